@@ -1,0 +1,1 @@
+"""Dirichlet evidence aggregation (work in progress docstring; replaced before release)."""

@@ -1,0 +1,28 @@
+"""What every test runs under: the strictest JAX there is, in double precision, and reproducible Hypothesis."""
+
+from pathlib import Path
+
+import hypothesis
+import jax
+import pytest
+
+jax.config.update("jax_enable_x64", True)
+jax.config.update("jax_numpy_rank_promotion", "raise")
+hypothesis.settings.register_profile("project", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.load_profile("project")
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    return Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def real_observations() -> Path:
+    """Return the folder of real observation files, which is not part of the project."""
+    folder = SHARED / "data" / "observations"
+    if not folder.is_dir():
+        pytest.skip(f"the real observation sets are not at {folder}")
+    return folder
