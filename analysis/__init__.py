@@ -1,1 +1,1 @@
-"""Dirichlet evidence aggregation (work in progress docstring; replaced before release)."""
+"""Metrics, baselines, evaluations and the tables made of them. Import from the modules; nothing is loaded here."""

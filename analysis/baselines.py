@@ -1,0 +1,145 @@
+"""Answers and confidences straight from what the levels reported, with nothing fitted.
+
+Each rule looks at the usable levels of a question in level order, with confidences clipped to
+``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``. The confidence it returns is not clipped again: that of a unanimous
+majority is 1. A question without a usable level is unanswered.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from analysis.metrics import MIN_CONFIDENCE
+from bayes_direag.errors import LevelError
+from bayes_direag.observations import Observations
+
+_TIE_DECIMALS = 12
+"""Sums of confidences that agree to so many decimals are a tie, as 0.1 + 0.2 and 0.3 must be."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """One answer and its confidence for every question.
+
+    Attributes
+    ----------
+    candidate : (problem,)
+        Index into the question's own candidates; -1 where the question is unanswered.
+    confidence : (problem,)
+        In [0, 1]; NaN where the question is unanswered.
+    """
+
+    candidate: Int[np.ndarray, " problem"]
+    confidence: Float[np.ndarray, " problem"]
+
+
+def vanilla(observations: Observations, level_name: str) -> Selection:
+    """Select the answer of one named level, with the confidence stated there.
+
+    A question is unanswered where that level is not usable, whatever the other levels say.
+
+    Raises
+    ------
+    LevelError
+        If no level has that name.
+    """
+    if level_name not in observations.level_names:
+        raise LevelError(
+            f"no level is called {level_name!r}; expected one of {', '.join(observations.level_names)}. "
+            "Name one of these."
+        )
+    level = observations.level_names.index(level_name)
+    confidence = np.clip(observations.confidence[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    return Selection(observations.candidate[:, level], confidence)
+
+
+@np.errstate(invalid="ignore")  # 0/0 is the NaN of an unanswered question
+def majority(observations: Observations) -> Selection:
+    """Select the commonest answer, with its share of the usable levels.
+
+    Ties go to the higher mean confidence, then to the answer seen first.
+    """
+    votes = _sum_by_answer(observations, observations.usable.astype(float))
+    confidence = _sum_by_answer(observations, _stated_confidence(observations))
+    most = votes.max(axis=1)
+    # Answers with equally many votes have the higher mean where they have the higher sum.
+    level = _first_maximum(confidence * (votes == most[:, None]))
+    return _select(observations, level, most / observations.usable.sum(axis=1))
+
+
+@np.errstate(invalid="ignore")
+def mean_confidence(observations: Observations) -> Selection:
+    """Select the answer with the largest summed confidence, with its share of the sum over all answers.
+
+    Ties go to the answer seen first.
+    """
+    stated = _stated_confidence(observations)
+    summed = _sum_by_answer(observations, stated)
+    return _select(observations, _first_maximum(summed), summed.max(axis=1) / stated.sum(axis=1))
+
+
+@np.errstate(invalid="ignore")
+def steerconf(observations: Observations) -> Selection:
+    r"""Select a level by how high the steered confidences are, how well they agree and how little they vary.
+
+    With mean :math:`m`, standard deviation :math:`s`, least :math:`l` and largest :math:`h` of the :math:`n`
+    usable confidences and :math:`v` the share of the majority answer,
+
+    .. math:: c = \frac{m\,v}{1 + s/m}, \qquad
+              k = \min(\max(\lfloor n (c - l) / (h - l) \rfloor, 0), n - 1), \quad k = 0 \text{ if } h = l.
+
+    The answer is that of usable level number k, counted from 0; the confidence is c.
+
+    References
+    ----------
+    Zhou et al. (2025), SteerConf: Steering LLMs for Confidence Elicitation, arXiv:2503.02863.
+    """
+    usable = observations.usable
+    stated = _stated_confidence(observations)
+    n_usable = usable.sum(axis=1)
+    mean = stated.sum(axis=1) / n_usable
+    deviation = np.sqrt(((stated - mean[:, None]) ** 2).sum(axis=1, where=usable) / n_usable)
+    score = mean * majority(observations).confidence / (1 + deviation / mean)
+    low, high = stated.min(axis=1, where=usable, initial=1.0), stated.max(axis=1)
+    spread = np.where(high > low, high - low, np.inf)
+    number = np.clip(np.floor((score - low) / spread * n_usable), 0, n_usable - 1)
+    level = (usable & (usable.cumsum(axis=1) - 1 == number[:, None])).argmax(axis=1)
+    return _select(observations, level, score)
+
+
+BASELINES: Mapping[str, Callable[[Observations], Selection]] = MappingProxyType(
+    {"majority": majority, "mean_confidence": mean_confidence, "steerconf": steerconf}
+)
+"""The rules that need nothing but observations, by name."""
+
+
+def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
+    """Return the clipped confidences, 0 where a level is not usable."""
+    clipped = np.clip(observations.confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    return np.where(observations.usable, clipped, 0.0)
+
+
+def _sum_by_answer(
+    observations: Observations, value: Float[np.ndarray, "problem level"]
+) -> Float[np.ndarray, "problem level"]:
+    """Return for every level the sum of a value, 0 where not usable, over the levels with the same answer."""
+    total = np.zeros_like(value)
+    for level in range(value.shape[1]):
+        agrees = observations.candidate == observations.candidate[:, [level]]
+        total += agrees * value[:, [level]]
+    return total
+
+
+def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray, " problem"]:
+    """Return the first level of the largest value; if answers tie, that of the answer seen first."""
+    return value.round(_TIE_DECIMALS).argmax(axis=1)
+
+
+def _select(
+    observations: Observations, level: Int[np.ndarray, " problem"], confidence: Float[np.ndarray, " problem"]
+) -> Selection:
+    """Take the answer of one level of every question: -1 at any level of an unanswered one."""
+    return Selection(np.take_along_axis(observations.candidate, level[:, None], axis=1)[:, 0], confidence)

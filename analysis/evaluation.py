@@ -1,0 +1,232 @@
+"""Every method on the same observations, scored on questions that nothing was fitted to."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool
+
+from analysis.baselines import BASELINES, Selection, vanilla
+from analysis.bootstrap import bootstrap_metrics
+from analysis.metrics import Metrics, evaluate_metrics
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.presets import Preset, Variant
+from bayes_direag.protocol import HeldOut, cross_fit, train_test
+
+VANILLA = "vanilla"
+
+#: The fitted methods: which variant, and whether before (support) or after (confidence) recalibration.
+FITTED_METHODS: dict[str, tuple[Variant, str]] = {
+    "count": ("count", "support"),
+    "count_calibrated": ("count", "confidence"),
+    "level": ("level", "support"),
+    "level_calibrated": ("level", "confidence"),
+    "confidence": ("confidence", "support"),
+    "direag": ("confidence", "confidence"),
+}
+METHODS = (VANILLA, *BASELINES, *FITTED_METHODS)
+
+METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """What an evaluation found.
+
+    Attributes
+    ----------
+    predictions : DataFrame
+        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``,
+        ``null_probability``. Within a method: fold by fold, each in file order, then the unanswered questions (no fold, no answer, no
+        confidence, not correct). ``correct`` is missing where there is no gold answer.
+    metrics : DataFrame
+        A row a method: ``method``, ``n`` (answered questions with a gold answer, which the metrics are over), ``unanswered`` (further
+        questions with a gold answer), each metric, and its interval as ``NAME_low``, ``NAME_high``.
+    parameters : DataFrame
+        A row a fold, variant, parameter and level, with the penalised ``loss`` of its fit and the ``projected_gradient`` there.
+    fits : dict
+        Each fit by variant and fold.
+    interval_level : float
+        Level of the bootstrap intervals.
+    """
+
+    predictions: pd.DataFrame
+    metrics: pd.DataFrame
+    parameters: pd.DataFrame
+    fits: dict[tuple[Variant, str], Fit]
+    interval_level: float
+
+
+def evaluate(
+    observations: Observations,
+    test: Observations | None = None,
+    *,
+    preset: str | Preset = "paper",
+    methods: Sequence[str] | None = None,
+    vanilla_level: str | None = None,
+    n_folds: int = 5,
+    seed: int = 0,
+    n_resamples: int = 1000,
+    interval_level: float = 0.95,
+    on_step: Callable[[str], None] = lambda step: None,
+) -> Evaluation:
+    """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
+
+    Parameters
+    ----------
+    test
+        Evaluate on these; ``observations`` then serves for fitting alone. Left out: k-fold cross-fitting.
+    methods
+        Names out of :data:`METHODS`, in the order of the tables; all that can be had when left out.
+    vanilla_level
+        The level that method ``vanilla`` takes; the one of that name when left out.
+    seed
+        Deals the folds and draws the bootstrap.
+    on_step
+        Told the name of each piece of work as it begins.
+
+    Raises
+    ------
+    DirEAGError
+        For an unknown method, or observations that a fit or the fold rule cannot use.
+    """
+    evaluated = observations if test is None else test
+    chosen = _chosen_methods(methods, evaluated, vanilla_level)
+    held_out: dict[Variant, list[HeldOut]] = {}
+    for variant in dict.fromkeys(FITTED_METHODS[method][0] for method in chosen if method in FITTED_METHODS):
+        on_step(f"fit {variant}")
+        if test is None:
+            held_out[variant] = cross_fit(
+                observations, n_folds=n_folds, preset=preset, variant=variant, seed=seed
+            )
+        else:
+            held_out[variant] = train_test(observations, test, preset=preset, variant=variant, seed=seed)
+    fold = _fold_of_question(next(iter(held_out.values()), ()), len(evaluated))
+    tables = []
+    for method in chosen:
+        if method in FITTED_METHODS:
+            variant, column = FITTED_METHODS[method]
+            table = _fitted(held_out[variant], column, evaluated)
+        else:
+            level = vanilla_level or VANILLA
+            table = _unfitted(vanilla(evaluated, level) if method == VANILLA else BASELINES[method](evaluated), evaluated)
+        tables.append(_completed(table, method, fold, evaluated))
+    predictions = pd.concat(tables, ignore_index=True)
+    on_step("score")
+    metrics = score(predictions, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
+    fits = {(variant, one.fold): one.fit for variant, ones in held_out.items() for one in ones}
+    return Evaluation(predictions, metrics, _parameter_table(fits), fits, interval_level)
+
+
+def score(
+    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, interval_level: float = 0.95
+) -> pd.DataFrame:
+    """Compute every metric of every method, with percentile bootstrap intervals over questions.
+
+    Parameters
+    ----------
+    predictions
+        With columns ``method``, ``confidence`` and ``correct``; rows without either of the last two are not scored. Methods that scored the
+        same number of questions share their resamples.
+
+    Returns
+    -------
+    DataFrame
+        See :class:`Evaluation`. A metric that is undefined (no questions, one class) is NaN.
+    """
+    rows = []
+    for method, all_rows in predictions.groupby("method", sort=False):
+        labelled = all_rows[all_rows["correct"].notna()]
+        answered = labelled[labelled["confidence"].notna()]
+        confidence = answered["confidence"].to_numpy(float)
+        correct = answered["correct"].to_numpy(bool)
+        point = asdict(evaluate_metrics(confidence, correct))
+        intervals = bootstrap_metrics(
+            confidence, correct, rng=seed, n_resamples=n_resamples, level=interval_level
+        )
+        row: dict[str, object] = {
+            "method": method,
+            "n": len(answered),
+            "unanswered": len(labelled) - len(answered),
+            **point,
+        }
+        for name in METRIC_NAMES:
+            row[f"{name}_low"], row[f"{name}_high"], _ = getattr(intervals, name)
+        rows.append(row)
+    return pd.DataFrame(rows)
+
+
+def _chosen_methods(
+    methods: Sequence[str] | None, evaluated: Observations, vanilla_level: str | None
+) -> tuple[str, ...]:
+    if methods is None:
+        has_vanilla = vanilla_level is not None or VANILLA in evaluated.level_names
+        return tuple(method for method in METHODS if method != VANILLA or has_vanilla)
+    unknown = [method for method in methods if method not in METHODS]
+    if unknown or not methods:
+        raise DirEAGError(
+            f"unknown method {', '.join(map(repr, unknown))}; expected some of {', '.join(METHODS)}."
+        )
+    return tuple(dict.fromkeys(methods))
+
+
+def _fold_of_question(held_out: Sequence[HeldOut], n: int) -> pd.Series:
+    """Return each question's fold; missing where it is in none."""
+    fold = pd.Series([None] * n, dtype="str")
+    for one in held_out:
+        fold[one.index] = one.fold
+    return fold
+
+
+def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -> pd.DataFrame:
+    """Return answer, confidence and null probability by question, missing where it was in no fold."""
+    parts = [one.predictions.set_axis(one.index, axis=0) for one in held_out]
+    table = pd.concat(parts).reindex(range(len(evaluated)))
+    return table[["answer", "null_probability"]].assign(confidence=table[column])
+
+
+def _unfitted(selection: Selection, evaluated: Observations) -> pd.DataFrame:
+    """Return answer and confidence by question; there is no null probability."""
+    pairs = zip(evaluated.candidates, selection.candidate, strict=True)
+    answers = pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str")
+    return pd.DataFrame({"answer": answers, "confidence": selection.confidence, "null_probability": np.nan})
+
+
+def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:
+    """Add what a row needs beside the prediction, and put the rows in their order."""
+    right = pd.Series(_is_right(evaluated, table["answer"]), dtype="boolean")
+    complete = table.assign(
+        problem_id=pd.Series(evaluated.problem_id, dtype="str"),
+        fold=fold,
+        method=method,
+        correct=right.mask(~evaluated.labelled),
+    )
+    columns = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
+    return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
+
+
+def _fold_number(fold: pd.Series) -> pd.Series:
+    """Order folds by number; questions in none come last."""
+    return pd.to_numeric(fold.replace({"test": "0"}))
+
+
+def _is_right(observations: Observations, answers: pd.Series) -> Bool[np.ndarray, " problem"]:
+    """Say which canonical answers are right; an answer that is missing is not."""
+    rows = zip(answers, observations.candidates, observations.correct_candidate, strict=True)
+    return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
+
+
+def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
+    tables = []
+    for (variant, fold), fit in fits.items():
+        table = fit.parameters()
+        table.insert(0, "fold", fold)
+        table.insert(1, "variant", variant)
+        stats = fit.tree["sample_stats"].to_dataset()
+        for name in ("loss", "projected_gradient", "n_steps"):
+            table[name] = stats[name].to_numpy().mean()
+        tables.append(table)
+    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()

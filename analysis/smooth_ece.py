@@ -1,0 +1,86 @@
+"""Smooth expected calibration error (smECE): residuals smoothed by a kernel as wide as the error itself."""
+
+import numpy as np
+import scipy.fft
+import scipy.sparse
+from jaxtyping import Float
+
+N_CELLS = 1024
+"""Equal cells of [0, 1] that carry the residuals."""
+
+TOLERANCE = 1e-6
+"""The search for smECE stops when it is known this closely."""
+
+
+def smooth_ece(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Float[np.ndarray, " problem"],
+    weight: Float[np.ndarray, "replicate problem"],
+) -> Float[np.ndarray, " replicate"]:
+    r"""Return the smooth expected calibration error, which needs no choice of bins.
+
+    With :math:`r = \frac1n \sum_i (y_i - f_i)\,\delta_{f_i}` the residuals laid out over the confidences and
+    :math:`K_\sigma` the Gaussian kernel of standard deviation :math:`\sigma`, reflected at 0 and 1,
+
+    .. math:: \mathrm{smECE}_\sigma = \int_0^1 |K_\sigma r|, \qquad
+              \mathrm{smECE} = \text{the } \sigma \text{ at which } \mathrm{smECE}_\sigma = \sigma.
+
+    Parameters
+    ----------
+    confidence : (problem,)
+        Probability of being correct, in [0, 1].
+    correct : (problem,)
+        1 where the answer was correct, else 0.
+    weight : (replicate, problem)
+        How often each question counts.
+
+    Returns
+    -------
+    (replicate,)
+        Between the absolute mean residual and the mean absolute residual. NaN where no question counts. One
+        class only, and ties in confidence, are ordinary input.
+
+    Notes
+    -----
+    :math:`K_\sigma` multiplies the k-th cosine coefficient by :math:`e^{-(\pi k \sigma)^2/2}`: two cosine
+    transforms on a grid of `N_CELLS`. Splitting a residual between the two nearest cell centres widens its
+    kernel, by at most :math:`h^2/4` in variance for cells of width :math:`h`. Against direct integration the
+    error was below 3e-6 from smECE = 0.006 on; smaller values are right to about :math:`h` = 0.001.
+
+    References
+    ----------
+    Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
+    arXiv:2309.12236.
+    """
+    residual = _residual_in_cell(confidence, correct - confidence, weight)
+    spectrum = scipy.fft.dct(residual, axis=1)
+    wavenumber = np.pi * np.arange(N_CELLS)
+    low, high = np.abs(residual.sum(axis=1)), np.abs(residual).sum(axis=1)
+    # smECE_sigma falls as sigma grows: smECE lies between any sigma and its smECE_sigma.
+    while np.any(high - low > TOLERANCE):
+        sigma = (low + high) / 2
+        damping = np.exp(-((sigma[:, None] * wavenumber) ** 2) / 2)
+        error = np.abs(scipy.fft.idct(spectrum * damping, axis=1)).sum(axis=1)
+        low = np.maximum(low, np.minimum(sigma, error))
+        high = np.minimum(high, np.maximum(sigma, error))
+    root: Float[np.ndarray, " replicate"] = (low + high) / 2
+    return root
+
+
+def _residual_in_cell(
+    confidence: Float[np.ndarray, " problem"],
+    residual: Float[np.ndarray, " problem"],
+    weight: Float[np.ndarray, "replicate problem"],
+) -> Float[np.ndarray, "replicate cell"]:
+    """Return the mean residual by cell, that of a question split between the two nearest centres."""
+    position = confidence * N_CELLS - 0.5
+    left = np.floor(position)
+    share = np.stack([left + 1 - position, position - left])
+    # Outside the outermost centres the nearest two are a cell and its own reflection.
+    cell = np.clip([left, left + 1], 0, N_CELLS - 1).astype(np.intp)
+    problem = np.broadcast_to(np.arange(len(residual)), cell.shape)
+    spread = scipy.sparse.csr_array(
+        ((share * residual).ravel(), (problem.ravel(), cell.ravel())), shape=(len(residual), N_CELLS)
+    )
+    mean: Float[np.ndarray, "replicate cell"] = (weight @ spread) / weight.sum(axis=1, keepdims=True)
+    return mean

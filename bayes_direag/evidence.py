@@ -1,0 +1,158 @@
+r"""The evidence model as pure functions on JAX arrays.
+
+Every report of a question, passed through its level's calibration curve, is evidence for its own answer
+and, with what it lacks of certainty, for the *null state* "no candidate is right":
+
+.. math::
+
+    \tilde q_{il} &= \operatorname{sigmoid}(b_l + s \operatorname{logit} q_{il}) \\
+    \alpha_i(a) &= \frac{\eta}{K_i + 1} + \sum_{l: a_{il} = a} w_l \tilde q_{il} \\
+    \alpha_i(\varnothing) &= \frac{\eta}{K_i + 1} + \beta_0 + \gamma \sum_l w_l (1 - \tilde q_{il}) \\
+    P_i &= \alpha_i / \textstyle\sum \alpha_i
+
+Axes are named as everywhere in the project: ``problem``, ``level``, ``candidate``. A ``state`` is a candidate
+or, in the last place, the null; a question has at most as many candidates as there are levels, so there are
+``level + 1`` states, and a state that a question does not have carries concentration 0. Everything follows the dtype of its
+parameters; the project's own fits run in double precision.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.special import logit
+from jaxtyping import Array, Bool, Float, Int, Shaped
+
+from bayes_direag.observations import Observations
+
+
+class Parameters(NamedTuple):
+    """The model's natural parameters; one that a variant lacks is None.
+
+    Attributes
+    ----------
+    weight : (level,) array, >= 0
+        How much a level's reports count.
+    prior_strength : () array, > 0
+        Concentration (eta) shared evenly by a question's candidates and the null before any report.
+    null_base : () array, >= 0
+        Concentration (beta_0) of the null before any report.
+    bias : (level,) array or None
+        Shift of a level's reports on the logit scale. None: every report counts in full.
+    slope : () array or None
+        Stretch of the stated confidence on the logit scale. None: the stated confidence is not used.
+    null_gain : () array or None
+        How much of what a report lacks of certainty goes to the null (gamma). None: nothing does.
+    """
+
+    weight: Float[Array, " level"]
+    prior_strength: Float[Array, ""]
+    null_base: Float[Array, ""]
+    bias: Float[Array, " level"] | None = None
+    slope: Float[Array, ""] | None = None
+    null_gain: Float[Array, ""] | None = None
+
+
+class Reports(NamedTuple):
+    """What the model is told about each question: who said what, and how surely.
+
+    Attributes
+    ----------
+    confidence : (problem, level) array
+        Stated confidences in [0, 1]; any finite number where there is no usable report.
+    candidate : (problem, level) array
+        Index of the reported answer among the question's own candidates; -1 where there is no usable report.
+    n_candidates : (problem,) array
+        Number of distinct answers, K.
+    """
+
+    confidence: Float[Array | np.ndarray, "problem level"]
+    candidate: Int[Array | np.ndarray, "problem level"]
+    n_candidates: Int[Array | np.ndarray, " problem"]
+
+    @classmethod
+    def of(cls, observations: Observations) -> "Reports":
+        """Take the arrays the model needs out of observations."""
+        confidence = np.where(observations.usable, observations.confidence, 0.5)
+        return cls(confidence, observations.candidate, observations.n_candidates)
+
+
+def calibrate(
+    confidence: Float[Array, "problem level"], parameters: Parameters, eps: float
+) -> tuple[Float[Array, "problem level"], Float[Array, "problem level"]]:
+    """Return the calibrated confidence of every report and its complement, each without cancellation.
+
+    Stated confidences are clipped to ``[eps, 1 - eps]`` first. Without ``bias`` every report counts 1; without
+    ``slope`` a report counts what its level is worth, whatever confidence it states.
+    """
+    if parameters.bias is None:
+        return jnp.ones_like(confidence), jnp.zeros_like(confidence)
+    score = jnp.broadcast_to(parameters.bias[None, :], confidence.shape)
+    if parameters.slope is not None:
+        score = score + parameters.slope * logit(jnp.clip(confidence, eps, 1 - eps))
+    return jax.nn.sigmoid(score), jax.nn.sigmoid(-score)
+
+
+def concentration(
+    reports: Reports, parameters: Parameters, eps: float
+) -> Float[Array, "problem state"]:
+    """Return the Dirichlet concentration of every state of every question, the null last.
+
+    States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable reports has
+    the null as its only state.
+    """
+    n_levels = reports.candidate.shape[1]
+    index = jnp.arange(n_levels)
+    vote = (reports.candidate[:, :, None] == index[None, None, :]).astype(parameters.weight.dtype)
+    usable = (reports.candidate >= 0).astype(parameters.weight.dtype)
+    confidence = jnp.asarray(reports.confidence, parameters.weight.dtype)
+    belief, doubt = calibrate(confidence, parameters, eps)
+
+    prior = parameters.prior_strength / (reports.n_candidates + 1)
+    evidence = jnp.einsum("l,il,ilk->ik", parameters.weight, belief, vote)
+    exists = index[None, :] < reports.n_candidates[:, None]
+    candidates = jnp.where(exists, prior[:, None] + evidence, 0.0)
+
+    null = prior + parameters.null_base
+    if parameters.null_gain is not None:
+        null = null + parameters.null_gain * jnp.einsum("l,il,il->i", parameters.weight, doubt, usable)
+    return jnp.concatenate([candidates, null[:, None]], axis=1)
+
+
+def log_support(concentration: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
+    """Return the log of the Dirichlet mean, ``log(alpha / sum(alpha))``; -inf for a state of concentration 0."""
+    exists = concentration > 0
+    log_concentration = jnp.where(exists, jnp.log(jnp.where(exists, concentration, 1.0)), -jnp.inf)
+    return log_concentration - jnp.log(jnp.sum(concentration, axis=1, keepdims=True))
+
+
+def pool_correct(
+    concentration: Float[Array, "problem state"], correct: Bool[Array, "problem candidate"]
+) -> Float[Array, "problem state"]:
+    """Pool all right candidates of a question into its first right one.
+
+    Merging states of a Dirichlet adds their concentrations, so this is the same model with "one of the right answers"
+    as a single state. It changes nothing where at most one candidate is right.
+    """
+    mine = jnp.pad(correct, ((0, 0), (0, 1)))
+    first = jnp.arange(mine.shape[1])[None, :] == jnp.argmax(mine, axis=1)[:, None]
+    pooled = jnp.sum(jnp.where(mine, concentration, 0.0), axis=1, keepdims=True)
+    return jnp.where(mine, jnp.where(first, pooled, 0.0), concentration)
+
+
+def target_state(correct: Bool[Array, "problem candidate"]) -> Int[Array, " problem"]:
+    """Return the state that came true: the first right candidate, or the null (the last state) where none is right."""
+    null = correct.shape[1]
+    return jnp.where(jnp.any(correct, axis=1), jnp.argmax(correct, axis=1), null)
+
+
+def selected_candidate(
+    support: Float[Array, "problem state"], n_candidates: Shaped[Array, " problem"]
+) -> Int[Array, " problem"]:
+    """Return the candidate of greatest support, never the null; -1 for a question without candidates.
+
+    Ties go to the candidate whose canonical answer comes first in string order, which is the order of the
+    candidates.
+    """
+    return jnp.where(n_candidates > 0, jnp.argmax(support[:, :-1], axis=1), -1)

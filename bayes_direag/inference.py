@@ -1,0 +1,180 @@
+"""The mode of the posterior (MAP) by SVI with an AutoDelta guide, for one set of questions or many at once.
+
+A batch of fits (the folds of a cross-fit, say) shares its questions and differs only in their weights, a held-out question
+weighing nothing; so it is one compiled computation. All fits run in double precision, whatever JAX's global setting.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from numpyro.handlers import scale
+from numpyro.infer import SVI, Trace_ELBO, init_to_value
+from numpyro.infer.autoguide import AutoDelta
+
+from bayes_direag.errors import ConvergenceError, DirEAGError
+from bayes_direag.evidence import Reports
+from bayes_direag.model import Labels, Raw, direag, penalised_loss
+from bayes_direag.newton import Minimum, ProjectedNewton
+from bayes_direag.observations import Observations
+from bayes_direag.presets import LEVEL_PARAMETERS, Preset, Variant
+
+#: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
+GRADIENT_TOLERANCE = 1e-6
+_AIM = 1e-9
+_PREFIX = "mode"
+_LOC = f"_{_PREFIX}_loc"
+
+
+class Optimum(NamedTuple):
+    """Where a batch of MAP fits ended.
+
+    Attributes
+    ----------
+    raw
+        Free raw parameters by name, each with a leading batch axis.
+    loss : (batch,) array
+        The penalised loss there.
+    gradient : (batch,) array
+        Largest coordinate of its projected gradient.
+    n_steps : (batch,) array
+        Newton steps taken.
+    """
+
+    raw: Raw
+    loss: Float[Array, " batch"]
+    gradient: Float[Array, " batch"]
+    n_steps: Int[Array, " batch"]
+
+
+def likelihood_weights(
+    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset
+) -> Float[np.ndarray, "batch problem"]:
+    """Return what each question weighs in each fit of a batch.
+
+    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
+    unanswered questions count 0, chosen or not.
+
+    Raises
+    ------
+    DirEAGError
+        If a fit is left without a question, or has none to balance against.
+    """
+    usable = chosen & observations.labelled & observations.answered
+    if not usable.any(axis=1).all():
+        raise DirEAGError(
+            f"no labelled, answered question to fit: saw {len(observations)} questions, "
+            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; expected at least "
+            "one that is both. Give gold answers (gold_answer, or correct on each observation)."
+        )
+    present = observations.gold_generated
+    if preset.null_target_weight != "balanced":
+        return np.where(usable, np.where(present, 1.0, preset.null_target_weight), 0.0)
+    n_present, n_absent = (usable & present).sum(axis=1), (usable & ~present).sum(axis=1)
+    if not n_present.all():
+        raise DirEAGError(
+            f"null_target_weight 'balanced' is questions with the right answer generated / questions without: saw 0 / "
+            f"{int(n_absent[n_present == 0][0])}. Set null_target_weight to a number."
+        )
+    balance = n_present / np.maximum(n_absent, 1)
+    return np.where(usable, np.where(present, 1.0, balance[:, None]), 0.0)
+
+
+def map_estimates(
+    reports: Reports,
+    correct: Bool[Array | np.ndarray, "problem candidate"],
+    weight: Float[np.ndarray, "batch problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+) -> Optimum:
+    """Find the MAP of every fit in a batch.
+
+    Raises
+    ------
+    ConvergenceError
+        If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
+    """
+    with jax.enable_x64(True):
+        optimum = _map_batch(reports, jnp.asarray(correct), jnp.asarray(weight), preset=preset, variant=variant)
+    require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
+    return optimum
+
+
+def svi_mode(
+    model: Callable[..., None],
+    start: dict[str, Array],
+    *args: object,
+    low: dict[str, Array] | None = None,
+    high: dict[str, Array] | None = None,
+) -> tuple[dict[str, Array], Minimum]:
+    """Run SVI with an AutoDelta guide to the mode of a NumPyro model whose sites all live on the real line.
+
+    One update of :class:`~bayes_direag.newton.ProjectedNewton` goes all the way. Pure: may be compiled and mapped.
+
+    Parameters
+    ----------
+    model, *args
+        The model and its arguments; scale it by 1 / its total weight for a tolerance that does not depend on the data's size.
+    start, low, high
+        Where each site starts, and the box it is kept in.
+    """
+    bounds = ({f"{site}{_LOC}": value for site, value in side.items()} if side else None for side in (low, high))
+    guide = AutoDelta(model, init_loc_fn=init_to_value(values=start), prefix=_PREFIX)
+    svi = SVI(model, guide, ProjectedNewton(*bounds, tolerance=_AIM), Trace_ELBO())
+    state = svi.init(jax.random.key(0), *args)
+    exact_start = svi.optim.init({f"{site}{_LOC}": value for site, value in start.items()})
+    state, _ = svi.update(state._replace(optim_state=exact_start), *args)
+    found = svi.get_params(state)
+    return {site: found[f"{site}{_LOC}"] for site in start}, ProjectedNewton.minimum(state.optim_state)
+
+
+def require_converged(
+    what: str, gradient: Float[Array, " batch"], loss: Float[Array, " batch"], n_steps: Int[Array, " batch"]
+) -> None:
+    """Raise ConvergenceError unless every projected gradient is at most :data:`GRADIENT_TOLERANCE` (NaN is not)."""
+    reached = np.asarray(gradient) <= GRADIENT_TOLERANCE
+    if reached.all():
+        return
+    worst = int(np.argmin(reached))
+    raise ConvergenceError(
+        f"{what} did not converge: after {int(n_steps[worst])} steps the largest projected gradient is "
+        f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; expected at most {GRADIENT_TOLERANCE:g}. "
+        "Raise the penalty or narrow the priors; if they are the preset's own, please report the data as a bug."
+    )
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _map_batch(
+    reports: Reports,
+    correct: Bool[Array, "problem candidate"],
+    weight: Float[Array, "batch problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+) -> Optimum:
+    n_levels = reports.candidate.shape[1]
+    names = preset.free_parameters(variant)
+
+    def spread(name: str, value: float) -> Array:
+        return jnp.full((n_levels,) if name in LEVEL_PARAMETERS else (), value, float)
+
+    settings = {name: preset.parameter(name) for name in names}
+    start = {f"{name}_raw": spread(name, raw.start) for name, raw in settings.items()}
+    low, high = (
+        {f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1)
+    )
+
+    def fit(weight: Float[Array, " problem"]) -> Optimum:
+        labels = Labels(correct, weight)
+        model = scale(partial(direag, preset=preset, variant=variant), scale=1 / jnp.sum(weight))
+        mode, minimum = svi_mode(model, start, reports, labels, low=low, high=high)
+        raw = {name: mode[f"{name}_raw"] for name in names}
+        loss = penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+        return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps)
+
+    return jax.vmap(fit)(weight)

@@ -1,0 +1,175 @@
+r"""The NumPyro models: evidence aggregation and the final binary recalibration.
+
+Which state of a question comes true is a categorical draw with the Dirichlet mean as its probabilities, that is a one-trial
+Dirichlet-multinomial with concentration alpha. One draw a question says nothing about the spread of that Dirichlet: intervals come
+from the posterior over parameters alone.
+
+Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds and the density NUTS explores are the same;
+the natural ones are deterministic functions of them.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float
+from numpyro.handlers import mask, scale
+
+from bayes_direag.evidence import (
+    Parameters,
+    Reports,
+    concentration,
+    log_support,
+    pool_correct,
+    target_state,
+)
+from bayes_direag.presets import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
+
+Raw = dict[str, Float[Array, "..."]]
+
+
+class Labels(NamedTuple):
+    """What is known of the right answers, and how much each question counts.
+
+    Attributes
+    ----------
+    correct : (problem, candidate) array
+        Which candidates are right; several may be, none means the null came true.
+    weight : (problem,) array
+        Weight of each question's log-likelihood; 0 leaves it out (unlabelled, unanswered or held out).
+    """
+
+    correct: Bool[Array | np.ndarray, "problem candidate"]
+    weight: Float[Array | np.ndarray, " problem"]
+
+
+def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, variant: Variant) -> None:
+    """Draw the parameters, then the state of each question that comes true (site ``target``).
+
+    Without labels the target is drawn rather than observed, and every question counts once.
+    """
+    total = jnp.asarray(reports.candidate.shape[0], float) if labels is None else jnp.sum(labels.weight)
+    raw = _raw_parameters(preset, variant, reports.candidate.shape[1], total)
+    parameters = natural_parameters(raw, preset, variant)
+    for name in VARIANT_PARAMETERS[variant]:
+        numpyro.deterministic(name, getattr(parameters, name))
+
+    alpha = concentration(reports, parameters, preset.eps)
+    with numpyro.plate("problem", alpha.shape[0]):
+        if labels is None:
+            numpyro.sample("target", dist.Categorical(logits=log_support(alpha)))
+            return
+        counts = labels.weight > 0
+        state = log_support(pool_correct(alpha, jnp.asarray(labels.correct)))
+        with mask(mask=counts), scale(scale=jnp.where(counts, labels.weight, 1.0)):
+            numpyro.sample("target", dist.Categorical(logits=state), obs=target_state(jnp.asarray(labels.correct)))
+
+
+def recalibration(
+    logit_support: Float[Array, " problem"],
+    correct: Bool[Array, " problem"] | None,
+    *,
+    prior_scale: ArrayLike,
+    weight: Float[Array, " problem"] | None = None,
+) -> None:
+    """Draw intercept and slope around the identity (0, 1), then whether each selected answer is right (site ``correct``)."""
+    intercept = numpyro.sample("intercept", dist.Normal(0.0, prior_scale))
+    slope = numpyro.sample("slope", dist.Normal(1.0, prior_scale))
+    counts = jnp.ones(logit_support.shape, bool) if weight is None else weight > 0
+    with numpyro.plate("problem", logit_support.shape[0]), mask(mask=counts):
+        numpyro.sample("correct", dist.Bernoulli(logits=intercept + slope * logit_support), obs=correct)
+
+
+def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
+    """Map raw parameters to natural ones, each through its link; fixed ones take their fixed value."""
+    natural = {name: _linked(raw[name], preset.parameter(name).link) for name in preset.free_parameters(variant)}
+    dtype = raw["weight"].dtype
+    fixed = {
+        name: jnp.full((), preset.parameter(name).fixed, dtype)
+        for name in VARIANT_PARAMETERS[variant]
+        if name not in natural
+    }
+    return Parameters(**natural, **fixed)
+
+
+def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant) -> Float[Array, ""]:
+    r"""Return the objective that a MAP fit minimises, written out.
+
+    .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
+
+    with the penalty ``lambda * mean(raw**2)`` or, under proper priors, ``sum(((raw - loc) / scale)**2) / (2 sum(omega))``. It differs from
+    the negative log joint density of :func:`direag`, divided by the total weight, by a constant. NaN where no question counts.
+
+    Parameters
+    ----------
+    raw
+        The free raw parameters by name, as :func:`raw_from_vector` gives them.
+    """
+    alpha = concentration(reports, natural_parameters(raw, preset, variant), preset.eps)
+    correct = jnp.asarray(labels.correct)
+    state = log_support(pool_correct(alpha, correct))
+    reached = jnp.take_along_axis(state, target_state(correct)[:, None], axis=1)[:, 0]
+    total = jnp.sum(labels.weight)
+    penalty = jnp.zeros(())
+    for name, prior in raw_priors(preset, variant, reports.candidate.shape[1], total).items():
+        penalty = penalty + jnp.sum(((raw[name] - prior.loc) / prior.scale) ** 2) / (2 * total)
+    return -jnp.sum(jnp.where(labels.weight > 0, labels.weight * reached, 0.0)) / total + penalty
+
+
+def raw_priors(
+    preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike
+) -> dict[str, dist.Normal]:
+    """Return the prior of each free raw parameter; the penalty of a preset is read as Normal(0, sqrt(D / (2 lambda W)))."""
+    names = preset.free_parameters(variant)
+    n_raw = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in names)
+    from_penalty = jnp.sqrt(n_raw / (2 * preset.penalty * jnp.asarray(total_weight))) if preset.penalty else None
+    settings = {name: preset.parameter(name) for name in names}
+    return {
+        name: dist.Normal(raw.loc, from_penalty if raw.scale is None else raw.scale)
+        for name, raw in settings.items()
+    }
+
+
+def raw_from_vector(
+    vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int
+) -> Raw:
+    """Name the entries of a flat raw vector: weights, biases, slope, prior strength, null base, null gain.
+
+    Raises
+    ------
+    ValueError
+        If its length is not that of the variant's free parameters.
+    """
+    names = preset.free_parameters(variant)
+    sizes = [n_levels if name in LEVEL_PARAMETERS else 1 for name in names]
+    if len(vector) != sum(sizes):
+        raise ValueError(f"the raw vector has {len(vector)} entries; {variant} with {n_levels} levels has {sum(sizes)}")
+    parts = jnp.split(jnp.asarray(vector), np.cumsum(sizes)[:-1].tolist())
+    return {
+        name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)
+    }
+
+
+def _raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weight: Float[Array, ""]) -> Raw:
+    raw: Raw = {}
+    for name, prior in raw_priors(preset, variant, n_levels, total_weight).items():
+        if name in LEVEL_PARAMETERS:
+            with numpyro.plate(f"{name}_level", n_levels):
+                raw[name] = numpyro.sample(f"{name}_raw", prior)
+        else:
+            raw[name] = numpyro.sample(f"{name}_raw", prior)
+    return raw
+
+
+def _linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:
+    match link:
+        case "softplus":
+            return jax.nn.softplus(raw)
+        case "exp":
+            return jnp.exp(raw)
+        case "identity":
+            return raw

@@ -1,0 +1,79 @@
+"""Who is fitted and who is evaluated: train/test, and k-fold cross-fitting.
+
+An evaluated question never takes part in fitting or recalibrating the model that predicts it.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Int
+
+from bayes_direag.fit import Fit, fit_map, fit_map_batch
+from bayes_direag.folds import assign_folds
+from bayes_direag.observations import Observations
+from bayes_direag.presets import Preset, Variant
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """One fit and the questions it is evaluated on.
+
+    Attributes
+    ----------
+    fold : str
+        ``0``, ``1``, ... under cross-fitting; ``test`` under train/test.
+    fit : Fit
+    index : (problem,) array
+        The questions it did not see, as positions in the evaluated observations, ascending.
+    predictions : DataFrame
+        What :meth:`Fit.predict` says of them, in that order.
+    """
+
+    fold: str
+    fit: Fit
+    index: Int[np.ndarray, " problem"]
+    predictions: pd.DataFrame
+
+
+def train_test(
+    train: Observations,
+    test: Observations,
+    *,
+    preset: str | Preset = "paper",
+    variant: Variant = "confidence",
+    seed: int = 0,
+) -> list[HeldOut]:
+    """Fit on one set, predict every answered question of another."""
+    fit = fit_map(train, preset=preset, variant=variant, seed=seed)
+    index = np.flatnonzero(test.answered)
+    return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
+
+
+def cross_fit(
+    observations: Observations,
+    *,
+    n_folds: int = 5,
+    preset: str | Preset = "paper",
+    variant: Variant = "confidence",
+    seed: int = 0,
+) -> list[HeldOut]:
+    """Predict every answered question from a fit to the other folds; see :func:`~bayes_direag.folds.assign_folds` for the deal.
+
+    The answered questions are dealt in file order. An answered question without a gold answer is predicted, but teaches nothing.
+
+    Raises
+    ------
+    DirEAGError
+        If there are too few questions for the folds, or a fold leaves no labelled question to fit.
+    """
+    answered = np.flatnonzero(observations.answered)
+    fold = np.full(len(observations), -1)
+    fold[answered] = assign_folds(len(answered), n_folds, seed)
+    kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
+    fits = fit_map_batch(observations, kept, preset=preset, variant=variant, seed=seed)
+    parts = [np.flatnonzero(fold == number) for number in range(n_folds)]
+    return [
+        HeldOut(str(number), fit, index, fit.predict(observations.select(index)))
+        for number, (fit, index) in enumerate(zip(fits, parts, strict=True))
+    ]
