@@ -14,6 +14,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
 from bayes_direag.presets import Preset, Variant
+from bayes_direag.presets import preset as named_preset
 from bayes_direag.protocol import HeldOut, cross_fit, train_test
 
 VANILLA = "vanilla"
@@ -32,6 +33,22 @@ METHODS = (VANILLA, *BASELINES, *FITTED_METHODS)
 METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
 
 
+@dataclass(frozen=True)
+class EvaluationSettings:
+    """What an evaluation was asked for, defaults filled in; see :func:`evaluate`.
+
+    ``n_folds`` is None where the methods were fitted to one set and tested on another.
+    """
+
+    preset: Preset
+    methods: tuple[str, ...]
+    vanilla_level: str
+    n_folds: int | None
+    seed: int
+    n_resamples: int
+    interval_level: float
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """What an evaluation found.
@@ -39,25 +56,28 @@ class Evaluation:
     Attributes
     ----------
     predictions : DataFrame
-        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``,
-        ``null_probability``. Within a method: fold by fold, each in file order, then the unanswered questions (no fold, no answer, no
-        confidence, not correct). ``correct`` is missing where there is no gold answer.
+        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``,
+        ``correct``, ``null_probability``. Within a method: fold by fold, each in file order, then the
+        unanswered questions (no fold, no answer, no confidence, not correct). ``correct`` is missing where
+        there is no gold answer.
     metrics : DataFrame
-        A row a method: ``method``, ``n`` (answered questions with a gold answer, which the metrics are over), ``unanswered`` (further
-        questions with a gold answer), each metric, and its interval as ``NAME_low``, ``NAME_high``.
+        A row a method: ``method``, ``n`` (answered questions with a gold answer, which the metrics are over),
+        ``unanswered`` (further questions with a gold answer), each metric, and its interval as ``NAME_low``,
+        ``NAME_high``.
     parameters : DataFrame
-        A row a fold, variant, parameter and level, with the penalised ``loss`` of its fit and the ``projected_gradient`` there.
+        A row a fold, variant, parameter and level, with the penalised ``loss`` of its fit and the
+        ``projected_gradient`` there.
     fits : dict
         Each fit by variant and fold.
-    interval_level : float
-        Level of the bootstrap intervals.
+    settings : EvaluationSettings
+        What was asked for.
     """
 
     predictions: pd.DataFrame
     metrics: pd.DataFrame
     parameters: pd.DataFrame
     fits: dict[tuple[Variant, str], Fit]
-    interval_level: float
+    settings: EvaluationSettings
 
 
 def evaluate(
@@ -91,34 +111,47 @@ def evaluate(
     Raises
     ------
     DirEAGError
-        For an unknown method, or observations that a fit or the fold rule cannot use.
+        For an unknown method or level, evaluated observations without a single label, or observations that a fit
+        or the fold rule cannot use.
     """
     evaluated = observations if test is None else test
-    chosen = _chosen_methods(methods, evaluated, vanilla_level)
+    settings = EvaluationSettings(
+        preset=named_preset(preset),
+        methods=_chosen_methods(methods, evaluated, vanilla_level),
+        vanilla_level=vanilla_level or VANILLA,
+        n_folds=n_folds if test is None else None,
+        seed=seed,
+        n_resamples=n_resamples,
+        interval_level=interval_level,
+    )
+    if not evaluated.labelled.any():
+        raise DirEAGError(
+            f"no question to score: saw {len(evaluated)} questions, none of them labelled; expected gold answers "
+            "(gold_answer, or correct on each observation)."
+        )
+    tables = {
+        method: _unfitted(
+            vanilla(evaluated, settings.vanilla_level) if method == VANILLA else BASELINES[method](evaluated), evaluated
+        )
+        for method in settings.methods
+        if method not in FITTED_METHODS
+    }
     held_out: dict[Variant, list[HeldOut]] = {}
-    for variant in dict.fromkeys(FITTED_METHODS[method][0] for method in chosen if method in FITTED_METHODS):
-        on_step(f"fit {variant}")
-        if test is None:
-            held_out[variant] = cross_fit(
-                observations, n_folds=n_folds, preset=preset, variant=variant, seed=seed
-            )
-        else:
-            held_out[variant] = train_test(observations, test, preset=preset, variant=variant, seed=seed)
-    fold = _fold_of_question(next(iter(held_out.values()), ()), len(evaluated))
-    tables = []
-    for method in chosen:
+    for method in settings.methods:
         if method in FITTED_METHODS:
             variant, column = FITTED_METHODS[method]
-            table = _fitted(held_out[variant], column, evaluated)
-        else:
-            level = vanilla_level or VANILLA
-            table = _unfitted(vanilla(evaluated, level) if method == VANILLA else BASELINES[method](evaluated), evaluated)
-        tables.append(_completed(table, method, fold, evaluated))
-    predictions = pd.concat(tables, ignore_index=True)
-    on_step("score")
+            if variant not in held_out:
+                on_step(f"fitting {variant}")
+                held_out[variant] = _held_out(observations, test, variant, settings)
+            tables[method] = _fitted(held_out[variant], column, evaluated)
+    fold = _fold_of_question(next(iter(held_out.values()), ()), len(evaluated))
+    predictions = pd.concat(
+        [_completed(tables[method], method, fold, evaluated) for method in settings.methods], ignore_index=True
+    )
+    on_step("scoring")
     metrics = score(predictions, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
     fits = {(variant, one.fold): one.fit for variant, ones in held_out.items() for one in ones}
-    return Evaluation(predictions, metrics, _parameter_table(fits), fits, interval_level)
+    return Evaluation(predictions, metrics, _parameter_table(fits), fits, settings)
 
 
 def score(
@@ -129,8 +162,8 @@ def score(
     Parameters
     ----------
     predictions
-        With columns ``method``, ``confidence`` and ``correct``; rows without either of the last two are not scored. Methods that scored the
-        same number of questions share their resamples.
+        With columns ``method``, ``confidence`` and ``correct``; rows without either of the last two are not
+        scored. Methods that scored the same number of questions share their resamples.
 
     Returns
     -------
@@ -144,9 +177,7 @@ def score(
         confidence = answered["confidence"].to_numpy(float)
         correct = answered["correct"].to_numpy(bool)
         point = asdict(evaluate_metrics(confidence, correct))
-        intervals = bootstrap_metrics(
-            confidence, correct, rng=seed, n_resamples=n_resamples, level=interval_level
-        )
+        intervals = bootstrap_metrics(confidence, correct, rng=seed, n_resamples=n_resamples, level=interval_level)
         row: dict[str, object] = {
             "method": method,
             "n": len(answered),
@@ -167,10 +198,19 @@ def _chosen_methods(
         return tuple(method for method in METHODS if method != VANILLA or has_vanilla)
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
-        raise DirEAGError(
-            f"unknown method {', '.join(map(repr, unknown))}; expected some of {', '.join(METHODS)}."
-        )
+        seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
+        raise DirEAGError(f"{seen}; expected some of {', '.join(METHODS)}.")
     return tuple(dict.fromkeys(methods))
+
+
+def _held_out(
+    observations: Observations, test: Observations | None, variant: Variant, settings: EvaluationSettings
+) -> list[HeldOut]:
+    preset, seed = settings.preset, settings.seed
+    if test is not None:
+        return train_test(observations, test, preset=preset, variant=variant, seed=seed)
+    assert settings.n_folds is not None  # noqa: S101 - narrows the type, guards no input
+    return cross_fit(observations, n_folds=settings.n_folds, preset=preset, variant=variant, seed=seed)
 
 
 def _fold_of_question(held_out: Sequence[HeldOut], n: int) -> pd.Series:
@@ -220,13 +260,16 @@ def _is_right(observations: Observations, answers: pd.Series) -> Bool[np.ndarray
 
 
 def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
+    """Put the parameters of all fits under each other; only the columns where nothing was fitted."""
+    statistics = ["loss", "projected_gradient", "n_steps"]
     tables = []
     for (variant, fold), fit in fits.items():
         table = fit.parameters()
         table.insert(0, "fold", fold)
         table.insert(1, "variant", variant)
         stats = fit.tree["sample_stats"].to_dataset()
-        for name in ("loss", "projected_gradient", "n_steps"):
-            table[name] = stats[name].to_numpy().mean()
-        tables.append(table)
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        tables.append(table.assign(**{name: stats[name].to_numpy().mean() for name in statistics}))
+    if not tables:
+        names = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw", *statistics]
+        return pd.DataFrame(columns=names)
+    return pd.concat(tables, ignore_index=True)

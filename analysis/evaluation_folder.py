@@ -1,68 +1,109 @@
 """An evaluation as a folder of files: tables, fits, and what it takes to repeat it."""
 
 import json
-import shutil
 import tempfile
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from analysis.evaluation import Evaluation
 from bayes_direag.errors import DirEAGError
 from bayes_direag.observations import Observations
-from bayes_direag.presets import Preset
 
 MANIFEST = "evaluation.json"
+FITS = "fits"
+_TABLES = ("predictions", "metrics", "parameters")
+
+#: Everything that an evaluation writes, relative to its folder.
+CONTENTS = (*(f"{name}.csv" for name in _TABLES), MANIFEST, FITS)
 
 
 def check_folder(folder: str | Path) -> None:
-    """Raise DirEAGError if the folder holds something that is not an earlier evaluation, which would be lost."""
+    """Make sure that writing an evaluation to the folder loses nothing but an earlier evaluation.
+
+    Raises
+    ------
+    DirEAGError
+        If it is a file or the current folder, or holds anything that no evaluation has written.
+    """
     folder = Path(folder)
-    if folder.exists() and (not folder.is_dir() or (any(folder.iterdir()) and not (folder / MANIFEST).is_file())):
+    if folder.is_dir() and folder.resolve() == Path.cwd():
+        seen = "the current folder, which cannot be replaced while you are in it"
+    elif folder.is_dir():
+        seen = ", ".join(_strangers(folder))
+    else:
+        seen = "a file" if folder.exists() else ""
+    if seen:
         raise DirEAGError(
-            f"--out {folder}: saw other files there; expected a new or empty folder, or one of an earlier evaluation. "
-            "Choose another."
+            f"--out {folder}: saw {seen}; expected a new or empty folder, or one with an earlier evaluation and "
+            "nothing else. Choose another, or move away what is there."
         )
 
 
-def write_evaluation(
-    evaluation: Evaluation,
-    folder: str | Path,
-    observations: Observations,
-    test: Observations | None,
-    settings: Mapping[str, object],
-) -> None:
-    """Write an evaluation; the folder appears (or replaces that of an earlier evaluation) only once all of it is written.
+def _strangers(folder: Path) -> list[str]:
+    """Name what is in a folder, and has not been written there by an evaluation."""
+    entries = sorted(folder.iterdir())
+    if not (folder / MANIFEST).is_file():
+        return [entry.name for entry in entries]
+    inside = sorted((folder / FITS).iterdir()) if (folder / FITS).is_dir() else []
+    return [entry.name for entry in entries if entry.name not in CONTENTS] + [
+        f"{FITS}/{entry.name}" for entry in inside if entry.suffix != ".nc"
+    ]
 
-    ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc`` and ``evaluation.json``: settings, versions, the SHA-256 of the
-    observations.
+
+def write_evaluation(
+    evaluation: Evaluation, folder: str | Path, observations: Observations, test: Observations | None = None
+) -> None:
+    """Write an evaluation; its folder appears, or takes the place of an earlier one, once all of it is written.
+
+    ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc``, and ``evaluation.json``:
+    settings, versions, and size, origin and SHA-256 of the observations. If anything fails, what was there before
+    is there still, and nothing else.
+
+    Raises
+    ------
+    DirEAGError
+        If the folder holds something else; see :func:`check_folder`.
     """
-    folder = Path(folder)
     check_folder(folder)
-    with tempfile.TemporaryDirectory(dir=folder.absolute().parent, prefix=f".{folder.name}-") as temporary:
-        whole = Path(temporary) / folder.name
-        (whole / "fits").mkdir(parents=True)
-        for name in ("predictions", "metrics", "parameters"):
+    folder = Path(folder).resolve()
+    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
+        whole, before = Path(temporary) / "whole", Path(temporary) / "before"
+        (whole / FITS).mkdir(parents=True)
+        for name in _TABLES:
             getattr(evaluation, name).to_csv(whole / f"{name}.csv", index=False)
         for (variant, fold), fit in evaluation.fits.items():
-            fit.save(whole / "fits" / f"{variant}-{fold}.nc")
-        manifest = _manifest(observations, test, settings)
-        (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n")
-        if folder.exists():
-            folder.rename(Path(temporary) / "before")
-        whole.rename(folder)
-        shutil.rmtree(Path(temporary) / "before", ignore_errors=True)
+            fit.save(whole / FITS / f"{variant}-{fold}.nc")
+        manifest = _manifest(evaluation, observations, test)
+        (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+        try:
+            if folder.exists():
+                folder.rename(before)
+            whole.rename(folder)
+        except BaseException:
+            if before.exists() and not folder.exists():
+                before.rename(folder)
+            raise
 
 
-def _manifest(
-    observations: Observations, test: Observations | None, settings: Mapping[str, object]
-) -> dict[str, object]:
+def _manifest(evaluation: Evaluation, observations: Observations, test: Observations | None) -> dict[str, object]:
+    settings = vars(evaluation.settings) | {"preset": evaluation.settings.preset.model_dump(mode="json")}
     return {
-        "settings": {
-            name: value.model_dump(mode="json") if isinstance(value, Preset) else value
-            for name, value in settings.items()
-        },
-        "observations_sha256": observations.fingerprint,
-        "test_sha256": None if test is None else test.fingerprint,
+        "settings": settings,
+        "observations": _origin(observations),
+        "test": None if test is None else _origin(test),
         "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
+    }
+
+
+def _origin(observations: Observations) -> dict[str, object]:
+    def distinct(names: list[str | None]) -> list[str]:
+        return list(dict.fromkeys(name for name in names if name))
+
+    return {
+        "questions": len(observations),
+        "answers": observations.kind,
+        "levels": list(observations.level_names),
+        "datasets": distinct([question.dataset for question in observations.questions]),
+        "models": distinct([question.model for question in observations.questions]),
+        "sha256": observations.fingerprint,
     }

@@ -120,9 +120,7 @@ def ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: 
 
 
 @_metric
-def adaptive_ece(
-    confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10
-) -> _Replicates:
+def adaptive_ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins that hold equally many questions.
 
     As `ece`, but with the questions sorted by confidence and bin b holding those from number round(b n/B) up
@@ -205,18 +203,14 @@ class Metrics[Value]:
         return Metrics(*(function(value) for value in vars(self).values()))
 
 
-METRICS: Metrics[Metric[[]]] = Metrics(
-    accuracy, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative
-)
+METRICS: Metrics[Metric[[]]] = Metrics(accuracy, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative)
 """The metrics themselves."""
 
 
 @overload
 def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: None = None) -> Metrics[float]: ...
 @overload
-def evaluate_metrics(
-    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike
-) -> Metrics[_Replicates]: ...
+def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike) -> Metrics[_Replicates]: ...
 def evaluate_metrics(
     confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
 ) -> Metrics[float] | Metrics[_Replicates]:
@@ -249,9 +243,7 @@ def _running_sum(value: _Weights) -> Float[np.ndarray, "replicate problem+1"]:
     return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
 
 
-def _operating_points(
-    score: _Problems, positive: _Problems, weight: _Weights
-) -> tuple[_Thresholds, _Thresholds]:
+def _operating_points(score: _Problems, positive: _Problems, weight: _Weights) -> tuple[_Thresholds, _Thresholds]:
     """Count the positives and the negatives at or above each distinct score, from none of either to all."""
     order = np.argsort(-score, kind="stable")
     last_of_ties = np.flatnonzero(np.diff(score[order], prepend=np.inf, append=-np.inf))
@@ -277,9 +269,7 @@ def _check_problems(
             "expected one value of each for every question"
         )
     if n_missing := np.count_nonzero(np.isnan(confidence)):
-        raise ValueError(
-            f"{n_missing} of {len(confidence)} confidences are NaN; leave out unanswered questions"
-        )
+        raise ValueError(f"{n_missing} of {len(confidence)} confidences are NaN; leave out unanswered questions")
     if len(outside := confidence[(confidence < 0) | (confidence > 1)]):
         raise ValueError(f"confidence holds {outside[0]}; expected 0 to 1 (divide percentages by 100)")
     if len(invalid := correct[(correct != 0) & (correct != 1)]):

@@ -1,15 +1,25 @@
-"""Tables as a person reads them in a terminal."""
+"""Tables as a person reads them in a terminal of 80 columns.
 
+Each is a rich renderable: a title, the table, and what its columns mean. Text from files (paths, level names) is shown
+as it is, whatever markup it looks like.
+"""
+
+import json
 import math
-from collections.abc import Sequence
+from typing import TypedDict
 
+import numpy as np
 import pandas as pd
 from rich.box import SIMPLE_HEAD
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
 from analysis.evaluation import Evaluation
 from bayes_direag.fit import Fit
+from bayes_direag.inference import GRADIENT_TOLERANCE
 from bayes_direag.observations import ObservationQuality, Status
+from bayes_direag.presets import LEVEL_PARAMETERS
 
 #: Metric, column header, and whether more of it is better.
 _COLUMNS = (
@@ -33,110 +43,217 @@ _STATUS_HEADERS = {
 }
 
 
-def metrics_table(evaluation: Evaluation, title: str) -> Table:
-    """Return the metrics by method, the best of each column in bold; 80 characters wide."""
+def metrics_table(evaluation: Evaluation, title: str) -> Group:
+    """Return the metrics by method, the best of each column (to the three decimals shown) in bold."""
     metrics = evaluation.metrics
-    table = _table(title, "↑ more is better, ↓ less; best in bold. ECE, aECE: 10 bins of equal width, count.")
-    table.add_column("method", no_wrap=True)
-    counts = ["n", "unanswered"] if metrics["unanswered"].any() else ["n"]
-    for header in counts:
-        table.add_column(header.replace("unanswered", "none"), justify="right")
-    if len(counts) > 1:
-        table.caption = f"{table.caption}\nMetrics are over the n answered questions; none: further ones without an answer."
+    caption = "↑ more is better, ↓ less; best in bold. ECE, aECE: 10 bins of equal width, of equal count."
+    table = _table("method")
+    counts = {"n": "n"}
+    if metrics["unanswered"].any():
+        counts["unanswered"] = "none"
+        caption += "\nMetrics are over the n answered questions; none: how many more had no answer."
+    for header in counts.values():
+        table.add_column(header, justify="right", no_wrap=True)
     for _, header, more_is_better in _COLUMNS:
-        table.add_column(f"{header}{'↑' if more_is_better else '↓'}", justify="right", no_wrap=True)
+        table.add_column(f"{header}\n{'↑' if more_is_better else '↓'}", justify="right", no_wrap=True)
     rounded = metrics[[name for name, _, _ in _COLUMNS]].round(3)
     for position, row in enumerate(metrics.to_dict("records")):
-        cells = [str(row["method"]), *(str(row[name]) for name in counts)]
+        cells = [Text(str(row["method"])), *(Text(str(row[name])) for name in counts)]
         for name, _, more_is_better in _COLUMNS:
             best = rounded[name].max() if more_is_better else rounded[name].min()
-            cells.append(_bold(_short(row[name]), when=rounded[name].iloc[position] == best))
+            cells.append(Text(_short(row[name]), style="bold" if rounded[name].iloc[position] == best else ""))
         table.add_row(*cells)
-    return table
+    return _titled(title, table, caption)
 
 
-def interval_table(evaluation: Evaluation) -> Table:
+def interval_table(evaluation: Evaluation) -> Group:
     """Return the bootstrap intervals of a few metrics by method."""
-    table = _table(
-        f"With {evaluation.interval_level:.0%} intervals", "Percentile bootstrap over questions. All metrics: metrics.csv."
-    )
-    table.add_column("method", no_wrap=True)
+    table = _table("method")
     headers = {name: header for name, header, _ in _COLUMNS}
     for name in _WITH_INTERVAL:
         table.add_column(headers[name], no_wrap=True)
     for row in evaluation.metrics.to_dict("records"):
         cells = [
-            f"{_short(row[name])} \\[{_short(row[f'{name}_low'])}, {_short(row[f'{name}_high'])}]" for name in _WITH_INTERVAL
+            Text(f"{_short(row[name])} [{_short(row[f'{name}_low'])}, {_short(row[f'{name}_high'])}]")
+            for name in _WITH_INTERVAL
         ]
         table.add_row(str(row["method"]), *cells)
-    return table
+    return _titled(
+        f"With {evaluation.settings.interval_level:.0%} intervals",
+        table,
+        "Percentile bootstrap over questions. Every metric has one in metrics.csv.",
+    )
 
 
-def quality_table(quality: ObservationQuality, title: str) -> Table:
+def quality_table(quality: ObservationQuality, title: str) -> Group:
     """Return how many observations of each level are usable, and why the others are not."""
-    table = _table(title)
-    table.caption = (
+    caption = (
         f"{quality.n_questions} questions: {quality.n_answered} answered, {quality.n_labelled} labelled, "
         f"{quality.n_gold_generated} with a right answer among the candidates"
     )
     if quality.n_several_correct:
-        table.caption += f", {quality.n_several_correct} with several"
+        caption += f", {quality.n_several_correct} with several"
     if quality.n_conflicts:
-        table.caption += f"; {quality.n_conflicts} answers judged both right and wrong (the majority was taken)"
-    table.add_column("level")
+        caption += f"; {quality.n_conflicts} answers judged both right and wrong (the majority was taken)"
+    table = _table("level")
     for status in Status:
         table.add_column(_STATUS_HEADERS[status], justify="right")
     for name, counts in zip(quality.level_names, quality.counts, strict=True):
-        table.add_row(name, *(str(count) if count else "·" for count in counts))
-    return table
+        table.add_row(Text(name), *(str(count) if count else "·" for count in counts))
+    return _titled(title, table, f"{caption}.")
 
 
-def parameter_table(fit: Fit, title: str) -> Table:
-    """Return the parameters of a fit, one row a level and one column a parameter, then those without levels."""
+def parameter_tables(fit: Fit) -> Group:
+    """Return the parameters of a fit: those that each level has, level by level, then the others.
+
+    A parameter is given by its mean over the posterior draws, and ± its standard deviation where there is more
+    than one draw.
+    """
     rows = fit.parameters()
-    table = _table(title)
-    table.caption = (
-        "relative: in units of the total weight of all levels. Multiplying weight, prior_strength and null_base by one constant "
-        "changes no prediction, so it is the relative values that the data speak of."
+    levels = _table("level")
+    for header in ("weight", "share"):
+        levels.add_column(header, justify="right")
+    names = [name for name in ("weight", "bias") if name in rows["parameter"].array]
+    if "bias" in names:
+        levels.add_column("bias", justify="right")
+    by_level = rows[rows["level"].notna()].set_index(["parameter", "level"])
+    for level in fit.level_names:
+        weight, *others = (by_level.loc[(name, level)] for name in names)
+        cells = [_estimate(weight), _number(weight["relative"], 3), *map(_estimate, others)]
+        levels.add_row(Text(level), *cells)
+    single = _table("parameter")
+    for header in ("value", "relative"):
+        single.add_column(header, justify="right")
+    for _, row in rows[~rows["parameter"].isin(LEVEL_PARAMETERS)].iterrows():
+        single.add_row(str(row["parameter"]), _estimate(row), _number(row["relative"]))
+    return Group(
+        _titled("What counts, level by level", levels),
+        _titled(
+            "Parameters of all levels together",
+            single,
+            "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one "
+            "number changes no prediction, so the data speak of these ratios, not of the values.",
+        ),
     )
-    for header in ("parameter", "level"):
-        table.add_column(header)
-    single = bool(rows["sd"].isna().all())
-    columns = [("mean", "value" if single else "mean")] + ([] if single else [("sd", "sd")])
-    columns += [("relative", "relative"), ("raw", "raw")]
-    for _, header in columns:
+
+
+class FitSummary(TypedDict):
+    """What a fit is and how it converged, as JSON can hold it."""
+
+    method: str
+    preset: str
+    variant: str
+    answers: str
+    dataset: str
+    model: str
+    questions: int
+    levels: list[str]
+    recalibration: str
+    converged: bool
+    penalised_loss: float
+    projected_gradient: float
+    newton_steps: int
+    seed: int
+    observations_sha256: str
+    versions: dict[str, str]
+
+
+def fit_summary(fit: Fit) -> FitSummary:
+    """Say what a fit is and how it converged; of several posterior draws the mean loss and the worst gradient."""
+    stats = fit.tree["sample_stats"].to_dataset()
+    attributes = fit.tree.attrs
+    gradient = float(stats["projected_gradient"].max())
+    return FitSummary(
+        method=attributes["method"],
+        preset=fit.preset.label,
+        variant=fit.variant,
+        answers=attributes["answers"],
+        dataset=attributes["dataset"],
+        model=attributes["model"],
+        questions=fit.tree["constant_data"].sizes["problem"],
+        levels=list(fit.level_names),
+        recalibration=fit.recalibration.method,
+        converged=gradient <= GRADIENT_TOLERANCE,
+        penalised_loss=float(stats["loss"].mean()),
+        projected_gradient=gradient,
+        newton_steps=int(stats["n_steps"].max()),
+        seed=int(attributes["seed"]),
+        observations_sha256=attributes["observations_sha256"],
+        versions=json.loads(attributes["versions"]),
+    )
+
+
+def summary_table(fit: Fit, title: str) -> Group:
+    """Return :func:`fit_summary` in words."""
+    summary = fit_summary(fit)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    reached = f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
+    inner = fit.preset.recalibration.out_of_fold
+    where = f"out-of-fold support, {inner} folds" if inner else "the questions fitted to"
+    method = summary["recalibration"]
+    for name, value in (
+        ("method", {"map": "MAP, the mode of the posterior"}.get(summary["method"], summary["method"])),
+        ("evidence", f"variant {summary['variant']}, preset {summary['preset']}"),
+        ("learned from", f"{summary['questions']} questions with {summary['answers']} answers"),
+        ("dataset, model", f"{summary['dataset']}; {summary['model']}"),
+        ("levels", f"{len(summary['levels'])}: {', '.join(summary['levels'])}"),
+        ("recalibration", method if method == "none" else f"{method}, on {where}"),
+        ("converged", f"{'yes' if summary['converged'] else 'NO'}: {reached}"),
+        ("penalised loss", f"{summary['penalised_loss']:.6f}"),
+        ("seed", str(summary["seed"])),
+        ("observations", f"SHA-256 {summary['observations_sha256'][:16]}…"),
+        ("versions", ", ".join(f"{name} {number}" for name, number in summary["versions"].items())),
+    ):
+        table.add_row(Text(name, style="dim"), Text(value))
+    return _titled(title, table)
+
+
+def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
+    """Return a reliability diagram in characters: stated against realised, over the 10 bins of the ECE.
+
+    Bins are ``(i/10, (i+1)/10]``, the first also closed on the left; those without a question are left out, as
+    are questions that are unanswered or not labelled.
+    """
+    rows = predictions[predictions["method"] == method].dropna(subset=["confidence", "correct"])
+    confidence, correct = rows["confidence"].to_numpy(float), rows["correct"].to_numpy(bool)
+    table = _table()
+    for header in ("confidence", "n", "says", "right"):
         table.add_column(header, justify="right")
-    for row in rows.to_dict("records"):
-        level = row["level"] if isinstance(row["level"], str) else ""
-        table.add_row(str(row["parameter"]), level, *(_number(row[name]) for name, _ in columns))
+    table.add_column()
+    bins = np.searchsorted(np.arange(1, 10) / 10, confidence, side="left")
+    for number in np.unique(bins):
+        here = bins == number
+        says, right = float(confidence[here].mean()), float(correct[here].mean())
+        span = f"{number / 10:.1f}-{(number + 1) / 10:.1f}"
+        bars = f"{_bar(says, '▒')}\n{_bar(right, '█')}"
+        table.add_row(span, str(here.sum()), f"{says:.3f}", f"{right:.3f}", bars)
+    return _titled(
+        f"Reliability of {method}",
+        table,
+        "says ▒: mean confidence. right █: share of right answers. Calibrated: equally long.",
+    )
+
+
+def _table(*headers: str) -> Table:
+    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
+    for header in headers:
+        table.add_column(header)
     return table
 
 
-def reliability_table(predictions: pd.DataFrame, method: str, *, n_bins: int = 10) -> Table:
-    """Return a reliability diagram in characters: stated against realised, bin by bin."""
-    rows = predictions[(predictions["method"] == method) & predictions["correct"].notna()].dropna(subset="confidence")
-    table = _table(f"Reliability of {method}", "says ▒: mean confidence. is █: share right. Calibrated: equal lengths.")
-    for header in ("confidence", "n", "says", "is", ""):
-        table.add_column(header, justify="left" if not header else "right")
-    edges = [i / n_bins for i in range(n_bins + 1)]
-    bins = pd.cut(rows["confidence"], edges, include_lowest=True, labels=False)
-    for number, part in rows.groupby(bins):
-        says, is_right = float(part["confidence"].mean()), float(part["correct"].astype(float).mean())
-        bars = f"{_bar(says, '▒')}\n{_bar(is_right, '█')}"
-        span = f"{edges[int(number)]:.1f}-{edges[int(number) + 1]:.1f}"
-        table.add_row(span, str(len(part)), f"{says:.3f}", f"{is_right:.3f}", bars)
-    return table
-
-
-def _table(title: str, caption: str = "") -> Table:
-    return Table(
-        title=title, caption=caption, title_justify="left", caption_justify="left", box=SIMPLE_HEAD, padding=0,
-        pad_edge=False,
-    )  # fmt: skip
+def _titled(title: str, table: Table, caption: str = "") -> Group:
+    """Put a title over a table and a caption under it, each free to be wider than the table, and end with a blank line."""
+    above, below = Text(title, style="italic"), Text(caption, style="dim italic")
+    return Group(above, table, *([below] if caption else []), "")
 
 
 def _bar(share: float, character: str, width: int = 40) -> str:
     return character * round(share * width)
+
+
+def _estimate(row: "pd.Series[float]") -> str:
+    return _number(row["mean"]) if math.isnan(row["sd"]) else f"{_number(row['mean'])} ± {_number(row['sd'])}"
 
 
 def _number(value: float, decimals: int = 4) -> str:
@@ -146,38 +263,3 @@ def _number(value: float, decimals: int = 4) -> str:
 def _short(value: float) -> str:
     """Three decimals without the leading zero."""
     return "–" if math.isnan(value) else f"{value:.3f}".removeprefix("0")
-
-
-def _bold(text: str, *, when: bool) -> str:
-    return f"[bold]{text}[/bold]" if when else text
-
-
-def as_records(table: pd.DataFrame, columns: Sequence[str] | None = None) -> list[dict[str, object]]:
-    """Return a table as JSON-ready records: missing values as None."""
-    chosen = table if columns is None else table[list(columns)]
-    return [
-        {key: None if pd.isna(value) else value for key, value in row.items()}
-        for row in chosen.astype(object).to_dict("records")
-    ]
-
-
-def fit_summary(fit: Fit) -> dict[str, object]:
-    """Return what a fit is and how it converged, as plain values."""
-    stats = fit.tree["sample_stats"].to_dataset()
-    attributes = fit.tree.attrs
-    return {
-        "method": attributes["method"],
-        "preset": fit.preset.name,
-        "variant": fit.variant,
-        "answers": attributes["answers"],
-        "dataset": attributes["dataset"],
-        "levels": len(fit.level_names),
-        "questions": fit.tree["constant_data"].sizes["problem"],
-        "recalibration": fit.recalibration.method,
-        "penalised_loss": float(stats["loss"].mean()),
-        "projected_gradient": float(stats["projected_gradient"].max()),
-        "newton_steps": int(stats["n_steps"].max()),
-        "seed": int(attributes["seed"]),
-        "observations_sha256": attributes["observations_sha256"],
-        "versions": attributes["versions"],
-    }

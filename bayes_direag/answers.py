@@ -62,15 +62,11 @@ _NUMBER = re.compile(
     rf"(?:e(?P<exponent>[+-]?\d+))?(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?",
     re.IGNORECASE,
 )
-_OPERATOR_BEFORE = re.compile(
-    r"(?:[*/^÷·_]\s*\(?\s*|\w[.,]?|[\w)]\s*[+-]\s+|[\w)][+-]|[+-]\s*[+-]\s*|[+-]\s*\(\s*)$"
-)
-_OPERATOR_AFTER = re.compile(
-    r"\s*(?:[*^+÷·_]|/(?!\s*[^\W\d_]{2})|-\s*[^\W\d_](?!\w)|(?:[xyzn]|pi)(?!\w))|[kKMB](?!\w)"
-)
+_OPERATOR_BEFORE = re.compile(r"(?:[*/^÷·_]\s*\(?\s*|\w[.,]?|[\w)]\s*[+-]\s+|[\w)][+-]|[+-]\s*[+-]\s*|[+-]\s*\(\s*)$")
+_OPERATOR_AFTER = re.compile(r"\s*(?:[*^+÷·_]|/(?!\s*[^\W\d_]{2})|-\s*[^\W\d_](?!\w)|(?:[xyzn]|pi)(?!\w))|[kKMB](?!\w)")
 _CHOICE = re.compile(
     r"(?:(?:so|thus|therefore)?,?\s*(?:the|my)?\s*(?:final|correct|best)?\s*"
-    r"(?:answer|option|choice)\s*(?:is)?\s*[:=]?\s*)*"
+    r"(?:answer|option|choice)\s*(?:is)?\s*[:=]?\s*)*+"
     r"[(\[\"']*(?P<letter>[a-z])"
     r"(?:[)\]\"']*[.!,;:]?|(?:[)\]:]+\s*|[)\]]*[.:]\s+|\s+-\s+)(?P<rest>\S.*))",
     re.IGNORECASE,

@@ -49,6 +49,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+
 class PresetName(StrEnum):
     """The presets by name."""
 
@@ -84,7 +85,8 @@ class RecalibrationName(StrEnum):
 
 
 ObservationsFile = Annotated[
-    Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", show_default=False, metavar="OBS")
+    Path,
+    typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", show_default=False, metavar="OBS"),
 ]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", show_default=False, metavar="FIT")]
 AnswersOption = Annotated[
@@ -117,7 +119,8 @@ def fit(
     target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).", show_default=False)],
     preset: PresetOption = PresetName.PAPER,
     variant: Annotated[
-        VariantName, typer.Option(help="count: votes. level: votes by level. confidence: stated confidences too.")
+        VariantName,
+        typer.Option(help="count: votes. level: votes by level. confidence: stated confidences too."),
     ] = VariantName.CONFIDENCE,
     answers: AnswersOption = None,
     recalibration: RecalibrationOption = None,
@@ -144,7 +147,8 @@ def predict(
     fit: FitFile,
     observations: ObservationsFile,
     target: Annotated[
-        Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.", show_default=False)
+        Path,
+        typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.", show_default=False),
     ],
     as_json: JsonOption = False,
 ) -> None:
@@ -179,10 +183,12 @@ def evaluate(
     preset: PresetOption = PresetName.PAPER,
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[
-        list[str] | None, typer.Option(help="Methods to evaluate; repeat, or separate by commas. Left out: all.")
+        list[str] | None,
+        typer.Option(help="Methods to evaluate; repeat, or separate by commas. Left out: all."),
     ] = None,
     vanilla_level: Annotated[
-        str | None, typer.Option(help="The level that method vanilla takes; left out: the one called vanilla.")
+        str | None,
+        typer.Option(help="The level that method vanilla takes; left out: the one called vanilla."),
     ] = None,
     answers: AnswersOption = None,
     recalibration: RecalibrationOption = None,
@@ -341,7 +347,10 @@ def _show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: 
         return
     out.print(metrics_table(found, title))
     out.print(interval_table(found))
-    out.print(f"Written to {target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/", style="dim")
+    out.print(
+        f"Written to {target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/",
+        style="dim",
+    )
 
 
 def _show(fit: "Fit", name: str, *, as_json: bool) -> None:
@@ -357,7 +366,9 @@ def _show(fit: "Fit", name: str, *, as_json: bool) -> None:
 
 def _require_folder(target: Path) -> None:
     if not target.absolute().parent.is_dir():
-        raise DirEAGError(f"--out {target}: there is no folder {target.parent}; expected an existing one. Make it first.")
+        raise DirEAGError(
+            f"--out {target}: there is no folder {target.parent}; expected an existing one. Make it first."
+        )
 
 
 def _without_nan(value: object) -> object:

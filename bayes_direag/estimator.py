@@ -1,7 +1,6 @@
 """The model as an object with ``fit`` and ``predict``, in the manner of scikit-learn."""
 
 from dataclasses import dataclass, field
-from typing import Self
 
 import pandas as pd
 
@@ -35,7 +34,7 @@ class DirEAG:
     seed: int = 0
     fit_: Fit = field(init=False, repr=False)
 
-    def fit(self, observations: Observations) -> Self:
+    def fit(self, observations: Observations) -> "DirEAG":
         """Fit to the labelled questions among the observations; return self."""
         self.fit_ = fit_map(observations, preset=self.preset, variant=self.variant, seed=self.seed)
         return self

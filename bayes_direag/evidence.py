@@ -12,8 +12,8 @@ and, with what it lacks of certainty, for the *null state* "no candidate is righ
 
 Axes are named as everywhere in the project: ``problem``, ``level``, ``candidate``. A ``state`` is a candidate
 or, in the last place, the null; a question has at most as many candidates as there are levels, so there are
-``level + 1`` states, and a state that a question does not have carries concentration 0. Everything follows the dtype of its
-parameters; the project's own fits run in double precision.
+``level + 1`` states, and a state that a question does not have carries concentration 0. Everything follows
+the dtype of its parameters; the project's own fits run in double precision.
 """
 
 from typing import NamedTuple
@@ -77,14 +77,28 @@ class Reports(NamedTuple):
         confidence = np.where(observations.usable, observations.confidence, 0.5)
         return cls(confidence, observations.candidate, observations.n_candidates)
 
+    def padded(self, size: int) -> "Reports":
+        """Append questions without reports until there are ``size``."""
+        missing = size - len(self.n_candidates)
+        return Reports(
+            np.pad(self.confidence, ((0, missing), (0, 0)), constant_values=0.5),
+            np.pad(self.candidate, ((0, missing), (0, 0)), constant_values=-1),
+            np.pad(self.n_candidates, (0, missing)),
+        )
+
+
+def padded_size(n: int) -> int:
+    """Return the next power of two, at least 256: few sizes mean few compilations."""
+    return max(256, 1 << max(n - 1, 0).bit_length())
+
 
 def calibrate(
     confidence: Float[Array, "problem level"], parameters: Parameters, eps: float
 ) -> tuple[Float[Array, "problem level"], Float[Array, "problem level"]]:
     """Return the calibrated confidence of every report and its complement, each without cancellation.
 
-    Stated confidences are clipped to ``[eps, 1 - eps]`` first. Without ``bias`` every report counts 1; without
-    ``slope`` a report counts what its level is worth, whatever confidence it states.
+    Stated confidences are clipped to ``[eps, 1 - eps]`` first. Without ``bias`` every report counts 1;
+    without ``slope`` a report counts what its level is worth, whatever confidence it states.
     """
     if parameters.bias is None:
         return jnp.ones_like(confidence), jnp.zeros_like(confidence)
@@ -94,13 +108,11 @@ def calibrate(
     return jax.nn.sigmoid(score), jax.nn.sigmoid(-score)
 
 
-def concentration(
-    reports: Reports, parameters: Parameters, eps: float
-) -> Float[Array, "problem state"]:
+def concentration(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "problem state"]:
     """Return the Dirichlet concentration of every state of every question, the null last.
 
-    States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable reports has
-    the null as its only state.
+    States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable
+    reports has the null as its only state.
     """
     n_levels = reports.candidate.shape[1]
     index = jnp.arange(n_levels)
@@ -132,8 +144,8 @@ def pool_correct(
 ) -> Float[Array, "problem state"]:
     """Pool all right candidates of a question into its first right one.
 
-    Merging states of a Dirichlet adds their concentrations, so this is the same model with "one of the right answers"
-    as a single state. It changes nothing where at most one candidate is right.
+    Merging states of a Dirichlet adds their concentrations, so this is the same model with "one of the right
+    answers" as a single state. It changes nothing where at most one candidate is right.
     """
     mine = jnp.pad(correct, ((0, 0), (0, 1)))
     first = jnp.arange(mine.shape[1])[None, :] == jnp.argmax(mine, axis=1)[:, None]

@@ -1,32 +1,28 @@
 """A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
 
 import warnings
-from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from bayes_direag import recalibration
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.evidence import Parameters, Reports, concentration, log_support, selected_candidate
+from bayes_direag.evidence import Reports
 from bayes_direag.files import atomic_path
 from bayes_direag.folds import assign_folds
-from bayes_direag.inference import likelihood_weights, map_estimates
-from bayes_direag.model import Raw, natural_parameters
+from bayes_direag.inference import Optimum, likelihood_weights, map_estimates
+from bayes_direag.model import natural_parameters
 from bayes_direag.observations import Observations
 from bayes_direag.posterior import map_posterior, sampled_parameters
 from bayes_direag.presets import VARIANT_PARAMETERS, Preset, Variant
 from bayes_direag.presets import preset as named_preset
-
-_CELLS = 1 << 22
-_LARGEST_CHUNK = 1 << 16
+from bayes_direag.selection import select, select_each
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,10 +72,11 @@ class Fit:
         Returns
         -------
         DataFrame
-            A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was usable); ``confidence``, its final
-            probability of being right; ``support``, the same before recalibration; ``null_probability``, that no
-            candidate is right; ``n_candidates``, distinct answers; ``n_used``, usable reports. The middle three are NaN for an
-            unanswered question, null_probability apart, which is then 1. Over several posterior draws each is the mean.
+            A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
+            usable); ``confidence``, its final probability of being right; ``support``, the same before
+            recalibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
+            answers; ``n_used``, usable reports. The middle three are NaN for an unanswered question,
+            null_probability apart, which is then 1. Over several posterior draws each is the mean.
 
         Raises
         ------
@@ -90,13 +87,17 @@ class Fit:
         """
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
-                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the fit. "
-                f"Read them with answers={self.tree.attrs['answers']!r}."
+                f"the observations' answers are {observations.kind}; expected "
+                f"{self.tree.attrs['answers']}, as in the fit."
+                f" Read them with answers={self.tree.attrs['answers']!r}."
             )
         aligned = observations.align(self.level_names)
         with jax.enable_x64(True):
             parameters = sampled_parameters(self.tree, self.variant)
-            parts = [self._predict_chunk(chunk, n, parameters) for chunk, n in _chunks(aligned, parameters)]
+        parts = [
+            (chosen, support.mean(axis=0), self.recalibration(support).mean(axis=0), null)
+            for chosen, support, null in select(aligned, parameters, self.preset.eps)
+        ]
         chosen, support, confidence, null = (np.concatenate(column) for column in zip(*parts, strict=True))
         answers = [own[k] if k >= 0 else None for own, k in zip(aligned.candidates, chosen, strict=True)]
         return pd.DataFrame(
@@ -111,22 +112,17 @@ class Fit:
             }
         )
 
-    def _predict_chunk(self, reports: Reports, n: int, parameters: Parameters) -> tuple[np.ndarray, ...]:
-        chosen, support, null = _supports(reports, parameters, eps=self.preset.eps)
-        chosen, null = np.asarray(chosen)[:n], np.asarray(null)[:n]
-        support = np.where(chosen >= 0, np.asarray(support)[:, :n], np.nan)
-        return chosen, support.mean(axis=0), self.recalibration(support).mean(axis=0), null
-
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters.
 
         Returns
         -------
         DataFrame
-            A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and ``sd`` over the posterior
-            draws (sd missing for a single one), ``relative``, the mean in units of the total weight of all levels, which unlike
-            the mean is identified by the data, and ``raw``, the mean on the real line (missing where fixed). The two parameters of a logistic
-            recalibration close the table.
+            A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
+            ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
+            the total weight of all levels, which unlike the mean is identified by the data, and ``raw``, the
+            mean on the real line (missing where fixed). The two parameters of a logistic recalibration close
+            the table.
         """
         posterior = self.tree["posterior"].to_dataset()
         total = posterior["weight"].sum("level")
@@ -137,9 +133,7 @@ class Fit:
             rows += _rows(name, posterior[name], scaled, raw)
         final = self.tree["recalibration"].to_dataset()
         if "intercept" in final:
-            rows += [
-                row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)
-            ]
+            rows += [row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)]
         return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
 
     def save(self, path: str | Path) -> None:
@@ -223,8 +217,8 @@ def fit_map_batch(
     if settings.recalibration.out_of_fold:
         support, right = _out_of_fold(observations, used, settings, variant, seed)
     else:
-        support, right = _selected(optimum.raw, reports, correct, preset=settings, variant=variant)
-    final = recalibration.recalibrate(np.asarray(support), np.asarray(right), used, settings.recalibration)
+        support, right = _selected(optimum, observations, settings, variant)
+    final = recalibration.recalibrate(support, right, used, settings.recalibration)
     fits = []
     for member, row in enumerate(used):
         tree = map_posterior(
@@ -242,7 +236,11 @@ def fit_map_batch(
 
 
 def _out_of_fold(
-    observations: Observations, used: Bool[np.ndarray, "batch problem"], preset: Preset, variant: Variant, seed: int
+    observations: Observations,
+    used: Bool[np.ndarray, "batch problem"],
+    preset: Preset,
+    variant: Variant,
+    seed: int,
 ) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
     """Return the selected answers' support, and whether they are right, from fits that did not see the question."""
     n_folds = preset.recalibration.out_of_fold
@@ -254,10 +252,7 @@ def _out_of_fold(
     reports, correct = Reports.of(observations), observations.correct_candidate
     weight = likelihood_weights(kept, observations, preset)
     optimum = map_estimates(reports, correct, weight, preset=preset, variant=variant)
-    support, right = (
-        np.asarray(part).reshape(held_out.shape)
-        for part in _selected(optimum.raw, reports, correct, preset=preset, variant=variant)
-    )
+    support, right = (part.reshape(held_out.shape) for part in _selected(optimum, observations, preset, variant))
     return (
         np.where(held_out, support, 0.0).sum(axis=1),
         np.where(held_out, right, False).any(axis=1),
@@ -265,54 +260,14 @@ def _out_of_fold(
 
 
 def _selected(
-    raw: Raw, reports: Reports, correct: Bool[np.ndarray, "problem candidate"], *, preset: Preset, variant: Variant
-) -> tuple[Float[Array, "batch problem"], Bool[Array, "batch problem"]]:
+    optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
+) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
     """Return the support of each selected answer, and whether it is right, for every fit of a batch."""
     with jax.enable_x64(True):
-        return _selected_batch(raw, reports, jnp.asarray(correct), preset=preset, variant=variant)
-
-
-@partial(jax.jit, static_argnames=("preset", "variant"))
-def _selected_batch(
-    raw: Raw, reports: Reports, correct: Bool[Array, "problem candidate"], *, preset: Preset, variant: Variant
-) -> tuple[Float[Array, "batch problem"], Bool[Array, "batch problem"]]:
-    def one(raw: Raw) -> tuple[Array, Array]:
-        parameters = natural_parameters(raw, preset, variant)
-        support = jnp.exp(log_support(concentration(reports, parameters, preset.eps)))
-        chosen = jnp.maximum(selected_candidate(support, reports.n_candidates), 0)[:, None]
-        taken = jnp.take_along_axis(support, chosen, axis=1)[:, 0]
-        return taken, jnp.take_along_axis(correct, chosen, axis=1)[:, 0]
-
-    return jax.vmap(one)(raw)
-
-
-@partial(jax.jit, static_argnames="eps")
-def _supports(
-    reports: Reports, parameters: Parameters, *, eps: float
-) -> tuple[Int[Array, " problem"], Float[Array, "sample problem"], Float[Array, " problem"]]:
-    """Return the candidate of greatest mean support, its support in every sample, and the mean null probability."""
-    alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
-    support = jnp.exp(jax.vmap(log_support)(alpha))
-    mean = jnp.mean(support, axis=0)
-    chosen = selected_candidate(mean, reports.n_candidates)
-    index = jnp.maximum(chosen, 0)[None, :, None]
-    return chosen, jnp.take_along_axis(support, index, axis=2)[:, :, 0], mean[:, -1]
-
-
-def _chunks(observations: Observations, parameters: Parameters) -> Iterator[tuple[Reports, int]]:
-    """Yield the reports in pieces of bounded memory and few distinct shapes, each with its number of real questions."""
-    everything = Reports.of(observations)
-    n, n_samples = len(observations), parameters.weight.shape[0]
-    size = min(1 << max(n - 1, 0).bit_length(), _LARGEST_CHUNK, max(_CELLS // n_samples, 1))
-    for start in range(0, max(n, 1), size):
-        piece = Reports(*(array[start : start + size] for array in everything))
-        missing = size - len(piece.n_candidates)
-        padded = Reports(
-            np.pad(piece.confidence, ((0, missing), (0, 0)), constant_values=0.5),
-            np.pad(piece.candidate, ((0, missing), (0, 0)), constant_values=-1),
-            np.pad(piece.n_candidates, (0, missing)),
-        )
-        yield padded, size - missing
+        parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
+    chosen, support = select_each(observations, parameters, preset.eps)
+    right = np.take_along_axis(observations.correct_candidate, np.maximum(chosen, 0).T, axis=1).T
+    return support, right
 
 
 def _rows(

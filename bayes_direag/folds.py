@@ -19,12 +19,13 @@ def assign_folds(n: int, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]
     Raises
     ------
     DirEAGError
-        With fewer than two folds, or fewer questions than folds.
+        With fewer than two folds, or fewer questions than folds (in particular without questions).
     """
-    if n_folds < 2 or n < n_folds:
+    if not 2 <= n_folds <= n:
+        remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
         raise DirEAGError(
-            f"cannot deal {n} labelled, answered questions into {n_folds} folds; expected at least two folds and a "
-            "question for each. Ask for fewer folds or label more questions."
+            f"cannot deal {n} usable questions into {n_folds} folds; expected at least two folds and a question for "
+            f"each. {remedy}"
         )
     order = list(range(n))
     random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret

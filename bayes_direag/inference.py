@@ -1,7 +1,8 @@
 """The mode of the posterior (MAP) by SVI with an AutoDelta guide, for one set of questions or many at once.
 
-A batch of fits (the folds of a cross-fit, say) shares its questions and differs only in their weights, a held-out question
-weighing nothing; so it is one compiled computation. All fits run in double precision, whatever JAX's global setting.
+A batch of fits (the folds of a cross-fit, say) shares its questions and differs only in their weights, a
+held-out question weighing nothing; so it is one compiled computation. All fits run in double precision,
+whatever JAX's global setting.
 """
 
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from numpyro.infer import SVI, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
 
 from bayes_direag.errors import ConvergenceError, DirEAGError
-from bayes_direag.evidence import Reports
+from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.model import Labels, Raw, direag, penalised_loss
 from bayes_direag.newton import Minimum, ProjectedNewton
 from bayes_direag.observations import Observations
@@ -56,8 +57,8 @@ def likelihood_weights(
 ) -> Float[np.ndarray, "batch problem"]:
     """Return what each question weighs in each fit of a batch.
 
-    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
-    unanswered questions count 0, chosen or not.
+    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer.
+    Unlabelled and unanswered questions count 0, chosen or not.
 
     Raises
     ------
@@ -68,8 +69,8 @@ def likelihood_weights(
     if not usable.any(axis=1).all():
         raise DirEAGError(
             f"no labelled, answered question to fit: saw {len(observations)} questions, "
-            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; expected at least "
-            "one that is both. Give gold answers (gold_answer, or correct on each observation)."
+            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; "
+            "expected at least one that is both. Give gold answers (gold_answer, or correct on each observation)."
         )
     present = observations.gold_generated
     if preset.null_target_weight != "balanced":
@@ -99,8 +100,14 @@ def map_estimates(
     ConvergenceError
         If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
     """
+    size = padded_size(weight.shape[1])
+    missing = size - weight.shape[1]
+    padded_correct = np.pad(np.asarray(correct), ((0, missing), (0, 0)))
+    padded_weight = np.pad(weight, ((0, 0), (0, missing)))
     with jax.enable_x64(True):
-        optimum = _map_batch(reports, jnp.asarray(correct), jnp.asarray(weight), preset=preset, variant=variant)
+        optimum: Optimum = _map_batch(
+            reports.padded(size), padded_correct, padded_weight, preset=preset, variant=variant
+        )
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 
@@ -114,12 +121,14 @@ def svi_mode(
 ) -> tuple[dict[str, Array], Minimum]:
     """Run SVI with an AutoDelta guide to the mode of a NumPyro model whose sites all live on the real line.
 
-    One update of :class:`~bayes_direag.newton.ProjectedNewton` goes all the way. Pure: may be compiled and mapped.
+    One update of :class:`~bayes_direag.newton.ProjectedNewton` goes all the way. Pure: may be compiled and
+    mapped.
 
     Parameters
     ----------
     model, *args
-        The model and its arguments; scale it by 1 / its total weight for a tolerance that does not depend on the data's size.
+        The model and its arguments; scale it by 1 / its total weight for a tolerance that does not depend on
+        the data's size.
     start, low, high
         Where each site starts, and the box it is kept in.
     """
@@ -143,16 +152,16 @@ def require_converged(
     worst = int(np.argmin(reached))
     raise ConvergenceError(
         f"{what} did not converge: after {int(n_steps[worst])} steps the largest projected gradient is "
-        f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; expected at most {GRADIENT_TOLERANCE:g}. "
-        "Raise the penalty or narrow the priors; if they are the preset's own, please report the data as a bug."
+        f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; "
+        f"expected at most {GRADIENT_TOLERANCE:g}. Raise the penalty or narrow the priors; if they are the preset's own, please report the data as a bug."
     )
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
 def _map_batch(
     reports: Reports,
-    correct: Bool[Array, "problem candidate"],
-    weight: Float[Array, "batch problem"],
+    correct: Bool[Array | np.ndarray, "problem candidate"],
+    weight: Float[Array | np.ndarray, "batch problem"],
     *,
     preset: Preset,
     variant: Variant,
@@ -165,9 +174,7 @@ def _map_batch(
 
     settings = {name: preset.parameter(name) for name in names}
     start = {f"{name}_raw": spread(name, raw.start) for name, raw in settings.items()}
-    low, high = (
-        {f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1)
-    )
+    low, high = ({f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1))
 
     def fit(weight: Float[Array, " problem"]) -> Optimum:
         labels = Labels(correct, weight)

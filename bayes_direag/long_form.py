@@ -50,9 +50,7 @@ def to_csv(questions: Sequence[Question], path: Path) -> None:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
         for row in _rows(questions):
-            writer.writerow(
-                str(value).lower() if isinstance(value, bool) else value for value in row.values()
-            )
+            writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
 
 
 def to_parquet(questions: Sequence[Question], path: Path) -> None:

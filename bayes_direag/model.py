@@ -1,11 +1,11 @@
 r"""The NumPyro models: evidence aggregation and the final binary recalibration.
 
-Which state of a question comes true is a categorical draw with the Dirichlet mean as its probabilities, that is a one-trial
-Dirichlet-multinomial with concentration alpha. One draw a question says nothing about the spread of that Dirichlet: intervals come
-from the posterior over parameters alone.
+Which state of a question comes true is a categorical draw with the Dirichlet mean as its probabilities, that
+is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says nothing about the
+spread of that Dirichlet: intervals come from the posterior over parameters alone.
 
-Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds and the density NUTS explores are the same;
-the natural ones are deterministic functions of them.
+Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds and the density NUTS explores
+are the same; the natural ones are deterministic functions of them.
 """
 
 from typing import NamedTuple
@@ -61,12 +61,14 @@ def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, va
     alpha = concentration(reports, parameters, preset.eps)
     with numpyro.plate("problem", alpha.shape[0]):
         if labels is None:
-            numpyro.sample("target", dist.Categorical(logits=log_support(alpha)))
+            numpyro.sample("target", dist.Categorical(logits=_finite(log_support(alpha))))
             return
         counts = labels.weight > 0
         state = log_support(pool_correct(alpha, jnp.asarray(labels.correct)))
         with mask(mask=counts), scale(scale=jnp.where(counts, labels.weight, 1.0)):
-            numpyro.sample("target", dist.Categorical(logits=state), obs=target_state(jnp.asarray(labels.correct)))
+            numpyro.sample(
+                "target", dist.Categorical(logits=_finite(state)), obs=target_state(jnp.asarray(labels.correct))
+            )
 
 
 def recalibration(
@@ -76,7 +78,7 @@ def recalibration(
     prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw intercept and slope around the identity (0, 1), then whether each selected answer is right (site ``correct``)."""
+    """Draw intercept and slope around the identity (0, 1), then which selected answers are right (site ``correct``)."""
     intercept = numpyro.sample("intercept", dist.Normal(0.0, prior_scale))
     slope = numpyro.sample("slope", dist.Normal(1.0, prior_scale))
     counts = jnp.ones(logit_support.shape, bool) if weight is None else weight > 0
@@ -89,7 +91,7 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
     natural = {name: _linked(raw[name], preset.parameter(name).link) for name in preset.free_parameters(variant)}
     dtype = raw["weight"].dtype
     fixed = {
-        name: jnp.full((), preset.parameter(name).fixed, dtype)
+        name: jnp.asarray(preset.parameter(name).fixed, dtype)
         for name in VARIANT_PARAMETERS[variant]
         if name not in natural
     }
@@ -101,8 +103,9 @@ def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset
 
     .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
 
-    with the penalty ``lambda * mean(raw**2)`` or, under proper priors, ``sum(((raw - loc) / scale)**2) / (2 sum(omega))``. It differs from
-    the negative log joint density of :func:`direag`, divided by the total weight, by a constant. NaN where no question counts.
+    with the penalty ``lambda * mean(raw**2)`` or, under proper priors, ``sum(((raw - loc) / scale)**2) / (2
+    sum(omega))``. It differs from the negative log joint density of :func:`direag`, divided by the total
+    weight, by a constant. NaN where no question counts.
 
     Parameters
     ----------
@@ -120,17 +123,14 @@ def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset
     return -jnp.sum(jnp.where(labels.weight > 0, labels.weight * reached, 0.0)) / total + penalty
 
 
-def raw_priors(
-    preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike
-) -> dict[str, dist.Normal]:
-    """Return the prior of each free raw parameter; the penalty of a preset is read as Normal(0, sqrt(D / (2 lambda W)))."""
+def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike) -> dict[str, dist.Normal]:
+    """Return the prior of each free raw parameter; a penalty is read as Normal(0, sqrt(D / (2 lambda W)))."""
     names = preset.free_parameters(variant)
     n_raw = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in names)
     from_penalty = jnp.sqrt(n_raw / (2 * preset.penalty * jnp.asarray(total_weight))) if preset.penalty else None
     settings = {name: preset.parameter(name) for name in names}
     return {
-        name: dist.Normal(raw.loc, from_penalty if raw.scale is None else raw.scale)
-        for name, raw in settings.items()
+        name: dist.Normal(raw.loc, from_penalty if raw.scale is None else raw.scale) for name, raw in settings.items()
     }
 
 
@@ -149,9 +149,7 @@ def raw_from_vector(
     if len(vector) != sum(sizes):
         raise ValueError(f"the raw vector has {len(vector)} entries; {variant} with {n_levels} levels has {sum(sizes)}")
     parts = jnp.split(jnp.asarray(vector), np.cumsum(sizes)[:-1].tolist())
-    return {
-        name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)
-    }
+    return {name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)}
 
 
 def _raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weight: Float[Array, ""]) -> Raw:
@@ -163,6 +161,11 @@ def _raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weigh
         else:
             raw[name] = numpyro.sample(f"{name}_raw", prior)
     return raw
+
+
+def _finite(log_probability: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
+    """Give impossible states the least finite number, which numpyro asks of logits; their probability stays 0."""
+    return jnp.maximum(log_probability, jnp.finfo(log_probability.dtype).min)
 
 
 def _linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:

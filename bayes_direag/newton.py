@@ -3,8 +3,8 @@ r"""Newton's method in a box: the deterministic optimiser behind every MAP fit, 
 The problems have a dozen or two parameters, one flat direction that only the penalty curves, and, under some
 presets, bounds that bind. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) converges on
 them quadratically: at each step the coordinates held at a bound by the gradient are fixed, the Hessian of
-the others is made positive definite by taking the absolute value of its eigenvalues, and the step is halved along the
-projected arc until the loss falls (Armijo).
+the others is made positive definite by taking the absolute value of its eigenvalues, and the step is halved
+along the projected arc until the loss falls (Armijo).
 
 It has converged when the projected gradient, ``x - clip(x - gradient, low, high)``, is below the tolerance in
 every coordinate. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
@@ -15,13 +15,15 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.optim import _NumPyroOptim
 
 _LARGEST_STEP = 2.0
-_SMALLEST_CURVATURE = 1e-10
+_SMALLEST_CURVATURE = 1e-10  # relative to the largest
+_NO_CURVATURE = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
 _HALVINGS = 40
 
@@ -72,7 +74,12 @@ class ProjectedNewton(_NumPyroOptim):  # type: ignore[misc]
         low = jnp.full_like(start, -jnp.inf) if self._low is None else ravel_pytree(self._low)[0]
         high = jnp.full_like(start, jnp.inf) if self._high is None else ravel_pytree(self._high)[0]
         minimum = minimise_in_box(
-            lambda x: fn(unravel(x))[0], start, low, high, tolerance=self._tolerance, max_steps=self._max_steps
+            lambda x: fn(unravel(x))[0],
+            start,
+            low,
+            high,
+            tolerance=self._tolerance,
+            max_steps=self._max_steps,
         )
         return (minimum.value, None), (step + 1, (unravel(minimum.point), minimum))
 
@@ -94,9 +101,10 @@ def minimise_in_box(
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
-    The start is moved into the box first. A loss that is not finite at the start, or a search that no longer falls, ends the
-    run with a projected gradient above the tolerance (or NaN): the caller has to look.
+    The start is moved into the box first. A loss that is not finite at the start, or a search that no longer
+    falls, ends the run with a projected gradient above the tolerance (or NaN): the caller has to look.
     """
+
     def gradient_and_value(x: Array) -> tuple[Array, tuple[Array, Array]]:
         value, gradient = jax.value_and_grad(fn)(x)
         return gradient, (gradient, value)
@@ -148,9 +156,9 @@ def _newton_step(
     coupled = ~held[:, None] & ~held[None, :]
     free = jnp.where(coupled, hessian, jnp.eye(len(gradient), dtype=hessian.dtype))
     curvature, basis = jnp.linalg.eigh(free)
-    floor = _SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature))
+    floor = jnp.maximum(_SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature)), _NO_CURVATURE)
     step = -basis @ ((basis.T @ gradient) / jnp.maximum(jnp.abs(curvature), floor))
-    return step * jnp.minimum(1.0, _LARGEST_STEP / jnp.max(jnp.abs(step)))
+    return jnp.asarray(step * jnp.minimum(1.0, _LARGEST_STEP / jnp.max(jnp.abs(step))))
 
 
 def _line_search(
@@ -163,7 +171,7 @@ def _line_search(
     high: Float[Array, " parameter"],
 ) -> Float[Array, " parameter"]:
     """Halve the step along the projected arc until the loss falls enough; stay where no length does."""
-    noise = 8 * jnp.finfo(x.dtype).eps * jnp.abs(value)
+    noise = 8 * float(np.finfo(x.dtype).eps) * jnp.abs(value)
 
     def arc(halvings: Array) -> Array:
         return jnp.clip(x + step * 0.5**halvings, low, high)

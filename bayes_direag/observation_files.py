@@ -155,15 +155,14 @@ def _from_json_lines(text: str, path: Path) -> Iterable[tuple[int, Question]]:
             )
 
 
-def _not_json(
-    error: ValueError, path: Path, number: int, line: str, complete: int, *, last: bool
-) -> ObservationError:
+def _not_json(error: ValueError, path: Path, number: int, line: str, complete: int, *, last: bool) -> ObservationError:
     """Return the error of a line that is not JSON: cut off, if it is the last of several."""
+    reason = str(error).replace("line 1 ", "")
     if last and complete:
-        problem, seen = f"this last line is cut off ({error})", line[-40:]
-        remedy = f"The {complete} complete lines before it are fine: remove this one, or resume the run."
+        problem, seen = f"this last line is cut off ({reason})", line[-40:]
+        remedy = f"The lines before it ({complete}) are whole and fine: remove this one, or resume the run."
     else:
-        problem, seen = f"this line is not JSON ({error})", line
+        problem, seen = f"this line is not JSON ({reason})", line
         remedy = "Correct the line; an object or a list that spans several lines must stand on one."
     return ObservationError(
         problem, path=path, line=number, seen=seen, expected="one whole JSON object a line", remedy=remedy
@@ -180,9 +179,7 @@ def _renamed(record: dict[str, object]) -> dict[str, object]:
     gold = record.get("gold_answer_norm")
     renamed = {name: value for name, value in record.items() if name != "outputs"}
     renamed["gold_answer"] = record.get("gold_answer_raw") if gold is None else gold
-    renamed["observations"] = (
-        [_renamed_output(output) for output in outputs] if isinstance(outputs, list) else outputs
-    )
+    renamed["observations"] = [_renamed_output(output) for output in outputs] if isinstance(outputs, list) else outputs
     return renamed
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Self
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -102,7 +101,7 @@ class Observations:
     questions: tuple[Question, ...]
 
     @classmethod
-    def read(cls, path: str | Path, answers: AnswerKind | None = None) -> Self:
+    def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
         """Read an observation file (JSON Lines, Parquet or CSV, told apart by content).
 
         Parameters
@@ -123,7 +122,7 @@ class Observations:
     @classmethod
     def from_questions(
         cls, questions: Sequence[Question], answers: AnswerKind | None = None, source: Origin | None = None
-    ) -> Self:
+    ) -> "Observations":
         """Build the arrays from records.
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, where it
@@ -239,7 +238,7 @@ class Observations:
             digest.update(array.astype(form).tobytes())
         return digest.hexdigest()
 
-    def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> Self:
+    def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
         """Return some of the questions, in the order given, with all the levels.
 
         Parameters
@@ -261,7 +260,7 @@ class Observations:
             questions=tuple(self.questions[row] for row in rows),
         )
 
-    def align(self, level_names: Sequence[str]) -> Self:
+    def align(self, level_names: Sequence[str]) -> "Observations":
         """Return the same observations under the levels of a fit, in its order.
 
         A level of the fit that these observations lack is absent from every question. The records stay as
@@ -281,7 +280,7 @@ class Observations:
         here = [name in self.level_names for name in level_names]
         columns = [self.level_names.index(name) for name in level_names if name in self.level_names]
 
-        def aligned(array: np.ndarray, absent: float) -> np.ndarray:
+        def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
             wider = np.full((len(self), len(level_names)), absent, array.dtype)
             wider[:, here] = array[:, columns]
             return wider

@@ -1,14 +1,17 @@
 """The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
 
-====================  ==============================================================================================
-group                 content
-====================  ==============================================================================================
-``posterior``         natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
-``sample_stats``      MAP: ``loss``, ``projected_gradient``, ``n_steps`` at the optimum
+====================
+============================================================================================== group
+      content
+====================
+============================================================================================== ``posterior``
+      natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
+      ``sample_stats``      MAP: ``loss``, ``projected_gradient``, ``n_steps`` at the optimum
 ``log_likelihood``    ``target``: log probability of what came true, by problem
 ``observed_data``     ``correct`` by problem and candidate
 ``constant_data``     ``confidence``, ``candidate``, ``n_candidates``, ``weight``: what the fit was given
-====================  ==============================================================================================
+====================
+==============================================================================================
 """
 
 import json
@@ -149,7 +152,11 @@ _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")
 
 
 def _reached(
-    raw: Raw, reports: Reports, correct: Bool[np.ndarray, "problem candidate"], preset: Preset, variant: Variant
+    raw: Raw,
+    reports: Reports,
+    correct: Bool[np.ndarray, "problem candidate"],
+    preset: Preset,
+    variant: Variant,
 ) -> Float[Array, " problem"]:
     """Return the log probability of the state that came true, question by question."""
     alpha = concentration(reports, natural_parameters(raw, preset, variant), preset.eps)

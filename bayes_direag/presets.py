@@ -10,8 +10,10 @@ r"""Frozen settings of a fit: how raw parameters become natural ones, what is be
 Any field can be overridden: ``preset("paper").override(eps=0.005, weight={"start": 0.0})``.
 """
 
+import json
 import math
-from typing import Any, Literal, Self
+from collections.abc import Iterable
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
@@ -20,8 +22,9 @@ from bayes_direag.errors import DirEAGError
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
 RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
+PresetName = Literal["paper", "release", "bayes"]
 
-VARIANTS: tuple[Variant, ...] = ("count", "level", "confidence")
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
 #: Which parameters each variant has, in the order of the raw vector.
 VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
@@ -33,16 +36,17 @@ LEVEL_PARAMETERS = frozenset({"weight", "bias"})
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, and a misspelt name is an error."""
+    """Base of all settings: frozen, every number finite, and a misspelt name is an error."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class RawParameter(Settings):
     """One parameter as the optimiser and the sampler see it: a number on the real line.
 
-    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it is the one that the preset's
-    penalty stands for. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out of inference.
+    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it is the one that the
+    preset's penalty stands for. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out
+    of inference.
     """
 
     link: Link
@@ -54,7 +58,7 @@ class RawParameter(Settings):
     fixed: float | None = None
 
     @model_validator(mode="after")
-    def _start_within_bounds(self) -> Self:
+    def _start_within_bounds(self) -> "RawParameter":
         low, high = self.bounds
         if not low <= self.start <= high:
             raise ValueError(f"start {self.start} lies outside the bounds [{low}, {high}]")
@@ -73,10 +77,11 @@ class RecalibrationSettings(Settings):
     ----------
     method
         ``platt``: both parameters, to the optimum. ``release``: the same objective, 1200 plain gradient steps of 0.05
-        from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone step function. ``none``.
+        from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
+        ``none``: support as it is.
     penalty
-        lambda in ``mean NLL + lambda / 2 * (intercept**2 + (slope - 1)**2)``: a normal prior at the identity whose scale
-        is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
+        lambda in ``mean NLL + lambda / 2 * (intercept**2 + (slope - 1)**2)``: a normal prior at the identity whose
+        scale is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
     scale
         Standard deviation of the normal prior at the identity, whatever the number of questions.
     eps
@@ -93,7 +98,7 @@ class RecalibrationSettings(Settings):
     out_of_fold: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
-    def _enough_folds(self) -> Self:
+    def _enough_folds(self) -> "RecalibrationSettings":
         if self.out_of_fold == 1:
             raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
         return self
@@ -107,8 +112,9 @@ class Preset(Settings):
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     penalty
-        lambda of the penalty ``lambda * mean(raw**2)`` on the mean loss: a Normal(0, sqrt(D / (2 lambda W))) prior on each of the
-        D raw parameters, W being the total weight of the questions. None: every free parameter brings its own scale.
+        lambda of the penalty ``lambda * mean(raw**2)`` on the mean loss: a Normal(0, sqrt(D / (2 lambda W))) prior on
+        each of the D raw parameters, W being the total weight of the questions. None: every free parameter brings its
+        own scale.
     null_target_weight
         Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
     """
@@ -126,7 +132,7 @@ class Preset(Settings):
     recalibration: RecalibrationSettings = RecalibrationSettings()
 
     @model_validator(mode="after")
-    def _every_prior_proper(self) -> Self:
+    def _every_prior_proper(self) -> "Preset":
         for name in VARIANT_PARAMETERS["confidence"]:
             raw = self.parameter(name)
             if self.penalty is None and raw.fixed is None and raw.scale is None:
@@ -135,10 +141,27 @@ class Preset(Settings):
             raise ValueError(f"null_target_weight must be positive, not {self.null_target_weight}")
         return self
 
+    @model_validator(mode="after")
+    def _fixed_in_support(self) -> "Preset":
+        for name in ("weight", "prior_strength", "null_base", "null_gain"):
+            fixed = self.parameter(name).fixed
+            if fixed is not None and (fixed < 0 or (fixed == 0 and name == "prior_strength")):
+                raise ValueError(f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0")
+        return self
+
     @property
     def is_weighted(self) -> bool:
         """Whether questions count unequally, so that the likelihood is not that of a probability model."""
         return self.null_target_weight != 1.0
+
+    @property
+    def label(self) -> str:
+        """The name, and each setting that is not as in the preset of that name: ``paper with eps=0.005``."""
+        if self.name not in PRESETS:
+            return self.name
+        own, usual = _flat(self.model_dump()), _flat(PRESETS[self.name].model_dump())
+        changed = [f"{field}={value}" for field, value in own.items() if value != usual[field]]
+        return f"{self.name} with {', '.join(changed)}" if changed else self.name
 
     def parameter(self, name: str) -> RawParameter:
         """Return the settings of one parameter."""
@@ -170,6 +193,50 @@ def preset(name: "str | Preset") -> Preset:
     return PRESETS[name]
 
 
+def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``FIELD=VALUE`` texts, as a command line gives them, into the arguments of :meth:`Preset.override`.
+
+    A value is read as JSON where it is JSON, and stands for itself where it is not. Of two values for one field the later
+    holds.
+
+    Raises
+    ------
+    DirEAGError
+        If a text has no ``=``, or goes on into a field that another has given a plain value.
+
+    Examples
+    --------
+    >>> parse_overrides(["eps=0.005", "weight.start=0", "recalibration.method=none"])
+    {'eps': 0.005, 'weight': {'start': 0}, 'recalibration': {'method': 'none'}}
+    """
+    changes: dict[str, Any] = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        *parents, last = field.split(".")
+        place: Any = changes
+        for parent in parents:
+            place = place.setdefault(parent, {}) if isinstance(place, dict) else None
+        if not equals or not isinstance(place, dict):
+            problem = f"{'.'.join(parents)} already has a plain value" if equals else "there is no '='"
+            raise DirEAGError(f"setting {text!r}: {problem}; expected FIELD=VALUE, for example eps=0.005.")
+        place[last] = _json_or_text(value)
+    return changes
+
+
+def _json_or_text(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
 def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
     merged = dict(base)
     for key, value in changes.items():
@@ -183,8 +250,20 @@ def _validated(fields: dict[str, Any], what: str) -> Preset:
         return Preset.model_validate(fields)
     except ValidationError as error:
         first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"]) or "the settings together"
-        raise DirEAGError(f"{what}: {place}: {first['msg']}; saw {first['input']!r}.") from None
+        path, here = [], fields
+        for part in first["loc"]:
+            if isinstance(here, dict) and part in here:
+                path.append(str(part))
+                parent, here = here, here[part]
+        field = ".".join(path) or "the settings together"
+        match first["type"]:
+            case "extra_forbidden":
+                known = ", ".join(name for name in parent if name != path[-1])
+                raise DirEAGError(f"{what}: there is no setting {field!r}; expected one of {known}.") from None
+            case "value_error":
+                raise DirEAGError(f"{what}: {field}: {first['ctx']['error']}.") from None
+            case _:
+                raise DirEAGError(f"{what}: {field}: {first['msg']}; saw {first['input']!r}.") from None
 
 
 def _inverse_softplus(value: float) -> float:
@@ -214,8 +293,8 @@ _RELEASE = _PAPER.override(
 )
 
 # The likelihood sees only ratios of weight, prior_strength and null_base, so prior_strength is the unit. A weight's
-# median of e^2 makes a lone sure report count about seven times the prior; the scales leave a factor of twenty either way
-# at 95 %. Stated percentages are whole numbers as a rule: 100 % says "at least 99.5 %", so eps is 0.005.
+# median of e^2 makes a lone sure report count about seven times the prior; the scale leaves a factor of twenty either
+# way at 95 %. Stated percentages are whole numbers as a rule: 100 % says "at least 99.5 %", so eps is 0.005.
 _BAYES = Preset(
     name="bayes",
     weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),

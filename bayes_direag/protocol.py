@@ -58,9 +58,10 @@ def cross_fit(
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> list[HeldOut]:
-    """Predict every answered question from a fit to the other folds; see :func:`~bayes_direag.folds.assign_folds` for the deal.
+    """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt in file order. An answered question without a gold answer is predicted, but teaches nothing.
+    The answered questions are dealt in file order: see :func:`~bayes_direag.folds.assign_folds`. An answered question
+    without a gold answer is predicted, but teaches nothing.
 
     Raises
     ------

@@ -166,9 +166,7 @@ def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]
     for level, names in sorted(found.items()):
         name, *others = list(names) or [f"level_{level}"]
         if others:
-            raise _level_error(
-                f"level {level} is called {name!r} before", others[0], source, names[others[0]]
-            )
+            raise _level_error(f"level {level} is called {name!r} before", others[0], source, names[others[0]])
         if name in table.values():
             raise _level_error(f"level {level} has the name of another level", name, source, names.get(name))
         table[level] = name

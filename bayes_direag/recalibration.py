@@ -1,8 +1,8 @@
 r"""The final calibration: from the support of the selected answer to a probability of being correct.
 
-The house form is :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of the support), found as the
-MAP of its own NumPyro model. ``release`` stops the same objective after 1200 plain gradient steps; temperature scaling and isotonic
-regression are scikit-learn's.
+The house form is :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of
+the support), found as the MAP of its own NumPyro model. ``release`` stops the same objective after 1200 plain
+gradient steps; temperature scaling and isotonic regression are scikit-learn's.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,9 @@ Chosen = Bool[np.ndarray, "batch problem"]
 class Recalibration(Protocol):
     """A monotone map from support to probability, with one version for each posterior draw (sample)."""
 
-    method: RecalibrationMethod
+    @property
+    def method(self) -> RecalibrationMethod:
+        """How it was found."""
 
     def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
         """Return the probability that the selected answer is right; NaN stays NaN."""
@@ -45,7 +47,7 @@ class Recalibration(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """``sigmoid(intercept + slope * logit(clip(support, eps, 1 - eps)))``; the identity (0, 1) where there is no recalibration."""
+    """``sigmoid(intercept + slope * logit(clip(support, eps, 1 - eps)))``; support itself for method ``none``."""
 
     method: RecalibrationMethod
     intercept: Float[np.ndarray, "chain draw"]
@@ -68,7 +70,7 @@ class LogisticRecalibration:
 
 @dataclass(frozen=True, eq=False)
 class IsotonicRecalibration:
-    """The monotone step function of isotonic regression, interpolated linearly between its knots and constant beyond."""
+    """The monotone function of isotonic regression: linear between its knots, constant beyond."""
 
     support: Float[np.ndarray, " knot"]
     probability: Float[np.ndarray, " knot"]
@@ -97,7 +99,10 @@ def from_dataset(stored: xr.Dataset) -> Recalibration:
 
 
 def recalibrate(
-    support: Support, correct: Bool[np.ndarray, "batch problem"], chosen: Chosen, settings: RecalibrationSettings
+    support: Support,
+    correct: Bool[np.ndarray, "batch problem"],
+    chosen: Chosen,
+    settings: RecalibrationSettings,
 ) -> list[Recalibration]:
     """Fit one recalibration for each row of a batch.
 
@@ -164,15 +169,11 @@ def _logistic_modes(
     identity = {"intercept": jnp.zeros(()), "slope": jnp.ones(())}
 
     def fit(x: Array, y: Array, weight: Array, prior_scale: Array) -> _LogisticModes:
-        model = scale(
-            partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight)
-        )
+        model = scale(partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight))
         if gradient_steps:
             return _release_steps(model, identity, x, y)
         mode, end = svi_mode(model, identity, x, y)
-        return _LogisticModes(
-            mode["intercept"], mode["slope"], end.value, end.projected_gradient, end.n_steps
-        )
+        return _LogisticModes(mode["intercept"], mode["slope"], end.value, end.projected_gradient, end.n_steps)
 
     return jax.vmap(fit)(score, correct, weight, prior_scale)
 
@@ -204,9 +205,7 @@ def _temperature(
     return _logistic("temperature", 0.0, slope, eps)
 
 
-def _isotonic(
-    support: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]
-) -> IsotonicRecalibration:
+def _isotonic(support: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> IsotonicRecalibration:
     from sklearn.isotonic import IsotonicRegression
 
     regression = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0).fit(support, correct.astype(float))

@@ -172,9 +172,7 @@ def question_from_record(
         return Question.model_validate(record)
     except ValidationError as error:
         more = error.error_count() - 1
-        raise _record_error(
-            error.errors(include_url=False)[0], more, path, line, rows, spelling or {}
-        ) from error
+        raise _record_error(error.errors(include_url=False)[0], more, path, line, rows, spelling or {}) from error
 
 
 def _record_error(

@@ -1,8 +1,9 @@
 """Observations drawn from the model itself: for examples, for tests, and to see what a fit can recover.
 
-The reports (who says what, how surely) come from a simple picture of steered prompts: a question's ease decides how often its common answer
-is given, and each level states confidences around its own habit. Which answer is *right* is then exactly the model's
-draw: the state that comes true has the probabilities that :mod:`bayes_direag.evidence` computes from known parameters.
+The reports (who says what, how surely) come from a simple picture of steered prompts: a question's ease
+decides how often its common answer is given, and each level states confidences around its own habit. Which
+answer is *right* is then exactly the model's draw: the state that comes true has the probabilities that
+:mod:`bayes_direag.evidence` computes from known parameters.
 """
 
 import jax
@@ -88,10 +89,10 @@ def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]
 def _confidences(
     ease: Float[np.ndarray, " problem"], said: Int[np.ndarray, "problem level"], rng: np.random.Generator
 ) -> Float[np.ndarray, "problem level"]:
-    """Draw stated confidences: a level's habit, higher on easy questions and common answers, mostly in steps of 5."""
+    """Draw stated confidences, mostly in steps of 5: a level's habit, higher where the question is easy."""
     lift = 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5)
     exact = np.clip(_HABIT[None, :] + lift + _SPREAD[None, :] * rng.normal(size=said.shape), 0, 100)
-    return np.where(rng.random(said.shape) < 0.8, 5 * np.round(exact / 5), np.round(exact))
+    return np.asarray(np.where(rng.random(said.shape) < 0.8, 5 * np.round(exact / 5), np.round(exact)))
 
 
 def _question(
@@ -118,7 +119,10 @@ def _question(
 
 
 def _golds(
-    observations: Observations, names: Int[np.ndarray, "problem answer"], truth: Parameters, rng: np.random.Generator
+    observations: Observations,
+    names: Int[np.ndarray, "problem answer"],
+    truth: Parameters,
+    rng: np.random.Generator,
 ) -> list[str]:
     """Draw which state comes true; under the null the right answer is one that no level gave."""
     with jax.enable_x64(True):

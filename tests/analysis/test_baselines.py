@@ -19,9 +19,7 @@ ANSWERS = ("7", "300", "12", "-4")  # in string order -4, 12, 300, 7
 
 type Report = tuple[str | None, int | None] | None
 
-reports = st.none() | st.tuples(
-    st.none() | st.sampled_from(ANSWERS), st.none() | st.sampled_from(range(0, 101, 10))
-)
+reports = st.none() | st.tuples(st.none() | st.sampled_from(ANSWERS), st.none() | st.sampled_from(range(0, 101, 10)))
 tables = st.integers(1, 7).flatmap(
     lambda n_levels: st.lists(st.lists(reports, min_size=n_levels, max_size=n_levels), min_size=1, max_size=4)
 )
@@ -166,6 +164,4 @@ def test_reproduces_the_released_predictions(name):
         released = predictions.loc[method].loc[list(observations.problem_id)]
         answers = [answer for answer, _ in selected(observations, selection)]
         assert [Fraction(answer) for answer in answers] == [Fraction(a) for a in released.pred_answer_norm]
-        np.testing.assert_allclose(
-            np.clip(selection.confidence, 1e-6, 1 - 1e-6), released.confidence, atol=1e-9
-        )
+        np.testing.assert_allclose(np.clip(selection.confidence, 1e-6, 1 - 1e-6), released.confidence, atol=1e-9)

@@ -55,9 +55,7 @@ def test_a_weight_is_a_number_of_repeats(questions):
         repeated = evaluate_metrics(np.repeat(confidence, row), np.repeat(correct, row))
         for name, value in vars(repeated).items():
             tolerance = 1e-6 if name == "smece" else 1e-12
-            assert getattr(weighted, name)[replicate] == pytest.approx(value, abs=tolerance, nan_ok=True), (
-                name
-            )
+            assert getattr(weighted, name)[replicate] == pytest.approx(value, abs=tolerance, nan_ok=True), name
 
 
 @given(counted_questions(), st.integers(1, 20))

@@ -40,9 +40,7 @@ def integrated_smece(confidence: np.ndarray, correct: np.ndarray) -> float:
 @given(confidence=st.floats(0, 1), n_correct=st.integers(0, 10))
 def test_one_stated_confidence_has_its_mean_residual(confidence, n_correct):
     residual = n_correct / 10 - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(
-        abs(residual), abs=1e-12
-    )
+    assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(abs(residual), abs=1e-12)
 
 
 def test_two_opposite_residuals_have_the_error_of_their_overlap():

@@ -18,16 +18,12 @@ fractions = st.fractions(min_value=-1000, max_value=1000, max_denominator=500)
 answer_like = st.one_of(
     st.text(),
     st.text(alphabet="0123456789.,-+/*^ex $%()[]{}=\\½²π abB", max_size=20),
-    st.from_regex(
-        r"[-+]?\$?[0-9,]{1,9}(\.[0-9]{1,5})?(e-?[0-9]{1,3})?( ?/ ?[0-9]{1,4})? ?[a-z]{0,3}", fullmatch=True
-    ),
+    st.from_regex(r"[-+]?\$?[0-9,]{1,9}(\.[0-9]{1,5})?(e-?[0-9]{1,3})?( ?/ ?[0-9]{1,4})? ?[a-z]{0,3}", fullmatch=True),
     st.sampled_from([case["text"] for case in CASES]),
 )
 
 
-@pytest.mark.parametrize(
-    "case", CASES, ids=lambda case: f"{case['kind']}: {case['text'][:30]!r} ({case['why']})"
-)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}: {case['text'][:30]!r} ({case['why']})")
 def test_the_table_of_cases(case):
     assert canonical(case["text"], case["kind"]) == case["canonical"]
 
@@ -73,8 +69,9 @@ def test_every_way_of_writing_a_decimal_is_one_answer(value):
     assert {way: canonical(way, "numeric") for way in ways} == dict.fromkeys(ways, expected)
 
 
-@given(st.integers(1, 500), fractions.filter(lambda value: 0 < value < 1))
-def test_a_mixed_number_is_the_sum_of_its_parts(whole, part):
+@given(st.integers(1, 500), st.integers(1, 60), st.integers(1, 60))
+def test_a_mixed_number_is_the_sum_of_its_parts(whole, top, rest):
+    part = Fraction(top, top + rest)
     expected = canonical(str(whole + part), "numeric")
     assert canonical(f"{whole} {part}", "numeric") == expected
     assert canonical(f"{whole}\\frac{{{part.numerator}}}{{{part.denominator}}}", "numeric") == expected
@@ -95,9 +92,7 @@ def test_large_exponents_are_exact_and_short(exponent, digit):
     assert len(spelling) < 40
 
 
-@pytest.mark.parametrize(
-    "text", ["1e1000000000", "9" * 100_000, "1" * 3000, "1/" + "3" * 3000, "1e" + "9" * 3000]
-)
+@pytest.mark.parametrize("text", ["1e1000000000", "9" * 100_000, "1" * 3000, "1/" + "3" * 3000, "1e" + "9" * 3000])
 def test_numbers_that_would_cost_memory_are_not_read(text):
     assert canonical(text, "numeric") is None
 

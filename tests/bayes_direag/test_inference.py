@@ -1,0 +1,163 @@
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+
+from bayes_direag import inference
+from bayes_direag.errors import ConvergenceError, DirEAGError
+from bayes_direag.evidence import Reports
+from bayes_direag.folds import assign_folds
+from bayes_direag.inference import likelihood_weights, map_estimates
+from bayes_direag.model import Labels, penalised_loss, raw_from_vector
+from bayes_direag.observations import Observations
+from bayes_direag.presets import LEVEL_PARAMETERS, PRESETS, VARIANTS, Preset, Variant
+
+RECORDED_SEED = 20260517
+
+
+def independent_optimum(
+    observations: Observations, weight: np.ndarray, preset: Preset, variant: Variant
+) -> optimize.OptimizeResult:
+    """Minimise the same function from the same start with scipy's L-BFGS-B, in double precision."""
+    names = preset.free_parameters(variant)
+    sizes = {name: observations.n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
+    start = np.concatenate([np.full(sizes[name], preset.parameter(name).start) for name in names])
+    bounds = [preset.parameter(name).bounds for name in names for _ in range(sizes[name])]
+    reports, labels = Reports.of(observations), Labels(observations.correct_candidate, weight)
+
+    def loss(vector):
+        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=observations.n_levels)
+        return penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+
+    return optimize.minimize(
+        jax.jit(jax.value_and_grad(loss)), start, jac=True, method="L-BFGS-B", bounds=bounds,
+        options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("name", ["strong", "mid", "weak", "train"])
+def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant, golden: Path) -> None:
+    observations = Observations.read(golden / f"{name}.parquet")
+    configs = pd.read_csv(golden / f"{name}.configs.csv").query("variant == @variant")
+    fold = assign_folds(len(observations), 5, RECORDED_SEED)
+    chosen = np.stack([np.full(len(fold), True) if name == "train" else fold != int(f) for f in configs["fold"]])
+    release = PRESETS["release"]
+    weight = likelihood_weights(chosen, observations, release)
+    np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
+
+    reports, correct = Reports.of(observations), observations.correct_candidate
+    for row, own, recorded in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
+        raw = raw_from_vector(np.array(json.loads(row)), preset=release, variant=variant, n_levels=5)
+        loss = penalised_loss(raw, reports, Labels(correct, own), preset=release, variant=variant)
+        np.testing.assert_allclose(float(loss), recorded, atol=1e-7, rtol=0)
+
+    optimum = map_estimates(reports, correct, weight, preset=release, variant=variant)
+    assert (np.asarray(optimum.loss) <= configs["cal_categorical_nll"].to_numpy() + 1e-7).all()
+    assert (np.asarray(optimum.gradient) <= 1e-8).all()
+
+
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant: Variant, golden: Path) -> None:
+    observations = Observations.read(golden / "weak.parquet")
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
+    ours = map_estimates(
+        Reports.of(observations), observations.correct_candidate, weight, preset=preset, variant=variant
+    )
+    theirs = independent_optimum(observations, weight[0], preset, variant)
+    np.testing.assert_allclose(float(ours.loss[0]), theirs.fun, atol=1e-6, rtol=0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "asdiv_llama8b_10runs",
+        "commonsense_qa_5models_2prompts",
+        "mmlu_pro_12models",
+        "sciq_12models_judged",
+        "svamp_llama8b_10runs",
+    ],
+)
+def test_on_real_observations_too(name: str, preset: Preset, variant: Variant, real_observations: Path) -> None:
+    observations = Observations.read(real_observations / f"{name}.jsonl")
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
+    ours = map_estimates(
+        Reports.of(observations), observations.correct_candidate, weight, preset=preset, variant=variant
+    )
+    theirs = independent_optimum(observations, weight[0], preset, variant)
+    np.testing.assert_allclose(float(ours.loss[0]), theirs.fun, atol=1e-6, rtol=0)
+
+
+def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
+    preset, variant = PRESETS["paper"], "level"
+    chosen = np.stack([np.arange(len(simulated)) % 3 != k for k in range(3)])
+    weight = likelihood_weights(chosen, simulated, preset)
+    reports, correct = Reports.of(simulated), simulated.correct_candidate
+    together = map_estimates(reports, correct, weight, preset=preset, variant=variant)
+    for member in range(3):
+        only = simulated.select(chosen[member])
+        alone = map_estimates(
+            Reports.of(only), only.correct_candidate, np.ones((1, len(only))), preset=preset, variant=variant
+        )
+        np.testing.assert_allclose(together.loss[member], alone.loss[0], rtol=1e-12)
+        np.testing.assert_allclose(together.raw["weight"][member], alone.raw["weight"][0], atol=1e-6)
+
+
+def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
+    weight = np.ones((1, len(simulated)))
+    with jax.enable_x64(False):
+        optimum = map_estimates(
+            Reports.of(simulated), simulated.correct_candidate, weight, preset=PRESETS["paper"], variant="count"
+        )
+    assert optimum.loss.dtype == np.float64
+    assert float(optimum.gradient[0]) <= 1e-8
+
+
+def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Impatient(inference.ProjectedNewton):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs | {"max_steps": 2})
+
+    monkeypatch.setattr(inference, "ProjectedNewton", Impatient)
+    jax.clear_caches()
+    with pytest.raises(
+        ConvergenceError, match=r"after 2 steps the largest projected gradient is .* expected at most 1e-06"
+    ):
+        map_estimates(
+            Reports.of(simulated), simulated.correct_candidate, np.ones((1, len(simulated))),
+            preset=PRESETS["paper"], variant="confidence",
+        )  # fmt: skip
+    jax.clear_caches()
+
+
+def test_weights(simulated: Observations) -> None:
+    present = simulated.gold_generated
+    everything = np.ones((1, len(simulated)), bool)
+    assert likelihood_weights(everything, simulated, PRESETS["paper"]).tolist() == [[1.0] * len(simulated)]
+    balanced = likelihood_weights(everything, simulated, PRESETS["release"])[0]
+    np.testing.assert_allclose(balanced[~present], present.sum() / (~present).sum())
+    np.testing.assert_allclose(balanced[present], 1.0)
+    half = everything.copy()
+    half[0, ::2] = False
+    assert (likelihood_weights(half, simulated, PRESETS["release"])[0, ::2] == 0).all()
+
+
+def test_balancing_without_null_questions_changes_nothing(simulated: Observations) -> None:
+    present = simulated.gold_generated[None, :]
+    np.testing.assert_allclose(likelihood_weights(present, simulated, PRESETS["release"]), present.astype(float))
+
+
+def test_nothing_to_fit_is_said(simulated: Observations) -> None:
+    nobody = np.zeros((1, len(simulated)), bool)
+    with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 240 questions"):
+        likelihood_weights(nobody, simulated, PRESETS["paper"])
+    with pytest.raises(DirEAGError, match="'balanced' .* saw 0 / "):
+        likelihood_weights(~simulated.gold_generated[None, :], simulated, PRESETS["release"])

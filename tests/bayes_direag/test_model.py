@@ -1,0 +1,179 @@
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.distributions import Normal
+from numpyro.handlers import seed, trace
+from numpyro.infer.util import log_density
+from scipy import stats
+
+from bayes_direag.evidence import Reports, target_state
+from bayes_direag.model import (
+    Labels,
+    direag,
+    natural_parameters,
+    penalised_loss,
+    raw_from_vector,
+    raw_priors,
+    recalibration,
+)
+from bayes_direag.observations import Observations
+from bayes_direag.presets import PRESETS, VARIANTS, Preset, Variant
+from tests.bayes_direag import brute_force
+
+EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
+each_model = pytest.mark.parametrize(
+    ("preset", "variant"), EVERY, ids=[f"{preset.name}-{variant}" for preset, variant in EVERY]
+)
+
+
+def some_raw(preset: Preset, variant: Variant, n_levels: int = 5, at: int = 0) -> dict[str, jax.Array]:
+    rng = np.random.default_rng(at)
+    return {
+        name: jnp.asarray(rng.normal(size=n_levels if name in ("weight", "bias") else ()))
+        for name in preset.free_parameters(variant)
+    }
+
+
+def some_labels(observations: Observations) -> Labels:
+    weight = np.where(np.arange(len(observations)) % 7 == 0, 0.0, 1.0 + np.arange(len(observations)) % 3)
+    return Labels(observations.correct_candidate, weight)
+
+
+def natural_by_hand(raw: dict[str, jax.Array], preset: Preset) -> dict[str, object]:
+    links = {"softplus": brute_force.softplus, "exp": np.exp, "identity": float}
+    values: dict[str, object] = {"prior_strength": preset.prior_strength.fixed}
+    for name, value in raw.items():
+        link = links[preset.parameter(name).link]
+        values[name] = [link(one) for one in value.tolist()] if value.ndim else link(float(value))
+    return values
+
+
+@each_model
+def test_loss_is_the_printed_equation(preset: Preset, variant: Variant, simulated: Observations) -> None:
+    raw, labels = some_raw(preset, variant), some_labels(simulated)
+    values = natural_by_hand(raw, preset)
+    total = 0.0
+    for i, weight in enumerate(labels.weight):
+        own = [
+            (level, simulated.candidates[i][a], simulated.confidence[i, level])
+            for level, a in enumerate(simulated.candidate[i])
+            if a >= 0
+        ]
+        support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
+        gold = simulated.questions[i].gold_answer
+        total -= weight * np.log(support[gold if gold in support else brute_force.NULL])
+    entries = np.concatenate([np.ravel(value) for value in raw.values()])
+    if preset.penalty is not None:
+        penalty = preset.penalty * np.mean(entries**2)
+    else:
+        settings = {name: preset.parameter(name) for name in raw}
+        squares = [np.sum(((np.asarray(raw[name]) - s.loc) / s.scale) ** 2) for name, s in settings.items()]
+        penalty = sum(squares) / (2 * labels.weight.sum())
+    expected = total / labels.weight.sum() + penalty
+    found = penalised_loss(raw, Reports.of(simulated), labels, preset=preset, variant=variant)
+    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
+
+
+@each_model
+def test_loss_is_the_joint_density_up_to_a_constant(preset: Preset, variant: Variant, simulated: Observations) -> None:
+    reports, labels = Reports.of(simulated), some_labels(simulated)
+    model = partial(direag, preset=preset, variant=variant)
+
+    def gap(at: int) -> float:
+        raw = some_raw(preset, variant, at=at)
+        sites = {f"{name}_raw": value for name, value in raw.items()}
+        joint, _ = log_density(model, (reports, labels), {}, sites)
+        loss = penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+        return float(-joint / labels.weight.sum() - loss)
+
+    np.testing.assert_allclose([gap(1), gap(2)], gap(0), rtol=1e-10)
+
+
+def test_the_penalty_is_a_prior_whose_scale_follows_the_questions() -> None:
+    priors = raw_priors(PRESETS["paper"], "confidence", 5, 800.0)
+    n_raw = 5 + 5 + 4
+    for prior in priors.values():
+        assert isinstance(prior, Normal)
+        np.testing.assert_allclose(float(prior.scale), np.sqrt(n_raw / (2 * 0.001 * 800.0)))
+
+
+def test_a_question_of_weight_zero_has_no_influence(simulated: Observations) -> None:
+    preset, variant = PRESETS["paper"], "confidence"
+    raw, labels = some_raw(preset, variant), some_labels(simulated)
+    corrupted = labels.correct.copy()
+    corrupted[labels.weight == 0] = ~corrupted[labels.weight == 0]
+    before, after = (
+        float(
+            penalised_loss(raw, Reports.of(simulated), Labels(correct, labels.weight), preset=preset, variant=variant)
+        )
+        for correct in (labels.correct, corrupted)
+    )
+    assert before == after
+
+
+def test_several_right_answers_share_one_state() -> None:
+    preset = PRESETS["paper"]
+    raw = some_raw(preset, "confidence", n_levels=3)
+    reports = Reports(np.array([[0.9, 0.6, 0.8]]), np.array([[0, 1, 2]]), np.array([3]))
+    values = natural_by_hand(raw, preset)
+    own = [(0, "a", 0.9), (1, "b", 0.6), (2, "c", 0.8)]
+    support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
+    labels = Labels(np.array([[True, False, True]]), np.ones(1))
+    entries = np.concatenate([np.ravel(value) for value in raw.values()])
+    expected = -np.log(support["a"] + support["c"]) + preset.penalty * np.mean(entries**2)
+    found = float(penalised_loss(raw, reports, labels, preset=preset, variant="confidence"))
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@each_model
+def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
+    reports = Reports(np.full((4000, 3), 0.8), np.tile([[0, 1, 0]], (4000, 1)), np.full(4000, 2))
+    sites = trace(seed(direag, jax.random.key(4))).get_trace(reports, preset=preset, variant=variant)
+    drawn = np.asarray(sites["target"]["value"])
+    raw = {name: sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
+    values = natural_by_hand(raw, preset)
+    support = brute_force.support(
+        brute_force.concentrations([(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)], values, preset.eps)
+    )
+    counts = [np.sum(drawn == state) for state in (0, 1, 3)]
+    assert sum(counts) == 4000
+    probabilities = [support["a"], support["b"], support[brute_force.NULL]]
+    for count, p in zip(counts, probabilities, strict=True):
+        assert abs(count - 4000 * p) < 4.5 * np.sqrt(4000 * p * (1 - p)) + 1
+
+
+def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
+    raw = raw_from_vector(np.arange(14.0), preset=PRESETS["release"], variant="confidence", n_levels=5)
+    assert list(raw) == ["weight", "bias", "slope", "prior_strength", "null_base", "null_gain"]
+    assert raw["weight"].tolist() == [0, 1, 2, 3, 4]
+    assert raw["bias"].tolist() == [5, 6, 7, 8, 9]
+    assert [float(raw[name]) for name in list(raw)[2:]] == [10, 11, 12, 13]
+    with pytest.raises(ValueError, match="has 13 entries; confidence with 5 levels has 14"):
+        raw_from_vector(np.arange(13.0), preset=PRESETS["paper"], variant="confidence", n_levels=5)
+
+
+def test_bayes_fixes_the_scale_that_the_likelihood_cannot_see() -> None:
+    bayes = PRESETS["bayes"]
+    assert "prior_strength" not in bayes.free_parameters("confidence")
+    assert float(natural_parameters(some_raw(bayes, "confidence"), bayes, "confidence").prior_strength) == 1.0
+
+
+def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -> None:
+    rng = np.random.default_rng(0)
+    score, correct = jnp.asarray(rng.normal(size=30)), jnp.asarray(rng.random(30) < 0.6)
+    sites = {"intercept": jnp.asarray(0.3), "slope": jnp.asarray(1.4)}
+    found, _ = log_density(recalibration, (score, correct), {"prior_scale": 0.5}, sites)
+    p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.asarray(score))))
+    expected = stats.bernoulli.logpmf(np.asarray(correct), p).sum()
+    expected += stats.norm.logpdf(0.3, 0, 0.5) + stats.norm.logpdf(1.4, 1, 0.5)
+    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
+
+
+def test_the_target_of_a_question_without_a_right_candidate_is_the_null(simulated: Observations) -> None:
+    state = np.asarray(target_state(jnp.asarray(simulated.correct_candidate)))
+    assert (state[~simulated.gold_generated] == simulated.n_levels).all()
+    own = [c.index(q.gold_answer) for c, q, g in zip(simulated.candidates, simulated.questions, simulated.gold_generated, strict=True) if g]  # fmt: skip
+    assert state[simulated.gold_generated].tolist() == own
