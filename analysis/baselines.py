@@ -5,12 +5,15 @@ Each rule looks at the usable levels of a question in level order, with confiden
 majority is 1. A question without a usable level is unanswered.
 """
 
+import math
+import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from analysis.metrics import MIN_CONFIDENCE
 from bayes_direag.errors import LevelError
@@ -74,11 +77,12 @@ def majority(observations: Observations) -> Selection:
 def mean_confidence(observations: Observations) -> Selection:
     """Select the answer with the largest summed confidence, with its share of the sum over all answers.
 
-    Ties go to the answer seen first.
+    Ties go to the answer seen first. The sum over all answers adds the answers' own sums in the order seen, so that a
+    unanimous question has a share of exactly 1.
     """
-    stated = _stated_confidence(observations)
-    summed = _sum_by_answer(observations, stated)
-    return _select(observations, _first_maximum(summed), summed.max(axis=1) / stated.sum(axis=1))
+    summed = _sum_by_answer(observations, _stated_confidence(observations))
+    over_all = np.where(_seen_first(observations), summed, 0.0).cumsum(axis=1)[:, -1]
+    return _select(observations, _first_maximum(summed), summed.max(axis=1) / over_all)
 
 
 @np.errstate(invalid="ignore")
@@ -100,9 +104,10 @@ def steerconf(observations: Observations) -> Selection:
     usable = observations.usable
     stated = _stated_confidence(observations)
     n_usable = usable.sum(axis=1)
-    mean = stated.sum(axis=1) / n_usable
-    deviation = np.sqrt(((stated - mean[:, None]) ** 2).sum(axis=1, where=usable) / n_usable)
-    score = mean * majority(observations).confidence / (1 + deviation / mean)
+    rows = zip(stated, usable, strict=True)
+    moments = [_mean_and_deviation(tuple(sorted(row[mine]))) for row, mine in rows]
+    mean, deviation = np.array(moments).reshape(-1, 2).T
+    score = mean * majority(observations).confidence * (1 / (1 + deviation / mean))
     low, high = stated.min(axis=1, where=usable, initial=1.0), stated.max(axis=1)
     spread = np.where(high > low, high - low, np.inf)
     number = np.clip(np.floor((score - low) / spread * n_usable), 0, n_usable - 1)
@@ -131,6 +136,18 @@ def _sum_by_answer(
         agrees = observations.candidate == observations.candidate[:, [level]]
         total += agrees * value[:, [level]]
     return total
+
+
+@lru_cache(maxsize=1 << 16)
+def _mean_and_deviation(stated: tuple[float, ...]) -> tuple[float, float]:
+    """Return mean and population deviation, each correctly rounded, so that equal reports have equal scores."""
+    return (statistics.mean(stated), statistics.pstdev(stated)) if stated else (math.nan, math.nan)
+
+
+def _seen_first(observations: Observations) -> Bool[np.ndarray, "problem level"]:
+    """Return which levels are usable and the first to give their answer."""
+    earlier = np.tril(observations.candidate[:, :, None] == observations.candidate[:, None, :], -1)
+    return observations.usable & ~earlier.any(axis=2)
 
 
 def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray, " problem"]:

@@ -91,7 +91,7 @@ def evaluate(
     seed: int = 0,
     n_resamples: int = 1000,
     interval_level: float = 0.95,
-    on_step: Callable[[str], None] = lambda step: None,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 

@@ -19,7 +19,6 @@ from analysis.evaluation import Evaluation
 from bayes_direag.fit import Fit
 from bayes_direag.inference import GRADIENT_TOLERANCE
 from bayes_direag.observations import ObservationQuality, Status
-from bayes_direag.presets import LEVEL_PARAMETERS
 
 #: Metric, column header, and whether more of it is better.
 _COLUMNS = (
@@ -33,6 +32,7 @@ _COLUMNS = (
     ("pr_positive", "PR-P", True),
     ("pr_negative", "PR-N", True),
 )
+_UNDEFINED = "\N{EN DASH}"
 _WITH_INTERVAL = ("accuracy", "brier", "nll")
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
@@ -110,22 +110,23 @@ def parameter_tables(fit: Fit) -> Group:
     than one draw.
     """
     rows = fit.parameters()
+    estimates = list(map(_estimate, rows["mean"], rows["sd"]))
     levels = _table("level")
-    for header in ("weight", "share"):
-        levels.add_column(header, justify="right")
-    names = [name for name in ("weight", "bias") if name in rows["parameter"].array]
-    if "bias" in names:
-        levels.add_column("bias", justify="right")
-    by_level = rows[rows["level"].notna()].set_index(["parameter", "level"])
-    for level in fit.level_names:
-        weight, *others = (by_level.loc[(name, level)] for name in names)
-        cells = [_estimate(weight), _number(weight["relative"], 3), *map(_estimate, others)]
+    columns: list[list[str]] = []
+    for name in ("weight", "bias"):
+        mine = np.flatnonzero(rows["parameter"] == name)
+        if len(mine):
+            levels.add_column(name, justify="right")
+            columns.append([estimates[row] for row in mine])
+    shares = rows.loc[rows["parameter"] == "weight", "relative"]
+    levels.add_column("share", justify="right")
+    for level, *cells in zip(fit.level_names, *columns, [_number(share, 3) for share in shares], strict=True):
         levels.add_row(Text(level), *cells)
     single = _table("parameter")
     for header in ("value", "relative"):
         single.add_column(header, justify="right")
-    for _, row in rows[~rows["parameter"].isin(LEVEL_PARAMETERS)].iterrows():
-        single.add_row(str(row["parameter"]), _estimate(row), _number(row["relative"]))
+    for row in np.flatnonzero(rows["level"].isna()):
+        single.add_row(rows["parameter"].iloc[row], estimates[row], _number(rows["relative"].iloc[row]))
     return Group(
         _titled("What counts, level by level", levels),
         _titled(
@@ -188,7 +189,9 @@ def summary_table(fit: Fit, title: str) -> Group:
     summary = fit_summary(fit)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
-    reached = f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
+    reached = (
+        f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
+    )
     inner = fit.preset.recalibration.out_of_fold
     where = f"out-of-fold support, {inner} folds" if inner else "the questions fitted to"
     method = summary["recalibration"]
@@ -243,7 +246,7 @@ def _table(*headers: str) -> Table:
 
 
 def _titled(title: str, table: Table, caption: str = "") -> Group:
-    """Put a title over a table and a caption under it, each free to be wider than the table, and end with a blank line."""
+    """Put a title over a table and a caption under it, each free to be wider than it, and a blank line at the end."""
     above, below = Text(title, style="italic"), Text(caption, style="dim italic")
     return Group(above, table, *([below] if caption else []), "")
 
@@ -252,14 +255,14 @@ def _bar(share: float, character: str, width: int = 40) -> str:
     return character * round(share * width)
 
 
-def _estimate(row: "pd.Series[float]") -> str:
-    return _number(row["mean"]) if math.isnan(row["sd"]) else f"{_number(row['mean'])} ± {_number(row['sd'])}"
+def _estimate(mean: float, sd: float) -> str:
+    return _number(mean) if math.isnan(sd) else f"{_number(mean)} ± {_number(sd)}"
 
 
 def _number(value: float, decimals: int = 4) -> str:
-    return "–" if math.isnan(value) else f"{value:.{decimals}f}"
+    return _UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
 
 
 def _short(value: float) -> str:
     """Three decimals without the leading zero."""
-    return "–" if math.isnan(value) else f"{value:.3f}".removeprefix("0")
+    return _UNDEFINED if math.isnan(value) else f"{value:.3f}".removeprefix("0")

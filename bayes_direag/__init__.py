@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from bayes_direag.fit import Fit as Fit
     from bayes_direag.fit import fit_map as fit_map
     from bayes_direag.model import penalised_loss as penalised_loss
+    from bayes_direag.model import raw_from_vector as raw_from_vector
     from bayes_direag.observations import Observations as Observations
     from bayes_direag.presets import PRESETS as PRESETS
     from bayes_direag.presets import Preset as Preset
@@ -54,6 +55,7 @@ _HOME = {
     "fit_map": "fit",
     "penalised_loss": "model",
     "preset": "presets",
+    "raw_from_vector": "model",
     "same_answer": "answers",
     "simulate_observations": "simulate",
     "train_test": "protocol",
@@ -71,6 +73,7 @@ __all__ = [
     "fit_map",
     "penalised_loss",
     "preset",
+    "raw_from_vector",
     "same_answer",
     "simulate_observations",
     "train_test",

@@ -153,7 +153,8 @@ def require_converged(
     raise ConvergenceError(
         f"{what} did not converge: after {int(n_steps[worst])} steps the largest projected gradient is "
         f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; "
-        f"expected at most {GRADIENT_TOLERANCE:g}. Raise the penalty or narrow the priors; if they are the preset's own, please report the data as a bug."
+        f"expected at most {GRADIENT_TOLERANCE:g}. Raise the penalty or narrow the priors; if they are the preset's own, "
+        "please report it as a bug."
     )
 
 

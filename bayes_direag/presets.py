@@ -146,7 +146,9 @@ class Preset(Settings):
         for name in ("weight", "prior_strength", "null_base", "null_gain"):
             fixed = self.parameter(name).fixed
             if fixed is not None and (fixed < 0 or (fixed == 0 and name == "prior_strength")):
-                raise ValueError(f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0")
+                raise ValueError(
+                    f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0"
+                )
         return self
 
     @property
@@ -196,8 +198,8 @@ def preset(name: "str | Preset") -> Preset:
 def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
     """Read ``FIELD=VALUE`` texts, as a command line gives them, into the arguments of :meth:`Preset.override`.
 
-    A value is read as JSON where it is JSON, and stands for itself where it is not. Of two values for one field the later
-    holds.
+    A value is read as JSON where it is JSON, and stands for itself where it is not. Of two values for one field
+    the later holds.
 
     Raises
     ------

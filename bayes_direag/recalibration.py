@@ -7,7 +7,7 @@ gradient steps; temperature scaling and isotonic regression are scikit-learn's.
 
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,20 +29,6 @@ _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
 Support = Float[np.ndarray, "batch problem"]
 Chosen = Bool[np.ndarray, "batch problem"]
-
-
-class Recalibration(Protocol):
-    """A monotone map from support to probability, with one version for each posterior draw (sample)."""
-
-    @property
-    def method(self) -> RecalibrationMethod:
-        """How it was found."""
-
-    def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the probability that the selected answer is right; NaN stays NaN."""
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return all there is to know, for storing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +72,12 @@ class IsotonicRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method})
 
 
+#: A monotone map from support, (sample, problem), to probability: one version for each posterior draw.
+Recalibration = LogisticRecalibration | IsotonicRecalibration
+
+
 def from_dataset(stored: xr.Dataset) -> Recalibration:
-    """Return the recalibration that :meth:`Recalibration.to_dataset` stored."""
+    """Return the recalibration that ``to_dataset`` stored."""
     if stored.attrs["method"] == "isotonic":
         return IsotonicRecalibration(stored["support"].to_numpy(), stored["probability"].to_numpy())
     return LogisticRecalibration(

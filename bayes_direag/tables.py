@@ -13,7 +13,7 @@ from bayes_direag.files import atomic_path
 def as_records(table: pd.DataFrame) -> list[dict[str, object]]:
     """Return the rows as plain Python values by column: missing ones (None, NaN, NA) as None."""
     return [
-        {name: None if pd.isna(value) else value for name, value in row.items()}
+        {str(name): None if pd.isna(value) else value for name, value in row.items()}
         for row in table.astype(object).to_dict("records")
     ]
 
