@@ -152,7 +152,7 @@ def _seen_first(observations: Observations) -> Bool[np.ndarray, "problem level"]
 
 def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray, " problem"]:
     """Return the first level of the largest value; if answers tie, that of the answer seen first."""
-    return value.round(_TIE_DECIMALS).argmax(axis=1)
+    return np.asarray(value.round(_TIE_DECIMALS).argmax(axis=1))
 
 
 def _select(

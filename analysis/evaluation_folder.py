@@ -29,7 +29,8 @@ def check_folder(folder: str | Path) -> None:
     if folder.is_dir() and folder.resolve() == Path.cwd():
         seen = "the current folder, which cannot be replaced while you are in it"
     elif folder.is_dir():
-        seen = ", ".join(_strangers(folder))
+        strangers = _strangers(folder)
+        seen = ", ".join(strangers[:3]) + (f", ... ({len(strangers)} in all)" if len(strangers) > 3 else "")
     else:
         seen = "a file" if folder.exists() else ""
     if seen:

@@ -37,9 +37,9 @@ _WITH_INTERVAL = ("accuracy", "brier", "nll")
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
     Status.ABSENT: "absent",
-    Status.NO_ANSWER: "no answer",
-    Status.UNPARSABLE: "unreadable answer",
-    Status.NO_CONFIDENCE: "no confidence",
+    Status.NO_ANSWER: "no\nanswer",
+    Status.UNPARSABLE: "unreadable\nanswer",
+    Status.NO_CONFIDENCE: "no\nconfidence",
 }
 
 
@@ -241,7 +241,7 @@ def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
 def _table(*headers: str) -> Table:
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for header in headers:
-        table.add_column(header)
+        table.add_column(header, overflow="fold")
     return table
 
 

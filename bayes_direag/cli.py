@@ -134,15 +134,11 @@ def predict(
         step(f"predicting {len(questions)} questions")
         table = found.predict(questions)
         write_table(table, target)
-    unanswered, mean = int(table["confidence"].isna().sum()), float(table["confidence"].mean())
+    unanswered = int(table["confidence"].isna().sum())
     if as_json:
-        defined = None if unanswered == len(table) else mean
-        values = {"out": str(target), "n": len(table), "unanswered": unanswered, "mean_confidence": defined}
-        out.print_json(data=values, allow_nan=False)
+        out.print_json(data={"out": str(target), "n": len(table), "unanswered": unanswered})
     else:
-        out.print(
-            f"{target}: {len(table)} questions, {unanswered} unanswered; mean confidence {mean:.3f}.", soft_wrap=True
-        )
+        out.print(f"{target}: {len(table)} questions, {unanswered} of them unanswered.", soft_wrap=True)
 
 
 @app.command(epilog="Example: direag evaluate observations.jsonl --out results --folds 5")

@@ -114,22 +114,54 @@ def concentration(reports: Reports, parameters: Parameters, eps: float) -> Float
     States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable
     reports has the null as its only state.
     """
-    n_levels = reports.candidate.shape[1]
-    index = jnp.arange(n_levels)
-    vote = (reports.candidate[:, :, None] == index[None, None, :]).astype(parameters.weight.dtype)
-    usable = (reports.candidate >= 0).astype(parameters.weight.dtype)
+    share, given, null = _evidence(reports, parameters, eps)
+    index = jnp.arange(reports.candidate.shape[1])
+    vote = reports.candidate[:, :, None] == index[None, None, :]
+    candidates = share[:, None] + jnp.sum(jnp.where(vote, given[:, :, None], 0.0), axis=1)
+    exists = index[None, :] < reports.n_candidates[:, None]
+    return jnp.concatenate([jnp.where(exists, candidates, 0.0), null[:, None]], axis=1)
+
+
+def target_concentration(
+    reports: Reports,
+    correct: Bool[Array | np.ndarray, "problem level"],
+    n_correct: Int[Array | np.ndarray, " problem"],
+    parameters: Parameters,
+    eps: float,
+) -> Float[Array, "problem 2"]:
+    """Return the concentration of what came true, and of everything else together.
+
+    What came true is the null where no candidate is right, else the right candidate or, where several are right, any
+    of them. Merging states of a Dirichlet adds their concentrations, so these are the two states of the same model
+    seen as "it came true, or not".
+
+    Parameters
+    ----------
+    correct : (problem, level) array
+        Whether a level's answer is right; False where there is no usable report.
+    n_correct : (problem,) array
+        Number of right candidates, 0 to K.
+    """
+    share, given, null = _evidence(reports, parameters, eps)
+    right = n_correct * share + jnp.sum(jnp.where(correct, given, 0.0), axis=1)
+    wrong = (reports.n_candidates - n_correct) * share + jnp.sum(jnp.where(correct, 0.0, given), axis=1)
+    some = jnp.asarray(n_correct) > 0
+    return jnp.stack([jnp.where(some, right, null), jnp.where(some, wrong + null, wrong)], axis=1)
+
+
+def _evidence(
+    reports: Reports, parameters: Parameters, eps: float
+) -> tuple[Float[Array, " problem"], Float[Array, "problem level"], Float[Array, " problem"]]:
+    """Return each state's share of the prior, what each report gives its answer, and the null's concentration."""
+    usable = jnp.asarray(reports.candidate >= 0)
     confidence = jnp.asarray(reports.confidence, parameters.weight.dtype)
     belief, doubt = calibrate(confidence, parameters, eps)
-
-    prior = parameters.prior_strength / (reports.n_candidates + 1)
-    evidence = jnp.einsum("l,il,ilk->ik", parameters.weight, belief, vote)
-    exists = index[None, :] < reports.n_candidates[:, None]
-    candidates = jnp.where(exists, prior[:, None] + evidence, 0.0)
-
-    null = prior + parameters.null_base
+    weight = jnp.where(usable, parameters.weight[None, :], 0.0)
+    share = parameters.prior_strength / (reports.n_candidates + 1)
+    null = share + parameters.null_base
     if parameters.null_gain is not None:
-        null = null + parameters.null_gain * jnp.einsum("l,il,il->i", parameters.weight, doubt, usable)
-    return jnp.concatenate([candidates, null[:, None]], axis=1)
+        null = null + parameters.null_gain * jnp.sum(weight * doubt, axis=1)
+    return share, weight * belief, null
 
 
 def log_support(concentration: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
@@ -137,26 +169,6 @@ def log_support(concentration: Float[Array, "problem state"]) -> Float[Array, "p
     exists = concentration > 0
     log_concentration = jnp.where(exists, jnp.log(jnp.where(exists, concentration, 1.0)), -jnp.inf)
     return log_concentration - jnp.log(jnp.sum(concentration, axis=1, keepdims=True))
-
-
-def pool_correct(
-    concentration: Float[Array, "problem state"], correct: Bool[Array, "problem candidate"]
-) -> Float[Array, "problem state"]:
-    """Pool all right candidates of a question into its first right one.
-
-    Merging states of a Dirichlet adds their concentrations, so this is the same model with "one of the right
-    answers" as a single state. It changes nothing where at most one candidate is right.
-    """
-    mine = jnp.pad(correct, ((0, 0), (0, 1)))
-    first = jnp.arange(mine.shape[1])[None, :] == jnp.argmax(mine, axis=1)[:, None]
-    pooled = jnp.sum(jnp.where(mine, concentration, 0.0), axis=1, keepdims=True)
-    return jnp.where(mine, jnp.where(first, pooled, 0.0), concentration)
-
-
-def target_state(correct: Bool[Array, "problem candidate"]) -> Int[Array, " problem"]:
-    """Return the state that came true: the first right candidate, or the null (the last state) where none is right."""
-    null = correct.shape[1]
-    return jnp.where(jnp.any(correct, axis=1), jnp.argmax(correct, axis=1), null)
 
 
 def selected_candidate(

@@ -13,7 +13,6 @@ from jaxtyping import Bool, Float
 
 from bayes_direag import recalibration
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.evidence import Reports
 from bayes_direag.files import atomic_path
 from bayes_direag.folds import assign_folds
 from bayes_direag.inference import Optimum, likelihood_weights, map_estimates
@@ -158,7 +157,7 @@ class Fit:
             _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
         except (OSError, KeyError, ValueError) as error:
             raise FitFileError(
-                f"{path}: not a fit that this version can read ({type(error).__name__}: {str(error).splitlines()[0]}); "
+                f"{path}: not a fit that this version can read ({type(error).__name__}: {str(error).partition(chr(10))[0]}); "
                 f"expected a NetCDF file written by `direag fit`. Fit again."
             ) from error
         return fit
@@ -211,8 +210,7 @@ def fit_map_batch(
     """
     settings = named_preset(preset)
     weight = likelihood_weights(chosen, observations, settings)
-    reports, correct = Reports.of(observations), observations.correct_candidate
-    optimum = map_estimates(reports, correct, weight, preset=settings, variant=variant)
+    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     if settings.recalibration.out_of_fold:
         support, right = _out_of_fold(observations, used, settings, variant, seed)
@@ -249,9 +247,8 @@ def _out_of_fold(
         row[mine] = assign_folds(int(mine.sum()), n_folds, seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
-    reports, correct = Reports.of(observations), observations.correct_candidate
     weight = likelihood_weights(kept, observations, preset)
-    optimum = map_estimates(reports, correct, weight, preset=preset, variant=variant)
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant)
     support, right = (part.reshape(held_out.shape) for part in _selected(optimum, observations, preset, variant))
     return (
         np.where(held_out, support, 0.0).sum(axis=1),

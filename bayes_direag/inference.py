@@ -86,8 +86,7 @@ def likelihood_weights(
 
 
 def map_estimates(
-    reports: Reports,
-    correct: Bool[Array | np.ndarray, "problem candidate"],
+    observations: Observations,
     weight: Float[np.ndarray, "batch problem"],
     *,
     preset: Preset,
@@ -95,19 +94,22 @@ def map_estimates(
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
+    Parameters
+    ----------
+    weight : (batch, problem) array
+        What each question weighs in each fit, as :func:`likelihood_weights` gives it.
+
     Raises
     ------
     ConvergenceError
         If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
     """
-    size = padded_size(weight.shape[1])
-    missing = size - weight.shape[1]
-    padded_correct = np.pad(np.asarray(correct), ((0, missing), (0, 0)))
-    padded_weight = np.pad(weight, ((0, 0), (0, missing)))
+    size = padded_size(len(observations))
+    reports = Reports.of(observations).padded(size)
+    labels = Labels.of(observations, weight[0]).padded(size)
+    padded_weight = np.pad(weight, ((0, 0), (0, size - weight.shape[1])))
     with jax.enable_x64(True):
-        optimum: Optimum = _map_batch(
-            reports.padded(size), padded_correct, padded_weight, preset=preset, variant=variant
-        )
+        optimum: Optimum = _map_batch(reports, labels, padded_weight, preset=preset, variant=variant)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 
@@ -153,15 +155,15 @@ def require_converged(
     raise ConvergenceError(
         f"{what} did not converge: after {int(n_steps[worst])} steps the largest projected gradient is "
         f"{float(gradient[worst]):.3g} at a mean loss of {float(loss[worst]):.8g}; "
-        f"expected at most {GRADIENT_TOLERANCE:g}. Raise the penalty or narrow the priors; if they are the preset's own, "
-        "please report it as a bug."
+        f"expected at most {GRADIENT_TOLERANCE:g}. Raise the penalty or narrow the priors; if they are the preset's "
+        "own, please report it as a bug."
     )
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
 def _map_batch(
     reports: Reports,
-    correct: Bool[Array | np.ndarray, "problem candidate"],
+    labels: Labels,
     weight: Float[Array | np.ndarray, "batch problem"],
     *,
     preset: Preset,
@@ -178,11 +180,11 @@ def _map_batch(
     low, high = ({f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1))
 
     def fit(weight: Float[Array, " problem"]) -> Optimum:
-        labels = Labels(correct, weight)
+        weighed = labels._replace(weight=weight)
         model = scale(partial(direag, preset=preset, variant=variant), scale=1 / jnp.sum(weight))
-        mode, minimum = svi_mode(model, start, reports, labels, low=low, high=high)
+        mode, minimum = svi_mode(model, start, reports, weighed, low=low, high=high)
         raw = {name: mode[f"{name}_raw"] for name in names}
-        loss = penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+        loss = penalised_loss(raw, reports, weighed, preset=preset, variant=variant)
         return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps)
 
-    return jax.vmap(fit)(weight)
+    return jax.vmap(fit)(jnp.asarray(weight))

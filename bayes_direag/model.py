@@ -16,17 +16,11 @@ import numpy as np
 import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 from numpyro.handlers import mask, scale
 
-from bayes_direag.evidence import (
-    Parameters,
-    Reports,
-    concentration,
-    log_support,
-    pool_correct,
-    target_state,
-)
+from bayes_direag.evidence import Parameters, Reports, concentration, log_support, target_concentration
+from bayes_direag.observations import Observations
 from bayes_direag.presets import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
 
 Raw = dict[str, Float[Array, "..."]]
@@ -37,38 +31,56 @@ class Labels(NamedTuple):
 
     Attributes
     ----------
-    correct : (problem, candidate) array
-        Which candidates are right; several may be, none means the null came true.
+    correct : (problem, level) array
+        Whether a level's answer is right; False where there is no usable report.
+    n_correct : (problem,) array
+        Number of right candidates; several may be right, none means the null came true.
     weight : (problem,) array
         Weight of each question's log-likelihood; 0 leaves it out (unlabelled, unanswered or held out).
     """
 
-    correct: Bool[Array | np.ndarray, "problem candidate"]
+    correct: Bool[Array | np.ndarray, "problem level"]
+    n_correct: Int[Array | np.ndarray, " problem"]
     weight: Float[Array | np.ndarray, " problem"]
+
+    @classmethod
+    def of(cls, observations: Observations, weight: Float[np.ndarray, " problem"]) -> "Labels":
+        """Take what is known out of observations."""
+        return cls(observations.correct, observations.correct_candidate.sum(axis=1), weight)
+
+    def padded(self, size: int) -> "Labels":
+        """Append questions of weight 0 until there are ``size``."""
+        missing = size - len(self.n_correct)
+        return Labels(
+            np.pad(self.correct, ((0, missing), (0, 0))),
+            np.pad(self.n_correct, (0, missing)),
+            np.pad(self.weight, (0, missing)),
+        )
 
 
 def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, variant: Variant) -> None:
     """Draw the parameters, then the state of each question that comes true (site ``target``).
 
-    Without labels the target is drawn rather than observed, and every question counts once.
+    Without labels the target is drawn from all states, and every question counts once. With labels it is observed; the
+    states that did not come true are then merged into one (see :func:`~bayes_direag.evidence.target_concentration`),
+    and the target is the first of the two.
     """
-    total = jnp.asarray(reports.candidate.shape[0], float) if labels is None else jnp.sum(labels.weight)
-    raw = _raw_parameters(preset, variant, reports.candidate.shape[1], total)
+    n_questions, n_levels = reports.candidate.shape
+    total = jnp.asarray(n_questions, float) if labels is None else jnp.sum(labels.weight)
+    raw = _raw_parameters(preset, variant, n_levels, total)
     parameters = natural_parameters(raw, preset, variant)
     for name in VARIANT_PARAMETERS[variant]:
         numpyro.deterministic(name, getattr(parameters, name))
 
-    alpha = concentration(reports, parameters, preset.eps)
-    with numpyro.plate("problem", alpha.shape[0]):
+    with numpyro.plate("problem", n_questions):
         if labels is None:
-            numpyro.sample("target", dist.Categorical(logits=_finite(log_support(alpha))))
+            support = log_support(concentration(reports, parameters, preset.eps))
+            numpyro.sample("target", dist.Categorical(logits=_finite(support)))
             return
+        alpha = target_concentration(reports, labels.correct, labels.n_correct, parameters, preset.eps)
         counts = labels.weight > 0
-        state = log_support(pool_correct(alpha, jnp.asarray(labels.correct)))
         with mask(mask=counts), scale(scale=jnp.where(counts, labels.weight, 1.0)):
-            numpyro.sample(
-                "target", dist.Categorical(logits=_finite(state)), obs=target_state(jnp.asarray(labels.correct))
-            )
+            numpyro.sample("target", dist.Categorical(logits=_finite(log_support(alpha))), obs=0)
 
 
 def recalibration(
@@ -112,15 +124,21 @@ def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset
     raw
         The free raw parameters by name, as :func:`raw_from_vector` gives them.
     """
-    alpha = concentration(reports, natural_parameters(raw, preset, variant), preset.eps)
-    correct = jnp.asarray(labels.correct)
-    state = log_support(pool_correct(alpha, correct))
-    reached = jnp.take_along_axis(state, target_state(correct)[:, None], axis=1)[:, 0]
+    reached = log_likelihood(raw, reports, labels, preset=preset, variant=variant)
     total = jnp.sum(labels.weight)
     penalty = jnp.zeros(())
     for name, prior in raw_priors(preset, variant, reports.candidate.shape[1], total).items():
         penalty = penalty + jnp.sum(((raw[name] - prior.loc) / prior.scale) ** 2) / (2 * total)
     return -jnp.sum(jnp.where(labels.weight > 0, labels.weight * reached, 0.0)) / total + penalty
+
+
+def log_likelihood(
+    raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
+) -> Float[Array, " problem"]:
+    """Return the log probability of what came true, question by question, not weighted."""
+    parameters = natural_parameters(raw, preset, variant)
+    alpha = target_concentration(reports, labels.correct, labels.n_correct, parameters, preset.eps)
+    return log_support(alpha)[:, 0]
 
 
 def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike) -> dict[str, dist.Normal]:
@@ -165,7 +183,7 @@ def _raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weigh
 
 def _finite(log_probability: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
     """Give impossible states the least finite number, which numpyro asks of logits; their probability stays 0."""
-    return jnp.maximum(log_probability, jnp.finfo(log_probability.dtype).min)
+    return jnp.maximum(log_probability, float(np.finfo(log_probability.dtype).min))
 
 
 def _linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:

@@ -23,11 +23,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
-from bayes_direag.evidence import Parameters, Reports, concentration, log_support, pool_correct, target_state
+from bayes_direag.evidence import Parameters, Reports
 from bayes_direag.inference import Optimum
-from bayes_direag.model import Raw, natural_parameters
+from bayes_direag.model import Labels, Raw, log_likelihood, natural_parameters
 from bayes_direag.observations import Observations
 from bayes_direag.presets import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, Variant
 
@@ -67,7 +67,8 @@ def map_posterior(
     with jax.enable_x64(True):
         raw = {name: jnp.asarray(value)[member] for name, value in optimum.raw.items()}
         draws = {name: value[None, None] for name, value in raw.items()}
-        reached = _reached(raw, Reports.of(observations), observations.correct_candidate, preset, variant)
+        labels = Labels.of(observations, weight)
+        reached = log_likelihood(raw, Reports.of(observations), labels, preset=preset, variant=variant)
     stats = {
         "loss": optimum.loss[member],
         "projected_gradient": optimum.gradient[member],
@@ -99,7 +100,7 @@ def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
 def _container(
     raw_draws: Raw,
     stats: dict[str, np.ndarray],
-    log_likelihood: Float[np.ndarray, "chain draw problem"],
+    reached: Float[np.ndarray, "chain draw problem"],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -115,7 +116,7 @@ def _container(
         {
             "posterior": posterior,
             "sample_stats": stats,
-            "log_likelihood": {"target": log_likelihood},
+            "log_likelihood": {"target": reached},
             "observed_data": {"correct": observations.correct_candidate},
             "constant_data": {
                 "confidence": observations.confidence,
@@ -149,16 +150,3 @@ def _distinct(names: Iterable[str | None]) -> str:
 
 
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")
-
-
-def _reached(
-    raw: Raw,
-    reports: Reports,
-    correct: Bool[np.ndarray, "problem candidate"],
-    preset: Preset,
-    variant: Variant,
-) -> Float[Array, " problem"]:
-    """Return the log probability of the state that came true, question by question."""
-    alpha = concentration(reports, natural_parameters(raw, preset, variant), preset.eps)
-    state = log_support(pool_correct(alpha, jnp.asarray(correct)))
-    return jnp.take_along_axis(state, target_state(jnp.asarray(correct))[:, None], axis=1)[:, 0]

@@ -257,7 +257,7 @@ def _validated(fields: dict[str, Any], what: str) -> Preset:
             if isinstance(here, dict) and part in here:
                 path.append(str(part))
                 parent, here = here, here[part]
-        field = ".".join(path) or "the settings together"
+        field = ".".join(path) if path else "the settings together"
         match first["type"]:
             case "extra_forbidden":
                 known = ", ".join(name for name in parent if name != path[-1])

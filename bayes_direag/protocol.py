@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Int
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit, fit_map, fit_map_batch
 from bayes_direag.folds import assign_folds
 from bayes_direag.observations import Observations
@@ -44,7 +45,20 @@ def train_test(
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> list[HeldOut]:
-    """Fit on one set, predict every answered question of another."""
+    """Fit on one set, predict every answered question of another.
+
+    Raises
+    ------
+    DirEAGError
+        If a question (a ``problem_id``) is in both.
+    """
+    both = set(train.problem_id) & set(test.problem_id)
+    if both:
+        raise DirEAGError(
+            f"{len(both)} of {len(test)} test questions are also in the training set, {min(both)!r} among them; expected "
+            "none, so that no question is evaluated by a fit that has seen it. Remove them from one of the two, or "
+            "rename them if they are other questions under the same problem_id."
+        )
     fit = fit_map(train, preset=preset, variant=variant, seed=seed)
     index = np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index)))]

@@ -33,8 +33,8 @@ def questions() -> Observations:
     return simulate_observations(n=120, seed=9)
 
 
-#: One fitting question of this fold has two candidates whose support differs by 3e-5 at the optimum. The recorded optimiser stopped
-#: short of it, on the other side of the tie, and whether that question's answer is right moves the recalibration.
+#: One fitting question of this fold has two candidates whose support differs by 3e-5 at the optimum. The recorded
+#: optimiser stopped short of it, on the other side of the tie; whether that answer is right moves the recalibration.
 TIED = {"set": "strong", "fold": "0", "method": "direag"}
 
 
@@ -129,7 +129,8 @@ def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Ev
 
 
 def test_before_and_after_recalibration_select_the_same_answers(evaluation: Evaluation) -> None:
-    table = evaluation.predictions.pivot(index="problem_id", columns="method", values=["answer", "confidence"])
+    rows = evaluation.predictions.set_index(["problem_id", "method"])
+    table = {column: rows[column].unstack("method") for column in ("answer", "confidence")}  # noqa: PD010
     for before, after, _ in CALIBRATED:
         answers = table["answer"][[before, after]].dropna()
         assert (answers[before] == answers[after]).all()
@@ -176,7 +177,7 @@ def test_vanilla_is_the_named_level(questions: Observations) -> None:
         evaluate(renamed, methods=["vanilla"], vanilla_level="bold", n_resamples=1)
 
 
-def test_without_a_vanilla_level_the_method_is_left_out(golden: Path, questions: Observations) -> None:
+def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations) -> None:
     others = questions.questions[0].observations
     stripped = [
         question.model_copy(

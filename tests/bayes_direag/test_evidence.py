@@ -11,9 +11,8 @@ from bayes_direag.evidence import (
     calibrate,
     concentration,
     log_support,
-    pool_correct,
     selected_candidate,
-    target_state,
+    target_concentration,
 )
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import reports
@@ -154,11 +153,24 @@ def test_ties_go_to_the_first_candidate_and_never_to_the_null() -> None:
     assert np.asarray(selected_candidate(support, jnp.asarray([2, 3]))).tolist() == [0, 1]
 
 
-def test_pooling_adds_the_right_candidates_into_the_first() -> None:
-    alpha = jnp.asarray([[1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0]])
-    correct = jnp.asarray([[False, True, True], [False, True, False], [False, False, False]])
-    assert np.asarray(pool_correct(alpha, correct)).tolist() == [[1, 5, 0, 4], [1, 2, 3, 4], [1, 2, 3, 4]]
-    assert np.asarray(target_state(correct)).tolist() == [1, 1, 3]
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(given_reports=reports(), seed=st.integers(0, 99))
+def test_what_came_true_against_the_rest_is_the_same_dirichlet_merged(
+    variant: str, given_reports: Reports, seed: int
+) -> None:
+    n, levels = given_reports.candidate.shape
+    values = parameters(levels, variant)
+    right = np.random.default_rng(seed).random((n, levels)) < 0.4
+    right &= np.arange(levels) < given_reports.n_candidates[:, None]
+    level_right = np.take_along_axis(right, np.maximum(given_reports.candidate, 0), axis=1)
+    level_right &= given_reports.candidate >= 0
+
+    pair = np.asarray(target_concentration(given_reports, level_right, right.sum(axis=1), values, EPS))
+    alpha = np.asarray(concentration(given_reports, values, EPS))
+    came_true = np.where(right.any(axis=1), (alpha[:, :-1] * right).sum(axis=1), alpha[:, -1])
+    np.testing.assert_allclose(pair[:, 0], came_true, rtol=1e-12)
+    np.testing.assert_allclose(pair.sum(axis=1), alpha.sum(axis=1), rtol=1e-12)
+    assert (pair[:, 1] >= 0).all()
 
 
 def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:

@@ -14,7 +14,7 @@ from bayes_direag.fit import Fit, fit_map, fit_map_batch
 from bayes_direag.folds import assign_folds
 from bayes_direag.model import Labels, penalised_loss
 from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import PRESETS
+from bayes_direag.presets import PRESETS, VARIANT_PARAMETERS
 from tests.bayes_direag import brute_force
 
 
@@ -30,7 +30,7 @@ def unlabelled(observations: Observations) -> Observations:
 
 def natural(fit: Fit) -> dict[str, object]:
     posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
-    return {name: posterior[name].to_numpy().tolist() for name in ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain")}  # fmt: skip
+    return {name: posterior[name].to_numpy().tolist() for name in VARIANT_PARAMETERS["confidence"]}
 
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
@@ -145,7 +145,7 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
         name: jnp.asarray(tree["posterior"][f"{name}_raw"].to_numpy()[0, 0])
         for name in fit.preset.free_parameters("confidence")
     }
-    labels = Labels(simulated.correct_candidate, np.ones(len(simulated)))
+    labels = Labels.of(simulated, np.ones(len(simulated)))
     loss = penalised_loss(raw, Reports.of(simulated), labels, preset=fit.preset, variant="confidence")
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
     entries = np.concatenate([np.ravel(value) for value in raw.values()])

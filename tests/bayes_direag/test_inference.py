@@ -19,24 +19,38 @@ from bayes_direag.presets import LEVEL_PARAMETERS, PRESETS, VARIANTS, Preset, Va
 RECORDED_SEED = 20260517
 
 
-def independent_optimum(
-    observations: Observations, weight: np.ndarray, preset: Preset, variant: Variant
-) -> optimize.OptimizeResult:
-    """Minimise the same function from the same start with scipy's L-BFGS-B, in double precision."""
-    names = preset.free_parameters(variant)
-    sizes = {name: observations.n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
-    start = np.concatenate([np.full(sizes[name], preset.parameter(name).start) for name in names])
-    bounds = [preset.parameter(name).bounds for name in names for _ in range(sizes[name])]
-    reports, labels = Reports.of(observations), Labels(observations.correct_candidate, weight)
+def agrees_with_an_independent_optimiser(observations: Observations, preset: Preset, variant: Variant) -> None:
+    """Compare with scipy's L-BFGS-B on the same function, in double precision.
 
+    From the same start it must not find less. Where it finds more (under bounds and a signed slope there are several
+    local optima, and on one real set the two part ways), it must at least confirm ours, from a point beside it.
+    """
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
+    ours = map_estimates(observations, weight, preset=preset, variant=variant)
+    names, n_levels = preset.free_parameters(variant), observations.n_levels
+    size = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
+    bounds = [preset.parameter(name).bounds for name in names for _ in range(size[name])]
+    start = np.concatenate([np.full(size[name], preset.parameter(name).start) for name in names])
+    reports, labels = Reports.of(observations), Labels.of(observations, weight[0])
+
+    @jax.jit
+    @jax.value_and_grad
     def loss(vector):
-        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=observations.n_levels)
+        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels)
         return penalised_loss(raw, reports, labels, preset=preset, variant=variant)
 
-    return optimize.minimize(
-        jax.jit(jax.value_and_grad(loss)), start, jac=True, method="L-BFGS-B", bounds=bounds,
-        options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30},
-    )  # fmt: skip
+    def lowest(start: np.ndarray) -> float:
+        tight = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
+        return optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=tight).fun
+
+    theirs = lowest(start)
+    assert float(ours.loss[0]) <= theirs + 1e-6
+    if theirs > float(ours.loss[0]) + 1e-6:
+        assert preset.name == "release"
+        found = np.concatenate([np.ravel(ours.raw[name][0]) for name in names])
+        beside = found + np.random.default_rng(0).normal(size=len(found)) / 10
+        theirs = lowest(np.clip(beside, *np.array(bounds).T))
+    np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -50,13 +64,13 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
     weight = likelihood_weights(chosen, observations, release)
     np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
 
-    reports, correct = Reports.of(observations), observations.correct_candidate
+    reports = Reports.of(observations)
     for row, own, recorded in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
         raw = raw_from_vector(np.array(json.loads(row)), preset=release, variant=variant, n_levels=5)
-        loss = penalised_loss(raw, reports, Labels(correct, own), preset=release, variant=variant)
+        loss = penalised_loss(raw, reports, Labels.of(observations, own), preset=release, variant=variant)
         np.testing.assert_allclose(float(loss), recorded, atol=1e-7, rtol=0)
 
-    optimum = map_estimates(reports, correct, weight, preset=release, variant=variant)
+    optimum = map_estimates(observations, weight, preset=release, variant=variant)
     assert (np.asarray(optimum.loss) <= configs["cal_categorical_nll"].to_numpy() + 1e-7).all()
     assert (np.asarray(optimum.gradient) <= 1e-8).all()
 
@@ -64,13 +78,7 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
 @pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant: Variant, golden: Path) -> None:
-    observations = Observations.read(golden / "weak.parquet")
-    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
-    ours = map_estimates(
-        Reports.of(observations), observations.correct_candidate, weight, preset=preset, variant=variant
-    )
-    theirs = independent_optimum(observations, weight[0], preset, variant)
-    np.testing.assert_allclose(float(ours.loss[0]), theirs.fun, atol=1e-6, rtol=0)
+    agrees_with_an_independent_optimiser(Observations.read(golden / "weak.parquet"), preset, variant)
 
 
 @pytest.mark.slow
@@ -87,26 +95,17 @@ def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant
     ],
 )
 def test_on_real_observations_too(name: str, preset: Preset, variant: Variant, real_observations: Path) -> None:
-    observations = Observations.read(real_observations / f"{name}.jsonl")
-    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
-    ours = map_estimates(
-        Reports.of(observations), observations.correct_candidate, weight, preset=preset, variant=variant
-    )
-    theirs = independent_optimum(observations, weight[0], preset, variant)
-    np.testing.assert_allclose(float(ours.loss[0]), theirs.fun, atol=1e-6, rtol=0)
+    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset, variant)
 
 
 def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
     preset, variant = PRESETS["paper"], "level"
     chosen = np.stack([np.arange(len(simulated)) % 3 != k for k in range(3)])
     weight = likelihood_weights(chosen, simulated, preset)
-    reports, correct = Reports.of(simulated), simulated.correct_candidate
-    together = map_estimates(reports, correct, weight, preset=preset, variant=variant)
+    together = map_estimates(simulated, weight, preset=preset, variant=variant)
     for member in range(3):
         only = simulated.select(chosen[member])
-        alone = map_estimates(
-            Reports.of(only), only.correct_candidate, np.ones((1, len(only))), preset=preset, variant=variant
-        )
+        alone = map_estimates(only, np.ones((1, len(only))), preset=preset, variant=variant)
         np.testing.assert_allclose(together.loss[member], alone.loss[0], rtol=1e-12)
         np.testing.assert_allclose(together.raw["weight"][member], alone.raw["weight"][0], atol=1e-6)
 
@@ -114,9 +113,7 @@ def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
 def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
     weight = np.ones((1, len(simulated)))
     with jax.enable_x64(False):
-        optimum = map_estimates(
-            Reports.of(simulated), simulated.correct_candidate, weight, preset=PRESETS["paper"], variant="count"
-        )
+        optimum = map_estimates(simulated, weight, preset=PRESETS["paper"], variant="count")
     assert optimum.loss.dtype == np.float64
     assert float(optimum.gradient[0]) <= 1e-8
 
@@ -131,8 +128,7 @@ def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch
     with pytest.raises(
         ConvergenceError, match=r"after 2 steps the largest projected gradient is .* expected at most 1e-06"
     ):
-        map_estimates(
-            Reports.of(simulated), simulated.correct_candidate, np.ones((1, len(simulated))),
+        map_estimates(simulated, np.ones((1, len(simulated))),
             preset=PRESETS["paper"], variant="confidence",
         )  # fmt: skip
     jax.clear_caches()
@@ -159,5 +155,5 @@ def test_nothing_to_fit_is_said(simulated: Observations) -> None:
     nobody = np.zeros((1, len(simulated)), bool)
     with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 240 questions"):
         likelihood_weights(nobody, simulated, PRESETS["paper"])
-    with pytest.raises(DirEAGError, match="'balanced' .* saw 0 / "):
+    with pytest.raises(DirEAGError, match=r"'balanced' .* saw 0 / "):
         likelihood_weights(~simulated.gold_generated[None, :], simulated, PRESETS["release"])

@@ -9,7 +9,7 @@ from numpyro.handlers import seed, trace
 from numpyro.infer.util import log_density
 from scipy import stats
 
-from bayes_direag.evidence import Reports, target_state
+from bayes_direag.evidence import Reports
 from bayes_direag.model import (
     Labels,
     direag,
@@ -39,7 +39,7 @@ def some_raw(preset: Preset, variant: Variant, n_levels: int = 5, at: int = 0) -
 
 def some_labels(observations: Observations) -> Labels:
     weight = np.where(np.arange(len(observations)) % 7 == 0, 0.0, 1.0 + np.arange(len(observations)) % 3)
-    return Labels(observations.correct_candidate, weight)
+    return Labels.of(observations, weight)
 
 
 def natural_by_hand(raw: dict[str, jax.Array], preset: Preset) -> dict[str, object]:
@@ -107,7 +107,7 @@ def test_a_question_of_weight_zero_has_no_influence(simulated: Observations) -> 
     corrupted[labels.weight == 0] = ~corrupted[labels.weight == 0]
     before, after = (
         float(
-            penalised_loss(raw, Reports.of(simulated), Labels(correct, labels.weight), preset=preset, variant=variant)
+            penalised_loss(raw, Reports.of(simulated), labels._replace(correct=correct), preset=preset, variant=variant)
         )
         for correct in (labels.correct, corrupted)
     )
@@ -121,7 +121,7 @@ def test_several_right_answers_share_one_state() -> None:
     values = natural_by_hand(raw, preset)
     own = [(0, "a", 0.9), (1, "b", 0.6), (2, "c", 0.8)]
     support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
-    labels = Labels(np.array([[True, False, True]]), np.ones(1))
+    labels = Labels(np.array([[True, False, True]]), np.array([2]), np.ones(1))
     entries = np.concatenate([np.ravel(value) for value in raw.values()])
     expected = -np.log(support["a"] + support["c"]) + preset.penalty * np.mean(entries**2)
     found = float(penalised_loss(raw, reports, labels, preset=preset, variant="confidence"))
@@ -172,8 +172,10 @@ def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -
     np.testing.assert_allclose(float(found), expected, rtol=1e-12)
 
 
-def test_the_target_of_a_question_without_a_right_candidate_is_the_null(simulated: Observations) -> None:
-    state = np.asarray(target_state(jnp.asarray(simulated.correct_candidate)))
-    assert (state[~simulated.gold_generated] == simulated.n_levels).all()
-    own = [c.index(q.gold_answer) for c, q, g in zip(simulated.candidates, simulated.questions, simulated.gold_generated, strict=True) if g]  # fmt: skip
-    assert state[simulated.gold_generated].tolist() == own
+def test_labels_count_the_right_candidates(simulated: Observations) -> None:
+    labels = Labels.of(simulated, np.ones(len(simulated)))
+    golds = [question.gold_answer for question in simulated.questions]
+    expected = [int(gold in own) for gold, own in zip(golds, simulated.candidates, strict=True)]
+    assert labels.n_correct.tolist() == expected
+    padded = labels.padded(len(simulated) + 3)
+    assert padded.weight[-3:].tolist() == [0, 0, 0]

@@ -71,6 +71,12 @@ def test_train_test_evaluates_the_test_set_alone(simulated: Observations) -> Non
     pd.testing.assert_frame_equal(again.predictions, one.predictions, check_exact=True)
 
 
+def test_a_question_in_both_sets_is_an_error(simulated: Observations) -> None:
+    train, test = simulated.select(slice(0, 100)), simulated.select(slice(98, 150))
+    with pytest.raises(DirEAGError, match="2 of 52 test questions are also in the training set, 'simulated-000098'"):
+        train_test(train, test, variant="count")
+
+
 def test_too_many_folds_are_an_error(simulated: Observations) -> None:
-    with pytest.raises(DirEAGError, match="cannot deal 3 .* into 5 folds"):
+    with pytest.raises(DirEAGError, match=r"cannot deal 3 .* into 5 folds"):
         cross_fit(simulated.select(slice(0, 3)), n_folds=5)

@@ -66,8 +66,9 @@ def test_release_takes_its_1200_gradient_steps() -> None:
 def test_temperature_is_the_slope_alone() -> None:
     support, correct = answers()
     found = fitted(support, correct, method="temperature")
-    theirs = optimize.minimize_scalar(lambda b: objective(0, b, support, correct, 0.0), bounds=(0, 10), method="bounded",
-                                      options={"xatol": 1e-10})  # fmt: skip
+    theirs = optimize.minimize_scalar(
+        lambda b: objective(0, b, support, correct, 0.0), bounds=(0, 10), method="bounded", options={"xatol": 1e-10}
+    )
     assert found.intercept.item() == 0
     np.testing.assert_allclose(found.slope.item(), theirs.x, rtol=1e-5)
 

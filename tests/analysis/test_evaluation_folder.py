@@ -1,0 +1,201 @@
+"""The folder of an evaluation: whole or not at all, and nothing of anyone else's lost."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.evaluation import Evaluation, evaluate
+from analysis.evaluation_folder import CONTENTS, FITS, MANIFEST, check_folder, write_evaluation
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.presets import Preset
+from bayes_direag.simulate import simulate_observations
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    return simulate_observations(40, seed=3)
+
+
+@pytest.fixture(scope="module")
+def evaluation(observations) -> Evaluation:
+    return evaluate(observations, methods=["majority", "count"], n_folds=2, n_resamples=5, seed=7)
+
+
+@pytest.fixture(scope="module")
+def other(observations) -> Evaluation:
+    return evaluate(observations, methods=["steerconf"], n_resamples=5)
+
+
+@pytest.fixture
+def folder(tmp_path, evaluation, observations) -> Path:
+    path = tmp_path / "results"
+    write_evaluation(evaluation, path, observations)
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+class TestWriting:
+    def test_the_tables_are_those_of_the_evaluation(self, folder, evaluation):
+        assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+        text = dict.fromkeys(("problem_id", "fold", "method", "answer", "variant", "parameter", "level"), "str")
+        for name in ("predictions", "metrics", "parameters"):
+            written = pd.read_csv(folder / f"{name}.csv", dtype=text)
+            expected = getattr(evaluation, name)
+            pd.testing.assert_frame_equal(written, expected, check_dtype=False, rtol=1e-14)
+
+    def test_the_fits_can_be_loaded(self, folder, evaluation):
+        assert {path.stem for path in (folder / FITS).iterdir()} == {f"{v}-{f}" for v, f in evaluation.fits}
+        for (variant, fold), fit in evaluation.fits.items():
+            again = Fit.load(folder / FITS / f"{variant}-{fold}.nc")
+            pd.testing.assert_frame_equal(again.parameters(), fit.parameters(), check_exact=True)
+
+    def test_the_manifest(self, folder, evaluation, observations):
+        manifest = json.loads((folder / MANIFEST).read_text())
+        settings = manifest["settings"]
+        assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
+        assert settings == {
+            "methods": ["majority", "count"],
+            "vanilla_level": "vanilla",
+            "n_folds": 2,
+            "seed": 7,
+            "n_resamples": 5,
+            "interval_level": 0.95,
+        }
+        assert manifest["observations"] == {
+            "questions": 40,
+            "answers": "numeric",
+            "levels": list(observations.level_names),
+            "datasets": ["simulated"],
+            "models": ["simulated"],
+            "sha256": observations.fingerprint,
+        }
+        assert manifest["test"] is None
+        assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
+
+    def test_the_manifest_of_a_test_set(self, tmp_path, other, observations):
+        test = simulate_observations(3, seed=1)
+        write_evaluation(other, tmp_path / "r", observations, test)
+        manifest = json.loads((tmp_path / "r" / MANIFEST).read_text())
+        assert manifest["test"]["sha256"] == test.fingerprint
+        assert manifest["test"]["questions"] == 3
+
+    def test_the_same_again_gives_the_same_tables(self, tmp_path, evaluation, observations, folder):
+        write_evaluation(evaluation, tmp_path / "again", observations)
+        first, second = contents(folder), contents(tmp_path / "again")
+        for name in CONTENTS:
+            assert first.get(name) == second.get(name)
+
+    def test_it_takes_the_place_of_an_earlier_one(self, folder, other, observations):
+        write_evaluation(other, folder, observations)
+        assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+        assert list((folder / FITS).iterdir()) == []
+        assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
+        assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+    def test_an_empty_folder_will_do(self, tmp_path, other, observations):
+        (tmp_path / "r").mkdir()
+        write_evaluation(other, tmp_path / "r", observations)
+        assert (tmp_path / "r" / MANIFEST).is_file()
+
+    def test_a_link_to_a_folder_stays_a_link(self, tmp_path, folder, other, observations):
+        link = tmp_path / "link"
+        link.symlink_to(folder)
+        write_evaluation(other, link, observations)
+        assert link.is_symlink()
+        assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
+
+    def test_a_path_relative_to_the_current_folder(self, tmp_path, other, observations, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        write_evaluation(other, "r", observations)
+        assert (tmp_path / "r" / MANIFEST).is_file()
+
+
+class TestFailing:
+    @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+    @pytest.mark.parametrize("where", ["pandas.DataFrame.to_csv", "bayes_direag.fit.Fit.save", "json.dumps"])
+    @pytest.mark.parametrize("already_there", [True, False])
+    def test_while_writing(self, tmp_path, folder, evaluation, observations, monkeypatch, error, where, already_there):
+        if not already_there:
+            shutil.rmtree(folder)
+        before = contents(folder)
+
+        def fail(*_: object, **__: object) -> None:
+            raise error
+
+        monkeypatch.setattr(where, fail)
+        with pytest.raises(error):
+            write_evaluation(evaluation, folder, observations)
+        monkeypatch.undo()
+        assert contents(folder) == before
+        assert [path.name for path in tmp_path.iterdir()] == (["results"] if already_there else [])
+
+    @pytest.mark.parametrize("at", [1, 2])
+    def test_while_the_new_takes_the_place_of_the_old(self, tmp_path, folder, other, observations, monkeypatch, at):
+        before, rename, calls = contents(folder), Path.rename, []
+
+        def fail_once(self: Path, target: Path) -> Path:
+            calls.append(target)
+            if len(calls) == at:
+                raise KeyboardInterrupt
+            return rename(self, target)
+
+        monkeypatch.setattr(Path, "rename", fail_once)
+        with pytest.raises(KeyboardInterrupt):
+            write_evaluation(other, folder, observations)
+        monkeypatch.undo()
+        assert contents(folder) == before
+        assert [path.name for path in tmp_path.iterdir()] == ["results"]
+
+
+class TestCheck:
+    def test_new_empty_and_earlier_folders_are_fine(self, tmp_path, folder):
+        check_folder(tmp_path / "new")
+        check_folder(str(folder))
+        (tmp_path / "empty").mkdir()
+        check_folder(tmp_path / "empty")
+        assert {path.name for path in tmp_path.iterdir()} == {"empty", "results"}
+
+    @pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "predictions.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
+    def test_what_an_evaluation_did_not_write_is_kept(self, folder, other, observations, stranger):
+        (folder / stranger).parent.mkdir(exist_ok=True)
+        (folder / stranger).write_text("dear to me")
+        before = contents(folder)
+        place = "/".join(Path(stranger).parts[:2])
+        for refuse in (check_folder, lambda path: write_evaluation(other, path, observations)):
+            with pytest.raises(DirEAGError, match=rf"saw {place}; expected a new or empty folder"):
+                refuse(folder)
+        assert contents(folder) == before
+
+    def test_a_folder_without_a_manifest_is_somebody_elses(self, folder):
+        (folder / MANIFEST).unlink()
+        with pytest.raises(
+            DirEAGError, match=r"saw fits, metrics\.csv, parameters\.csv, \.\.\. \(4 in all\); expected"
+        ):
+            check_folder(folder)
+
+    def test_many_strangers_are_not_all_named(self, tmp_path):
+        for number in range(100):
+            (tmp_path / f"{number:03d}").touch()
+        with pytest.raises(DirEAGError, match=r"saw 000, 001, 002, \.\.\. \(100 in all\); expected"):
+            check_folder(tmp_path)
+
+    def test_a_file(self, tmp_path):
+        (tmp_path / "file").touch()
+        with pytest.raises(DirEAGError, match="saw a file"):
+            check_folder(tmp_path / "file")
+
+    def test_the_current_folder(self, tmp_path, folder, monkeypatch):
+        monkeypatch.chdir(folder)
+        for path in (".", folder, "../results"):
+            with pytest.raises(DirEAGError, match="the current folder"):
+                check_folder(path)
+        monkeypatch.chdir(tmp_path)
+        check_folder(folder)

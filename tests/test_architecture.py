@@ -1,0 +1,152 @@
+"""The rules of the house: who imports whom, what an import costs, and how large a file may grow."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import bayes_direag
+
+ROOT = Path(bayes_direag.__file__).parents[1]
+SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PACKAGES = [ROOT / name for name in SETTINGS["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]]
+FILES = sorted(path for package in PACKAGES for path in package.rglob("*.py"))
+MODULES = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in FILES]
+
+#: What importing any package of ours must never load.
+NEVER = {"matplotlib", "torch", "vllm"}
+#: What takes long to load, and is not needed to read observations.
+HEAVY = {"arviz", "arviz_base", "jax", "numpyro", "pandas", "pyarrow", "scipy", "sklearn", "xarray"}
+
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+def loaded_by(code: str, *arguments: str) -> set[str]:
+    """Run code in a fresh process and return the packages that it has loaded."""
+    script = f"import sys\n{code}\nprint('\\n'.join({{name.partition('.')[0] for name in sys.modules}}))"
+    command = [sys.executable, "-c", script, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
+    return set(done.stdout.split())
+
+
+class TestWhatAnImportLoads:
+    def test_the_check_sees_what_is_loaded(self):
+        assert "xarray" in loaded_by("import xarray")
+
+    @pytest.mark.parametrize(
+        "code",
+        [
+            "import bayes_direag; dir(bayes_direag)",
+            "from bayes_direag import Observations",
+            "from bayes_direag import canonical, same_answer, DirEAGError, preset",
+            "import bayes_direag.answers, bayes_direag.observations",
+            "import bayes_direag.cli",
+            *(f"import {package.name}" for package in PACKAGES),
+        ],
+    )
+    def test_it_is_light(self, code):
+        assert loaded_by(code) & (NEVER | HEAVY) == set()
+
+    def test_asking_questions_needs_no_jax(self):
+        shared = ["bayes_direag.answers", "bayes_direag.observations"]
+        asking = [name for name in MODULES if name.startswith("elicitation")]
+        assert loaded_by(f"import {', '.join(shared + asking)}") & (NEVER | {"jax", "numpyro"}) == set()
+
+    def test_reading_json_lines_is_light(self, tmp_path):
+        path = tmp_path / "observations.jsonl"
+        path.write_text(
+            '{"problem_id": "a", "gold_answer": "1", "observations": [{"level": 0, "answer": "1", "confidence": 90}]}\n'
+        )
+        code = "from bayes_direag import Observations; assert len(Observations.read(sys.argv[1]).quality().counts) == 1"
+        assert loaded_by(code, str(path)) & (NEVER | HEAVY) == set()
+
+    @pytest.mark.parametrize("arguments", [["--help"], ["fit", "--help"], ["evaluate", "--help"]])
+    def test_help_is_light(self, arguments):
+        code = (
+            "import contextlib, io\n"
+            "from bayes_direag.cli import main\n"
+            "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
+            "    main()\n"
+            "assert 'Usage:' in shown.getvalue()"
+        )
+        assert loaded_by(code, *arguments) & (NEVER | HEAVY) == set()
+
+    def test_nothing_loads_a_plotting_library_torch_or_vllm(self):
+        loaded = loaded_by("\n".join(f"import {name}" for name in MODULES))
+        assert "jax" in loaded
+        assert loaded & NEVER == set()
+
+
+class TestTheFaceOfThePackage:
+    @pytest.mark.parametrize("name", bayes_direag.__all__)
+    def test_every_name_resolves(self, name):
+        assert getattr(bayes_direag, name) is not None
+        assert name in dir(bayes_direag)
+
+    def test_the_type_checker_sees_the_same_names(self):
+        tree = ast.parse((ROOT / "bayes_direag" / "__init__.py").read_text())
+        typed = {
+            (node.module, alias.asname)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("bayes_direag.")
+            for alias in node.names
+        }
+        lazy = {(f"bayes_direag.{home}", name) for name, home in bayes_direag._HOME.items()}
+        assert typed == lazy
+        assert sorted(bayes_direag.__all__) == sorted(bayes_direag._HOME)
+
+    def test_an_unknown_name(self):
+        with pytest.raises(AttributeError, match="module 'bayes_direag' has no attribute 'Observation5'"):
+            _ = bayes_direag.Observation5
+        with pytest.raises(ImportError, match="cannot import name 'Observation5'"):
+            exec("from bayes_direag import Observation5")  # noqa: S102 - the statement is the test's own
+
+    @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
+    def test_types_are_shipped(self, package):
+        assert (package / "py.typed").is_file()
+
+
+class TestFiles:
+    @each_file
+    def test_its_name_says_what_it_is(self, path):
+        assert path.stem not in {"utils", "util", "helpers", "helper", "common", "misc"}
+
+    @each_file
+    def test_it_can_be_read_in_one_go(self, path):
+        assert len(path.read_text().splitlines()) <= 330
+
+    @each_file
+    def test_it_says_what_it_is_for(self, path):
+        assert ast.get_docstring(ast.parse(path.read_text()))
+
+
+class TestDependencies:
+    def test_the_import_contract_holds(self):
+        command = [Path(sys.executable).parent / "lint-imports", "--no-cache"]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)  # noqa: S603
+        assert done.returncode == 0, done.stdout
+        assert "0 broken" in done.stdout
+
+    def test_every_package_is_under_the_contract_and_the_type_checker(self):
+        names = {path.name for path in PACKAGES}
+        assert {"bayes_direag", "analysis"} <= names
+        assert set(SETTINGS["tool"]["importlinter"]["root_packages"]) == names
+        assert set(SETTINGS["tool"]["mypy"]["packages"]) == names
+
+    def test_every_third_party_import_is_declared(self):
+        project = SETTINGS["project"]
+        extras = [names for extra, names in project["optional-dependencies"].items() if extra != "dev"]
+        declared = {re.split(r"[^\w-]", text)[0].replace("-", "_") for text in sum(extras, project["dependencies"])}
+        own = {package.name for package in PACKAGES}
+        module_of = {"scikit_learn": "sklearn"}
+        known = {module_of.get(name, name) for name in declared} | own | set(sys.stdlib_module_names)
+        known.add("pydantic_core")  # comes with pydantic, each release of which names one of it
+        for path in FILES:
+            tree = ast.parse(path.read_text())
+            imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+            imported |= {node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+            assert {name.partition(".")[0] for name in imported} <= known, path
