@@ -147,7 +147,7 @@ def _mean_and_deviation(stated: tuple[float, ...]) -> tuple[float, float]:
 def _seen_first(observations: Observations) -> Bool[np.ndarray, "problem level"]:
     """Return which levels are usable and the first to give their answer."""
     earlier = np.tril(observations.candidate[:, :, None] == observations.candidate[:, None, :], -1)
-    return observations.usable & ~earlier.any(axis=2)
+    return np.asarray(observations.usable & ~earlier.any(axis=2))
 
 
 def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray, " problem"]:

@@ -88,8 +88,8 @@ class Reports(NamedTuple):
 
 
 def padded_size(n: int) -> int:
-    """Return the next power of two, at least 256: few sizes mean few compilations."""
-    return max(256, 1 << max(n - 1, 0).bit_length())
+    """Return the next power of two, at least 1024: few sizes mean few compilations."""
+    return max(1024, 1 << max(n - 1, 0).bit_length())
 
 
 def calibrate(

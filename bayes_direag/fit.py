@@ -156,9 +156,10 @@ class Fit:
                 fit = cls(stored.load())
             _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
         except (OSError, KeyError, ValueError) as error:
+            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
-                f"{path}: not a fit that this version can read ({type(error).__name__}: {str(error).partition(chr(10))[0]}); "
-                f"expected a NetCDF file written by `direag fit`. Fit again."
+                f"{path}: not a fit that this version can read ({cause}); "
+                "expected a NetCDF file written by `direag fit`. Fit again."
             ) from error
         return fit
 

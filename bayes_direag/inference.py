@@ -109,7 +109,7 @@ def map_estimates(
     labels = Labels.of(observations, weight[0]).padded(size)
     padded_weight = np.pad(weight, ((0, 0), (0, size - weight.shape[1])))
     with jax.enable_x64(True):
-        optimum: Optimum = _map_batch(reports, labels, padded_weight, preset=preset, variant=variant)
+        optimum: Optimum = _map_batch(reports, labels, padded_weight, preset=preset.model_settings, variant=variant)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 

@@ -165,6 +165,12 @@ class Preset(Settings):
         changed = [f"{field}={value}" for field, value in own.items() if value != usual[field]]
         return f"{self.name} with {', '.join(changed)}" if changed else self.name
 
+    @property
+    def model_settings(self) -> "Preset":
+        """The same preset less its name, its weights and its recalibration: equal for equal evidence models."""
+        rest = {"name": "model", "null_target_weight": 1.0, "recalibration": RecalibrationSettings()}
+        return self.model_copy(update=rest)
+
     def parameter(self, name: str) -> RawParameter:
         """Return the settings of one parameter."""
         found = getattr(self, name)

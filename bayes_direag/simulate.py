@@ -9,7 +9,7 @@ answer is *right* is then exactly the model's draw: the state that comes true ha
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.evidence import Parameters, Reports, concentration, log_support
 from bayes_direag.observations import Observations
@@ -66,7 +66,7 @@ def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = 
     names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
     unlabelled = Observations.from_questions(
         [
-            _question(number, names[number], said[number], stated[number], missing[number], gold=None)
+            _question(f"{seed}-{number:06d}", names[number], said[number], stated[number], missing[number])
             for number in range(n)
         ],
         answers="numeric",
@@ -96,24 +96,22 @@ def _confidences(
 
 
 def _question(
-    number: int,
+    name: str,
     names: Int[np.ndarray, " answer"],
     said: Int[np.ndarray, " level"],
     stated: Float[np.ndarray, " level"],
-    missing: np.ndarray,
-    gold: str | None,
+    missing: Bool[np.ndarray, " level"],
 ) -> Question:
     observations = tuple(
-        Observation(level=level, level_name=name, answer=str(names[said[level]]), confidence=float(stated[level]))
-        for level, name in enumerate(LEVEL_NAMES)
+        Observation(level=level, level_name=level_name, answer=str(names[said[level]]), confidence=float(stated[level]))
+        for level, level_name in enumerate(LEVEL_NAMES)
         if not missing[level]
     )
     return Question(
-        problem_id=f"{SIMULATED}-{number:06d}",
+        problem_id=f"{SIMULATED}-{name}",
         dataset=SIMULATED,
         model=SIMULATED,
-        question=f"simulated question {number}",
-        gold_answer=gold,
+        question=f"simulated question {name}",
         observations=observations,
     )
 

@@ -23,7 +23,7 @@ def observations() -> Observations:
 
 @pytest.fixture(scope="module")
 def evaluation(observations) -> Evaluation:
-    return evaluate(observations, methods=["majority", "count"], n_folds=2, n_resamples=5, seed=7)
+    return evaluate(observations, methods=["majority", "count"], n_folds=3, n_resamples=5, seed=7)
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ class TestWriting:
         assert settings == {
             "methods": ["majority", "count"],
             "vanilla_level": "vanilla",
-            "n_folds": 2,
+            "n_folds": 3,
             "seed": 7,
             "n_resamples": 5,
             "interval_level": 0.95,

@@ -16,9 +16,8 @@ def simulated() -> Observations:
 
 
 @st.composite
-def reports(draw: st.DrawFn, max_problems: int = 6, max_levels: int = 4) -> Reports:
+def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
     """Draw ragged reports: any level may be missing, any answers may agree, stated 0 % and 100 % are common."""
-    n, levels = draw(st.integers(1, max_problems)), draw(st.integers(1, max_levels))
     said = draw(hnp.arrays(np.int64, (n, levels), elements=st.integers(-1, levels - 1)))
     stated = draw(
         hnp.arrays(

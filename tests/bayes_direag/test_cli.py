@@ -254,7 +254,7 @@ class TestPredict:
         }[suffix]()
         columns = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
         assert table.columns.tolist() == columns
-        assert table["problem_id"].tolist() == [*(f"simulated-{i:06d}" for i in range(80)), "silent"]
+        assert table["problem_id"].tolist() == [*(f"simulated-4-{i:06d}" for i in range(80)), "silent"]
         pd.testing.assert_frame_equal(table, expected, check_exact=True)
         assert table.iloc[-1][["answer", "confidence", "support"]].isna().all()
         assert table["confidence"].iloc[:-1].between(0, 1).all()

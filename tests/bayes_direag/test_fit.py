@@ -63,9 +63,9 @@ def test_predictions_do_not_depend_on_order_or_on_pieces(
     whole = fit.predict(simulated)
     order = np.random.default_rng(0).permutation(len(simulated))
     shuffled = fit.predict(simulated.select(order)).set_axis(order).sort_index()
-    pd.testing.assert_frame_equal(shuffled, whole, check_exact=True)
+    pd.testing.assert_frame_equal(shuffled, whole, rtol=1e-14)
     monkeypatch.setattr(selection, "_LARGEST_PIECE", 64)
-    pd.testing.assert_frame_equal(fit.predict(simulated), whole, check_exact=True)
+    pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
 
 
 def test_an_unanswered_question_stays_in_the_table(fit: Fit, simulated: Observations) -> None:
@@ -219,7 +219,7 @@ def test_the_estimator_is_the_same_thing(fit: Fit, simulated: Observations) -> N
 
 @pytest.mark.parametrize("variant", ["count", "level"])
 def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
-    chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(2)])
+    chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
     for row, fit in zip(chosen, fit_map_batch(simulated, chosen, variant=variant), strict=True):
         alone = fit_map(simulated.select(row), variant=variant)
         np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
