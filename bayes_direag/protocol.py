@@ -56,8 +56,8 @@ def train_test(
     if both:
         raise DirEAGError(
             f"{len(both)} of {len(test)} test questions are also in the training set, {min(both)!r} among them; "
-            "expected none, so that no question is evaluated by a fit that has seen it. Remove them from one of the two, or "
-            "rename them if they are other questions under the same problem_id."
+            "expected none, so that no question is evaluated by a fit that has seen it. Remove them from one of the "
+            "two, or rename them if they are other questions under the same problem_id."
         )
     fit = fit_map(train, preset=preset, variant=variant, seed=seed)
     index = np.flatnonzero(test.answered)

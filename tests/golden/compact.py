@@ -1,7 +1,8 @@
 """Make the golden files of this folder from a folder of reference figures: ``python compact.py REFERENCE``.
 
 REFERENCE holds, for each set, ``NAME.jsonl`` (observations in the released implementation's form),
-``NAME.configs.csv`` (its fitted parameters), ``NAME.predictions.csv`` and ``NAME.metrics.csv``; see README.md here for where the figures come from.
+``NAME.configs.csv`` (its fitted parameters), ``NAME.predictions.csv`` and ``NAME.metrics.csv``; see README.md here for
+where the figures come from.
 """
 
 import sys

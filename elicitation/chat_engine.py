@@ -1,0 +1,222 @@
+"""The engine that asks running servers over the OpenAI chat protocol."""
+
+import asyncio
+import os
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from json import JSONDecodeError
+from types import TracebackType
+from typing import Any, cast
+from urllib.parse import urlsplit
+
+from openai import (
+    APIConnectionError,
+    APIError,
+    APIStatusError,
+    AsyncOpenAI,
+    BadRequestError,
+    DefaultAsyncHttpxClient,
+    Timeout,
+)
+from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+
+from elicitation.engines import EngineError, EngineInfo
+from elicitation.generation import ChatRequest, Generation
+
+_RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the same ones
+_LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class ChatEngine:
+    """One model behind one or several endpoints that speak the OpenAI chat protocol.
+
+    The ``openai`` client repeats a request after 408, 409, 429, 5xx and dropped connections. What goes beyond that is
+    done here: moving on to the next endpoint, waiting for a server that restarts, and repeating a request whose reply
+    is no chat completion.
+
+    Parameters
+    ----------
+    urls : sequence of str
+        The endpoints, for example ``http://127.0.0.1:8000/v1``.
+    model : str
+        The name by which they serve the model.
+    key_variable : str
+        The environment variable that holds the key; without one, none is needed.
+    patience : float
+        For how many seconds to go on with a request that fails in passing.
+    timeout : float
+        For how many seconds to wait for one reply.
+    """
+
+    def __init__(
+        self,
+        urls: Sequence[str],
+        model: str,
+        *,
+        key_variable: str = "OPENAI_API_KEY",
+        patience: float = 120.0,
+        timeout: float = 900.0,
+    ) -> None:
+        self.urls = tuple(urls)
+        self.model = model
+        self._key = os.environ.get(key_variable) or "none"
+        self._patience, self._timeout = patience, timeout
+        self._clients: list[AsyncOpenAI] = []
+        self._stack = AsyncExitStack()
+        self._route = list(range(len(self.urls)))  # the endpoint that each lane uses at present
+
+    @property
+    def lanes(self) -> int:
+        """The number of endpoints."""
+        return len(self.urls)
+
+    async def __aenter__(self) -> EngineInfo:
+        """Connect, and make sure that every endpoint serves the model."""
+        async with AsyncExitStack() as stack:
+            self._clients = [await stack.enter_async_context(self._client(url)) for url in self.urls]
+            contexts = [await self._check_model(client) for client in self._clients]
+            version = await self._version(self._clients[0])
+            self._stack = stack.pop_all()
+        return EngineInfo("openai", tuple(map(_public, self.urls)), version, contexts[0])
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stack.aclose()
+
+    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
+        """Draw one reply.
+
+        Raises
+        ------
+        EngineError
+            If the server refuses the request, or does not answer for longer than the engine is patient.
+        """
+        retrying = AsyncRetrying(
+            retry=retry_if_exception(_passes),
+            stop=stop_after_delay(self._patience),
+            wait=wait_random_exponential(multiplier=0.5, max=8),
+            reraise=True,
+        )
+        try:
+            return await retrying(self._ask, request, lane)
+        except BadRequestError as error:
+            if "maximum context length" in str(error) or error.code == "context_length_exceeded":
+                return Generation("", "context")
+            raise self._refused(error, lane) from None
+        except (APIError, NoCompletionError) as error:
+            raise self._refused(error, lane) from None
+
+    async def watch(self) -> None:
+        """Wait forever: a server that others run may come back."""
+        await asyncio.Event().wait()
+
+    async def _ask(self, request: ChatRequest, lane: int) -> Generation:
+        place = self._route[lane]
+        client = self._clients[place]
+        sampling = request.sampling
+        further = {name: getattr(sampling, name) for name in ("top_k", "min_p", "repetition_penalty")}
+        body: dict[str, object] = {name: value for name, value in further.items() if value is not None}
+        if request.pattern is not None:
+            body["structured_outputs"] = {"regex": request.pattern}
+        try:
+            reply = await client.chat.completions.create(
+                model=self.model,
+                messages=cast("Any", request.messages),
+                seed=request.seed,
+                temperature=sampling.temperature,
+                top_p=sampling.top_p,
+                max_tokens=sampling.max_tokens,
+                frequency_penalty=sampling.frequency_penalty,
+                presence_penalty=sampling.presence_penalty,
+                n=1,
+                extra_body=body,
+            )
+            return _generation(reply)
+        except JSONDecodeError as error:
+            self._leave(place, lane)
+            raise NoCompletionError(f"{error.doc[:80]!r} for a chat completion") from None
+        except (APIError, NoCompletionError) as error:
+            if _passes(error):
+                self._leave(place, lane)
+            raise
+
+    def _leave(self, place: int, lane: int) -> None:
+        """Send what follows in a lane to the next endpoint, unless another request has seen to that."""
+        if self._route[lane] == place:
+            self._route[lane] = (place + 1) % len(self.urls)
+
+    def _client(self, url: str) -> AsyncOpenAI:
+        # Loopback never goes through a proxy, whatever the environment says.
+        return AsyncOpenAI(
+            base_url=url,
+            api_key=self._key,
+            timeout=Timeout(self._timeout, connect=5.0),
+            http_client=DefaultAsyncHttpxClient(trust_env=urlsplit(url).hostname not in _LOOPBACK),
+        )
+
+    async def _check_model(self, client: AsyncOpenAI) -> int | None:
+        """Return the model's context length, if the server states it."""
+        try:
+            served = [model async for model in client.models.list()]
+        except APIError as error:
+            raise self._refused(error, self._clients.index(client)) from None
+        for model in served:
+            if model.id == self.model:
+                context = getattr(model, "max_model_len", None)
+                return context if isinstance(context, int) else None
+        names = ", ".join(model.id for model in served) or "no model"
+        raise EngineError(
+            f"{_public(str(client.base_url))}: saw a server of {names}; "
+            f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
+        )
+
+    async def _version(self, client: AsyncOpenAI) -> str | None:
+        root = client.with_options(base_url=client.base_url.join("/"), max_retries=0)
+        try:
+            answer = await root.get("/version", cast_to=object)
+        except APIError:
+            return None
+        return str(answer["version"]) if isinstance(answer, dict) and "version" in answer else None
+
+    def _refused(self, error: Exception, lane: int) -> EngineError:
+        status = f"status {error.status_code}, " if isinstance(error, APIStatusError) else ""
+        cause = f" ({error.__cause__})" if error.__cause__ is not None and not status else ""
+        wait = f" within {self._patience:g} s" if _passes(error) else ""
+        seen = f"{status}{error}{cause}".replace(self._key, "***")[:400]
+        return EngineError(
+            f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. See to the server, and give "
+            "the same command to go on: finished generations are kept."
+        )
+
+
+class NoCompletionError(Exception):
+    """A successful response that is no chat completion, as proxies and overloaded servers give it."""
+
+
+def _generation(reply: object) -> Generation:
+    """Return what a chat completion holds, whatever a server has put in its place."""
+    choices = getattr(reply, "choices", None)
+    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
+    text = getattr(message, "content", None)
+    if message is None or not isinstance(text, str | None):
+        raise NoCompletionError(f"{str(reply)[:80]!r} for a chat completion")
+    usage = getattr(reply, "usage", None)
+    return Generation(
+        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates would fit into no file
+        finish_reason=str(getattr(cast("Any", choices)[0], "finish_reason", None) or "stop"),
+        prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
+        completion_tokens=getattr(usage, "completion_tokens", None) or 0,
+    )
+
+
+def _passes(error: BaseException) -> bool:
+    """Tell whether a failure may pass, so that the same request is worth sending again."""
+    if isinstance(error, APIStatusError):
+        return error.status_code in _RETRIED or error.status_code >= 500
+    return isinstance(error, APIConnectionError | NoCompletionError)
+
+
+def _public(url: str) -> str:
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

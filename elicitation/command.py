@@ -1,0 +1,161 @@
+"""The command ``direag elicit``: choose questions, prompts and engine, run, and say what came out."""
+
+import math
+import shlex
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bayes_direag.answers import AnswerKind
+from bayes_direag.errors import DirEAGError
+from elicitation.engines import CannedEngine, Engine
+from elicitation.live import LiveView, levels_table
+from elicitation.models import find_preset
+from elicitation.prompts import ProtocolName, load_protocol
+from elicitation.questions import QuestionSet, load_questions
+from elicitation.run import RunSummary, Sampling, elicit
+
+out = Console(markup=False, emoji=False, highlight=False)
+err = Console(markup=False, emoji=False, highlight=False, stderr=True)
+
+
+def elicit_command(
+    questions: Annotated[
+        str, typer.Option(help="gsm8k, svamp, gsm_hard, arithmetic:N[:SEED[:GRADES]], or a file of questions.")
+    ],
+    target: Annotated[Path, typer.Option("--out", help="Folder of the run; one that holds its beginning is resumed.")],
+    model: Annotated[
+        str | None, typer.Option(help="Folder or name of the model to serve; with --base-url the name it is served by.")
+    ] = None,
+    base_url: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
+    ] = None,
+    replay: Annotated[
+        Path | None, typer.Option(help="Give the replies of this journal again instead of asking a model.")
+    ] = None,
+    protocol: Annotated[
+        ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
+    ] = "steered",
+    limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
+    split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
+    question_column: Annotated[str | None, typer.Option(help="Column of a file that holds the questions.")] = None,
+    answer_column: Annotated[str | None, typer.Option(help="Column of a file that holds the gold answers.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column of a file that holds the names of questions.")] = None,
+    answers: Annotated[AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred.")] = None,
+    levels: Annotated[Path | None, typer.Option(help="TOML file of your own levels or wording.")] = None,
+    examples: Annotated[Path | None, typer.Option(help="TOML file of example turns to show first.")] = None,
+    overrides: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
+    ] = None,
+    structured: Annotated[
+        bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
+    ] = False,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the run; every request's seed derives from it.")] = 0,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")] = 64,
+    vllm_python: Annotated[
+        Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
+    ] = None,
+    vllm_args: Annotated[
+        str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
+    ] = "",
+    key_variable: Annotated[
+        str, typer.Option(help="Environment variable that holds the key for --base-url.")
+    ] = "OPENAI_API_KEY",
+    ready_within: Annotated[float, typer.Option(help="Seconds that a started server may take to be ready.")] = 1800.0,
+    patience: Annotated[float, typer.Option(help="Seconds to go on with a request that fails in passing.")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")] = False,
+) -> None:
+    """Ask a model every question under several prompts, and write an observation file.
+
+    The model is served by vLLM, started and stopped by this command, or by running servers (--base-url). Interrupted in
+    whatever way, the same command goes on where it stopped: no finished reply is lost or asked for again.
+
+    The folder gets observations.jsonl, for direag fit and evaluate; journal.jsonl with every reply; manifest.json with
+    everything needed to repeat the run; and server.log.
+    """
+    asked = load_questions(
+        questions,
+        split=split,
+        limit=limit,
+        question_column=question_column,
+        answer_column=answer_column,
+        id_column=id_column,
+        kind=answers,
+    )
+    _tell_odd_rows(asked)
+    prompts = load_protocol(protocol, levels, examples)
+    preset = None if model is None else find_preset(model)
+    sampling = (Sampling() if preset is None else preset.sampling).override(overrides or ())
+    sampling = sampling.model_copy(update={"structured": structured or sampling.structured})
+    if sum([model is not None and not base_url, bool(base_url), replay is not None]) != 1:
+        raise DirEAGError(
+            "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
+            "there) and --replay. Choose one."
+        )
+    engine: Engine
+    if replay is not None:
+        engine = CannedEngine.replay(replay)
+    elif base_url:
+        engine = _connect(base_url, model, key_variable, patience, timeout)
+    else:
+        arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
+        engine = _serve(str(model), arguments, target, vllm_python, ready_within, patience, timeout)
+    summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
+    _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
+
+
+def _connect(urls: list[str], model: str | None, key_variable: str, patience: float, timeout: float) -> Engine:
+    from elicitation.chat_engine import ChatEngine
+
+    if model is None:
+        raise DirEAGError("--base-url: saw no --model; expected the name by which the model is served there. Add it.")
+    return ChatEngine(urls, model, key_variable=key_variable, patience=patience, timeout=timeout)
+
+
+def _serve(
+    model: str,
+    arguments: tuple[str, ...],
+    folder: Path,
+    interpreter: Path | None,
+    ready_within: float,
+    patience: float,
+    timeout: float,
+) -> Engine:
+    from elicitation.server import ServedEngine, Server, launch_command
+
+    name = Path(model).resolve().name if Path(model).is_dir() else model
+    launch = launch_command(interpreter)
+    server = Server(model, name, folder / "server.log", launch=launch, arguments=arguments)
+    return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout)
+
+
+def _tell_odd_rows(questions: QuestionSet) -> None:
+    for row in questions.odd_rows[:5]:
+        err.print(f"{questions.name}, line {row.line}: {row.reason} ({row.excerpt})", soft_wrap=True)
+    if len(questions.odd_rows) > 5:
+        err.print(f"... and {len(questions.odd_rows) - 5} more odd rows; manifest.json lists them all.")
+
+
+def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
+    if as_json:
+        levels = [
+            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in fields.items()}
+            for fields in map(asdict, summary.levels)
+        ]
+        values = asdict(summary) | {"folder": str(summary.folder), "levels": levels}
+        out.print_json(data=values, allow_nan=False)
+        return
+    out.print(levels_table(summary.levels, title))
+    statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
+    pace = f", {summary.asked / summary.seconds:.2f} a second" if summary.asked else ""
+    out.print(
+        f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
+        f"{summary.asked} of them now{pace}; replies: {statuses}.\n"
+        f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.",
+        soft_wrap=True,
+    )

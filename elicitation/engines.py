@@ -1,0 +1,132 @@
+"""Engines: what draws replies. This one is canned; the ones that ask servers are in chat_engine.py and server.py."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, runtime_checkable
+
+from bayes_direag.errors import DirEAGError
+from elicitation.generation import ChatRequest, Generation
+from elicitation.journal import read_identity, read_journal
+
+
+class EngineError(DirEAGError):
+    """An engine that cannot be reached, stopped working, or refuses what it is asked."""
+
+
+@dataclass(frozen=True)
+class EngineInfo:
+    """What a manifest says about an engine.
+
+    Attributes
+    ----------
+    kind : str
+        ``openai``, ``vllm`` (started by the run itself) or ``canned``.
+    endpoints : tuple of str
+        Where it was reached, without user names and passwords.
+    server_version : str, optional
+        As the server states it; only vLLM does.
+    context : int, optional
+        The longest context of the model, in tokens, if the server says.
+    model_source : str, optional
+        The folder or name that a server started by the run itself was given.
+    arguments : tuple of str
+        The further arguments that it was given.
+    """
+
+    kind: str
+    endpoints: tuple[str, ...] = ()
+    server_version: str | None = None
+    context: int | None = None
+    model_source: str | None = None
+    arguments: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Engine(Protocol):
+    """What a run needs. It is entered only if there is something to ask, and left whatever happens."""
+
+    @property
+    def model(self) -> str:
+        """The name of the model."""
+        ...
+
+    @property
+    def lanes(self) -> int:
+        """The number of separate servers; a run sends the levels of one question down one lane."""
+        ...
+
+    async def __aenter__(self) -> EngineInfo:
+        """Make the engine ready."""
+        ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Release what the engine holds."""
+        ...
+
+    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
+        """Draw one reply."""
+        ...
+
+    async def watch(self) -> None:
+        """Raise EngineError as soon as the engine is known to be dead; otherwise never return."""
+        ...
+
+
+class CannedEngine:
+    """An engine without a model, for tests and tutorials.
+
+    Parameters
+    ----------
+    reply : callable
+        Takes a :class:`~elicitation.generation.ChatRequest` and returns the text, or a whole
+        :class:`~elicitation.generation.Generation`.
+    model : str
+        The name it goes by.
+    """
+
+    lanes = 1
+
+    def __init__(self, reply: Callable[[ChatRequest], str | Generation], model: str = "canned") -> None:
+        self.model = model
+        self._reply = reply
+
+    @classmethod
+    def replay(cls, journal: str | Path) -> "CannedEngine":
+        """Return an engine that gives the replies of a journal again, and refuses what it does not hold."""
+        model = str(read_identity(journal).get("model", "canned"))
+        entries = {entry.key: entry for entry in read_journal(journal)}
+
+        def reply(request: ChatRequest) -> Generation:
+            entry = entries.get(request.key)
+            if entry is None or entry.prompt != request.digest:
+                raise EngineError(
+                    f"{journal}: saw no reply to {request.key} in these words; expected one. Give the questions, "
+                    "protocol and settings of that run."
+                )
+            return entry.generation
+
+        return cls(reply, model)
+
+    async def __aenter__(self) -> EngineInfo:
+        """Do nothing."""
+        return EngineInfo("canned")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        pass
+
+    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
+        """Return the canned reply."""
+        await asyncio.sleep(0)
+        reply = self._reply(request)
+        return Generation(reply) if isinstance(reply, str) else reply
+
+    async def watch(self) -> None:
+        """Wait forever."""
+        await asyncio.Event().wait()

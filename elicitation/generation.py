@@ -1,0 +1,165 @@
+"""What is asked of an engine, what comes back, and the seed that each request carries."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from bayes_direag.errors import DirEAGError
+
+Message = dict[str, str]
+"""One chat message: its ``role`` and its ``content``."""
+
+
+class Sampling(BaseModel):
+    """How replies are drawn; every parameter is sent with every request, so that no server default counts.
+
+    The last three chat parameters are not in the OpenAI protocol. vLLM and most local servers know them; set them to
+    None, which leaves them out, for a server that does not.
+
+    Attributes
+    ----------
+    temperature, top_p : float
+        The paper's 0.7 and 1.
+    max_tokens : int
+        The longest reply, in tokens. A reply that reaches it counts as truncated.
+    frequency_penalty, presence_penalty : float
+        0 is none.
+    top_k : int, optional
+        The number of most probable tokens to draw from; 0 for all.
+    min_p : float, optional
+        The least probability of a token, relative to the most probable one.
+    repetition_penalty : float, optional
+        1 is none.
+    repairs : int
+        How often a reply that cannot be read is asked for again.
+    structured : bool
+        Whether replies are forced into the protocol's pattern (vLLM only). This changes what models answer and how
+        confidently, so results with and without it are not comparable.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
+    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] = 1024
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
+    top_k: Annotated[int, Field(ge=0)] | None = 0
+    min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
+    repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
+    repairs: Annotated[int, Field(ge=0)] = 2
+    structured: bool = False
+
+    def override(self, assignments: Sequence[str]) -> "Sampling":
+        """Return these settings with some replaced, each given as ``field=value``; the value ``none`` stands for None.
+
+        Raises
+        ------
+        DirEAGError
+            If there is no such field, or it does not take the value.
+
+        Examples
+        --------
+        >>> Sampling().override(["temperature=0.2", "top_k=none"]).temperature
+        0.2
+        """
+        given = dict(assignment.partition("=")[::2] for assignment in assignments)
+        values = {name: None if value.lower() == "none" else value for name, value in given.items()}
+        try:
+            return Sampling.model_validate(self.model_dump() | values)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = first["loc"][0]
+            raise DirEAGError(
+                f"sampling {name}: saw {given.get(str(name))!r} ({first['msg']}); expected FIELD=VALUE with one of "
+                f"{', '.join(Sampling.model_fields)}. Correct the setting."
+            ) from error
+
+
+class Key(NamedTuple):
+    """The name of a generation, once in a run.
+
+    Attributes
+    ----------
+    problem_id : str
+        The question.
+    level, sample : int
+        The level of the prompt, and the number of the sample drawn at it.
+    attempt : int
+        0 for the first reply, then the format repairs.
+    """
+
+    problem_id: str
+    level: int
+    sample: int
+    attempt: int
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """One reply to be drawn.
+
+    Attributes
+    ----------
+    key : Key
+        Which one it is.
+    messages : tuple of Message
+        The conversation that the reply continues.
+    seed : int
+        See :func:`request_seed`.
+    sampling : Sampling
+        How to draw.
+    pattern : str, optional
+        A regular expression that the reply must match.
+    """
+
+    key: Key
+    messages: tuple[Message, ...]
+    seed: int
+    sampling: Sampling
+    pattern: str | None = None
+
+    @property
+    def digest(self) -> str:
+        """A short hash of the messages, by which a resumed run knows that a reply answers the same prompt."""
+        return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Generation:
+    """A finished reply.
+
+    Attributes
+    ----------
+    text : str
+        As the model wrote it.
+    finish_reason : str
+        ``stop``; ``length`` if it was cut off; ``context`` if the prompt did not fit into the model's context.
+    prompt_tokens, completion_tokens : int
+        As the server counts; 0 if it does not.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+def request_seed(run_seed: int, key: Key) -> int:
+    """Return the seed of one request.
+
+    It is the first 31 bits of the SHA-256 hash of the JSON list ``[run_seed, problem_id, level, sample, attempt]`` in
+    UTF-8, with the separators ``", "`` and non-ASCII characters escaped: the same on every machine, independent of
+    order and resumption, and within what every server takes.
+
+    Examples
+    --------
+    >>> request_seed(0, Key("svamp-00017", 2, 0, 0))
+    581128891
+    """
+    digest = hashlib.sha256(json.dumps([run_seed, *key]).encode()).digest()
+    return int.from_bytes(digest[:4]) >> 1

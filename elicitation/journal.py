@@ -1,0 +1,242 @@
+"""The journal of a run: every finished generation, on the disk before it counts."""
+
+import fcntl
+import json
+import os
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from types import TracebackType
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from bayes_direag.errors import DirEAGError
+from elicitation.generation import Generation, Key
+
+VERSION = 1
+
+
+class JournalError(DirEAGError):
+    """A journal that cannot be read, written or continued."""
+
+
+class Entry(BaseModel):
+    """One finished generation, as its line of the journal holds it.
+
+    Attributes
+    ----------
+    problem_id, level, sample, attempt
+        Its :class:`~elicitation.generation.Key`.
+    seed : int
+        The seed that was sent.
+    prompt : str
+        The digest of the messages that were sent.
+    text, finish_reason, prompt_tokens, completion_tokens
+        The :class:`~elicitation.generation.Generation`.
+    seconds : float
+        From the request to the reply, retries included.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    problem_id: str
+    level: int
+    sample: int
+    attempt: int
+    seed: int
+    prompt: str
+    text: str
+    finish_reason: str
+    prompt_tokens: int
+    completion_tokens: int
+    seconds: float
+
+    @property
+    def key(self) -> Key:
+        """The name of the generation."""
+        return Key(self.problem_id, self.level, self.sample, self.attempt)
+
+    @property
+    def generation(self) -> Generation:
+        """What the engine gave."""
+        return Generation(self.text, self.finish_reason, self.prompt_tokens, self.completion_tokens)
+
+
+class Journal:
+    """An append-only file: a header with the identity of the run, then one line a finished generation.
+
+    Opening it makes the file, or continues it: a last line that was cut off is removed (its generation had not
+    counted), and the identity must be the same. The file is locked while open, so that no second run writes to it.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; its folder must exist.
+    identity : mapping
+        What makes generations comparable (model, prompts, sampling ...), as JSON values.
+
+    Attributes
+    ----------
+    entries : dict of Key to Entry
+        What the file holds.
+
+    Raises
+    ------
+    JournalError
+        If the file is not a journal, is in use, holds a generation twice, or was written under another identity.
+    """
+
+    def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:
+        self.path = Path(path)
+        self.entries: dict[Key, Entry] = {}
+        self._lock = threading.Lock()
+        self._failure: OSError | None = None
+        self._descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._claim()
+            header = json.dumps({"journal": VERSION, "identity": dict(identity)})
+            whole = self.path.read_bytes()
+            self._size = whole.rfind(b"\n") + 1
+            os.truncate(self._descriptor, self._size)
+            if not self._size:
+                self._write(header)
+            else:
+                _check_identity(self.path, _header(self.path, whole[: self._size]), json.loads(header)["identity"])
+                self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
+        except BaseException:
+            os.close(self._descriptor)
+            raise
+
+    def append(self, entry: Entry) -> None:
+        """Write one generation through to the disk; may be called from several threads.
+
+        Raises
+        ------
+        JournalError
+            If the disk is full or fails. The line is taken back, and no further one is accepted.
+        """
+        with self._lock:
+            self._write(entry.model_dump_json())
+            self.entries[entry.key] = entry
+
+    def __enter__(self) -> "Journal":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with self._lock:
+            os.close(self._descriptor)
+
+    def _claim(self) -> None:
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise JournalError(
+                f"{self.path}: saw another run writing here; expected to be the only one. Wait for it, or choose "
+                "another folder."
+            ) from error
+
+    def _write(self, line: str) -> None:
+        data = line.encode() + b"\n"
+        try:
+            if self._failure is not None:
+                raise self._failure
+            written = 0
+            while written < len(data):
+                written += os.write(self._descriptor, data[written:])
+            os.fsync(self._descriptor)
+        except OSError as error:
+            self._failure = error
+            os.truncate(self._descriptor, self._size)
+            raise JournalError(
+                f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk that "
+                "takes it. The generations before it are safe: make room, and give the same command to go on."
+            ) from error
+        self._size += len(data)
+
+
+def read_journal(path: str | Path) -> list[Entry]:
+    """Return the generations of a journal, without those of a cut-off last line.
+
+    Raises
+    ------
+    JournalError
+        If there is no such file, or it is not a journal.
+    """
+    data = _whole_lines(Path(path))
+    _header(Path(path), data)
+    return list(_entries(Path(path), data))
+
+
+def read_identity(path: str | Path) -> dict[str, JsonValue]:
+    """Return the identity that a journal was written under; raises as :func:`read_journal` does."""
+    return _header(Path(path), _whole_lines(Path(path)))
+
+
+def _whole_lines(path: Path) -> bytes:
+    if not path.is_file():
+        raise JournalError(f"{path}: saw no such file; expected the journal of a run. Check the path.")
+    data = path.read_bytes()
+    return data[: data.rfind(b"\n") + 1]
+
+
+def _header(path: Path, data: bytes) -> dict[str, JsonValue]:
+    first = data.split(b"\n", 1)[0]
+    try:
+        header = json.loads(first)
+        if header["journal"] != VERSION:
+            raise ValueError
+        identity = header["identity"]
+        return {str(name): value for name, value in identity.items()}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise JournalError(
+            f"{path}, line 1: saw {first[:60]!r}; expected the header of a journal of version {VERSION}. Choose "
+            "another folder."
+        ) from error
+
+
+def _entries(path: Path, data: bytes) -> Iterator[Entry]:
+    lines: dict[Key, int] = {}
+    for number, line in enumerate(data.split(b"\n")[1:-1], 2):
+        try:
+            entry = Entry.model_validate_json(line)
+        except ValidationError as error:
+            raise JournalError(
+                f"{path}, line {number}: saw {line[:60]!r}; expected one finished generation. Remove the line: its "
+                "generation is asked again."
+            ) from error
+        if entry.key in lines:
+            raise JournalError(
+                f"{path}, line {number}: saw the generation of line {lines[entry.key]} again; expected each once. "
+                "Remove one of the two lines."
+            )
+        lines[entry.key] = number
+        yield entry
+
+
+def _check_identity(path: Path, there: Mapping[str, JsonValue], here: Mapping[str, JsonValue]) -> None:
+    before, now = dict(_flat(there)), dict(_flat(here))
+    differences = [
+        f"  {name}: {_shown(before, name)} there, {_shown(now, name)} here"
+        for name in dict.fromkeys([*before, *now])
+        if _shown(before, name) != _shown(now, name)
+    ]
+    if differences:
+        raise JournalError(
+            f"{path}: saw a run with other settings; expected the same, or a new folder:\n"
+            + "\n".join(differences)
+            + "\nGive the settings of that run to continue it, or choose another folder."
+        )
+
+
+def _flat(values: Mapping[str, JsonValue], prefix: str = "") -> Iterator[tuple[str, JsonValue]]:
+    for name, value in values.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def _shown(values: Mapping[str, JsonValue], name: str) -> str:
+    return json.dumps(values[name]) if name in values else "nothing"

@@ -1,0 +1,125 @@
+"""The manifest of a run: everything needed to repeat it."""
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.files import atomic_path
+from elicitation.engines import EngineInfo
+from elicitation.questions import Problem
+
+
+class Session(BaseModel):
+    """One stretch of work on a run: a run that was resumed has several.
+
+    Attributes
+    ----------
+    started, ended : str
+        In UTC, in ISO form; ``ended`` is None if the session was killed.
+    engine : EngineInfo, optional
+        What answered; None if nothing was asked.
+    generations : int, optional
+        Finished in this session.
+    outcome : str
+        ``running``, ``complete``, ``killed``, or the kind of error that ended it.
+    versions : dict
+        Of Python and of the packages that count.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    started: str = Field(default_factory=lambda: now())
+    ended: str | None = None
+    engine: EngineInfo | None = None
+    generations: int | None = None
+    outcome: str = "running"
+    versions: dict[str, str] = Field(default_factory=lambda: versions())
+
+
+class Manifest(BaseModel):
+    """What a run was made with and what came out; never a key.
+
+    Attributes
+    ----------
+    identity : dict
+        What must not change when the run is resumed.
+    protocol : dict
+        The prompts in full.
+    questions : dict
+        Name, kind, number and SHA-256 of the questions, and how many rows of the source were left out.
+    complete : bool
+        Whether every reply is there.
+    counts : dict
+        Generations, and settled replies by status.
+    levels : list of dict
+        The summary by level.
+    sessions : list of Session
+        In order.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    format: int = 1
+    identity: dict[str, JsonValue]
+    protocol: JsonValue
+    questions: dict[str, JsonValue]
+    complete: bool = False
+    counts: dict[str, int] = Field(default_factory=dict)
+    levels: list[dict[str, JsonValue]] = Field(default_factory=list)
+    sessions: list[Session] = Field(default_factory=list)
+
+    def write(self, path: Path) -> None:
+        """Write the manifest; whole or not at all."""
+        with atomic_path(path) as temporary:
+            temporary.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+def earlier_sessions(path: Path) -> list[Session]:
+    """Return the sessions that a manifest names, none if there is no manifest.
+
+    One that still says ``running`` had no time to say more, and has been killed.
+
+    Raises
+    ------
+    DirEAGError
+        If the file is no manifest.
+    """
+    if not path.exists():
+        return []
+    try:
+        sessions = Manifest.model_validate_json(path.read_text(encoding="utf-8")).sessions
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise DirEAGError(
+            f"{path}: saw no manifest of this version; expected one. Move it away: the journal is what counts."
+        ) from error
+    ended = {"outcome": "killed"}
+    return [session.model_copy(update=ended if session.outcome == "running" else None) for session in sessions]
+
+
+def questions_digest(problems: Sequence[Problem]) -> str:
+    """Return the SHA-256 of the ids, texts and gold answers of questions, in their order."""
+    texts = [[problem.problem_id, problem.question, problem.gold_answer] for problem in problems]
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what a run depends on."""
+    found: Mapping[str, str] = {"python": platform.python_version()}
+    for name in ("bayes-direag", "openai", "pydantic"):
+        try:
+            found = {**found, name: version(name)}
+        except PackageNotFoundError:
+            continue
+    return dict(found)
+
+
+def now() -> str:
+    """Return the time in UTC, to the second."""
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,63 @@
+"""Recorded model presets: the three models of the paper with its sampling settings.
+
+The paper samples at temperature 0.7 and top-p 1, at most 1024 new tokens, in bfloat16, and asks at most twice again
+where a reply cannot be read.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from elicitation.generation import Sampling
+
+_PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
+
+
+@dataclass(frozen=True)
+class ModelPreset:
+    """How one model is served and sampled.
+
+    Attributes
+    ----------
+    name : str
+        The last part of its name on the hub.
+    repository : str
+        Its name on the hub.
+    server_arguments : tuple of str
+        What ``vllm serve`` is told beyond the model.
+    sampling : Sampling
+        How replies are drawn, and how often one that cannot be read is asked for again.
+    remark : str
+        What to know about it.
+    """
+
+    name: str
+    repository: str
+    server_arguments: tuple[str, ...] = ("--dtype", "bfloat16", "--max-model-len", "4096")
+    sampling: Sampling = _PAPER
+    remark: str = ""
+
+
+#: The models of the paper, by name.
+MODELS: Mapping[str, ModelPreset] = {
+    preset.name: preset
+    for preset in (
+        ModelPreset("Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", remark="Adds a system message of its own."),
+        ModelPreset("Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-Instruct-v0.3"),
+        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", remark="Accepts no system message; none is ever sent."),
+    )
+}
+
+
+def find_preset(model: str | Path) -> ModelPreset | None:
+    """Return the preset of a model named by its hub name or by a folder of that name, None if there is none.
+
+    Examples
+    --------
+    >>> find_preset("google/gemma-2-9b-it").sampling.temperature
+    0.7
+    >>> find_preset("/models/my-own") is None
+    True
+    """
+    name = Path(model).name.lower()
+    return next((preset for key, preset in MODELS.items() if key.lower() == name), None)

@@ -1,0 +1,252 @@
+"""What the model is asked, as data: protocols read from TOML files that a user can read, replace and diff.
+
+``steered``  the five steering levels of the paper, asked once each
+``samples``  the neutral level alone, asked five times: plain chain-of-thought samples
+``topk``     one list of five guesses with their probabilities
+
+A request is one user message, after the example turns if there are any; there is no system message, because some
+model families (Gemma) refuse one.
+
+What comes first is what is shared. The example turns, the instruction and the form of the final line stand first and
+are the same in every request of a run; then comes the question, which all levels of a question share; the note of the
+level comes last. So the levels differ only in their last sentence, and a server with prefix caching computes the rest
+once a question. A re-ask appends to the prompt, and shares all of it.
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Annotated, Any, Literal, get_args
+
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.dataclasses import dataclass
+
+from bayes_direag.errors import DirEAGError
+
+ProtocolName = Literal["steered", "samples", "topk"]
+
+
+def _without_blank_ends(text: str) -> str:
+    return text.strip("\n")
+
+
+def _that_compiles(pattern: str) -> str:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"this is not a regular expression: {error}") from error
+    return pattern
+
+
+_Text = Annotated[str, AfterValidator(_without_blank_ends)]
+_Name = Annotated[str, Field(pattern=r"\S")]
+_Pattern = Annotated[str, AfterValidator(_that_compiles)]
+_CONFIG = ConfigDict(extra="forbid")
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Level:
+    """One way of asking.
+
+    Attributes
+    ----------
+    index : int
+        Its 0-based number, which observations carry as ``level``.
+    name : str
+        What it is called.
+    note : str
+        The text that stands in place of ``{note}``; may be empty.
+    """
+
+    index: Annotated[int, Field(strict=True)]
+    name: _Name
+    note: _Text
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Example:
+    """An example turn: a question, and the reply to it that the model is shown as its own."""
+
+    question: _Text
+    reply: _Text
+
+
+@dataclass(frozen=True, config=_CONFIG)
+class Protocol:
+    """Everything that decides what the model is asked.
+
+    Attributes
+    ----------
+    name : {"steered", "samples", "topk"}
+        What kind of elicitation this is.
+    levels : tuple of Level
+        The ways of asking, numbered 0, 1, 2 ... in this order.
+    n_samples : int
+        How often each level is asked.
+    frame : str
+        The prompt, in which ``{question}`` and ``{note}`` are replaced.
+    repair : str
+        What a re-ask adds to the prompt; ``{reply}`` in it is replaced by the reply that could not be read.
+    examples : tuple of Example
+        Turns shown before the prompt, in the same frame without a note.
+    reply_pattern : str
+        A regular expression for a whole reply, for servers that can hold a reply to one.
+    """
+
+    name: ProtocolName
+    levels: Annotated[tuple[Level, ...], Field(min_length=1)]
+    n_samples: Annotated[int, Field(ge=1, strict=True)]
+    frame: _Text
+    repair: _Text
+    examples: tuple[Example, ...]
+    reply_pattern: _Pattern
+
+    @model_validator(mode="after")
+    def _fits_together(self) -> "Protocol":
+        indices = [level.index for level in self.levels]
+        if indices != list(range(len(indices))):
+            raise ValueError(f"the levels must be numbered 0, 1, 2 ... in this order, and not {indices}")
+        if len({level.name for level in self.levels}) < len(self.levels):
+            raise ValueError("two levels have the same name")
+        if self.frame.count("{question}") != 1:
+            raise ValueError("the frame must hold {question} once")
+        if self.frame.count("{note}") != 1 and any(level.note for level in self.levels):
+            raise ValueError("the frame must hold {note} once, because levels have notes")
+        return self
+
+
+class _Shipped(Mapping[str, Protocol]):
+    """The protocols that come with the package, each read when first asked for."""
+
+    def __getitem__(self, name: str) -> Protocol:
+        if name not in get_args(ProtocolName):
+            raise KeyError(name)
+        return _shipped(name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(get_args(ProtocolName))
+
+    def __len__(self) -> int:
+        return len(get_args(ProtocolName))
+
+
+PROTOCOLS: Mapping[str, Protocol] = _Shipped()
+
+
+def load_protocol(
+    name: str, levels_file: str | Path | None = None, examples_file: str | Path | None = None
+) -> Protocol:
+    """Return a shipped protocol, with your own levels, wording or examples where files give them.
+
+    Parameters
+    ----------
+    name : {"steered", "samples", "topk"}
+        Which protocol.
+    levels_file : path-like, optional
+        A TOML file in the form of the shipped ones. What it gives (``levels`` as a whole, ``n_samples``, ``frame``,
+        ``repair``, ``reply_pattern``) takes the place of the shipped; what it leaves out stays.
+    examples_file : path-like, optional
+        A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
+
+    Raises
+    ------
+    DirEAGError
+        If the name is unknown, a file cannot be read, or what it says does not make a protocol.
+
+    Examples
+    --------
+    >>> [level.name for level in load_protocol("steered").levels]
+    ['very_cautious', 'cautious', 'vanilla', 'confident', 'very_confident']
+    """
+    if name not in PROTOCOLS:
+        raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}.")
+    if levels_file is None and examples_file is None:
+        return PROTOCOLS[name]
+    settings = _shipped_settings(name)
+    paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
+    for path in paths:
+        settings |= _read_toml(path)
+    return _protocol(name, settings, " and ".join(str(path) for path in paths))
+
+
+def messages(protocol: Protocol, level_index: int, question: str) -> list[dict[str, str]]:
+    """Return the chat that asks one question at one level: the example turns, then one user message."""
+    turns = [
+        turn
+        for example in protocol.examples
+        for turn in (_turn("user", _prompt(protocol, example.question, "")), _turn("assistant", example.reply))
+    ]
+    return [*turns, _turn("user", _prompt(protocol, question, protocol.levels[level_index].note))]
+
+
+def repair_messages(protocol: Protocol, level_index: int, question: str, bad_reply: str) -> list[dict[str, str]]:
+    """Return the chat of a re-ask: the same prompt, and after it what the final line must look like.
+
+    The reply that could not be read is not shown to the model unless the repair text has a place for it
+    (``{reply}``): a garbled reply in the prompt invites another.
+    """
+    *turns, prompt = messages(protocol, level_index, question)
+    repair = _fill(protocol.repair, reply=bad_reply)
+    return [*turns, _turn("user", f"{prompt['content']}\n\n{repair}")]
+
+
+def prompt_hash(protocol: Protocol) -> str:
+    """Return a hexadecimal SHA-256 of all that reaches the model: every prompt and re-ask, and the reply pattern.
+
+    The names of the protocol and its levels and the number of samples do not count.
+    """
+    chats = [
+        (messages(protocol, level.index, "{question}"), repair_messages(protocol, level.index, "{question}", "{reply}"))
+        for level in protocol.levels
+    ]
+    return hashlib.sha256(json.dumps([chats, protocol.reply_pattern]).encode()).hexdigest()
+
+
+def _turn(role: str, content: str) -> dict[str, str]:
+    return {"role": role, "content": content}
+
+
+def _prompt(protocol: Protocol, question: str, note: str) -> str:
+    return _fill(protocol.frame, question=question.strip(), note=note).rstrip()
+
+
+def _fill(template: str, **values: str) -> str:
+    """Return a template with its placeholders replaced; braces in what takes their place stay as they are."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+
+
+@cache
+def _shipped(name: str) -> Protocol:
+    return _protocol(name, _shipped_settings(name), f"{name}.toml")
+
+
+def _shipped_settings(name: str) -> dict[str, Any]:
+    return tomllib.loads((files("elicitation") / "prompt_files" / f"{name}.toml").read_text("utf-8"))
+
+
+def _read_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise DirEAGError(
+            f"{path}: this file cannot be read ({error}); expected a TOML file in UTF-8. "
+            "Start from a copy of one that comes with the package, in elicitation/prompt_files."
+        ) from error
+
+
+def _protocol(name: str, settings: dict[str, Any], source: str) -> Protocol:
+    """Return the protocol of a name and the settings of its files, which errors call by ``source``."""
+    try:
+        return TypeAdapter(Protocol).validate_python({"examples": (), **settings, "name": name})
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        field = ".".join(str(step) for step in first["loc"])
+        raise DirEAGError(
+            f"{source}{f', field {field}' if field else ''}: {first['msg']}; saw {str(first['input'])[:60]!r}; "
+            "expected the fields of the files in elicitation/prompt_files. Correct the file, or start from a copy."
+        ) from error

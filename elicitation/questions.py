@@ -1,0 +1,263 @@
+"""Question sets: benchmarks by name or as published files, tables with named columns, generated arithmetic.
+
+What a row does not clearly say is never guessed. A row that cannot be asked is left out; a gold answer that cannot be
+read is left away, and its question asked without one. Both are listed as odd rows, with line and reason. So are gold
+answers that a right reply can hardly be expected to meet, being rounded or of very many digits; they stay as they are.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from bayes_direag.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.errors import DirEAGError
+from elicitation.arithmetic import GRADES, word_problems
+from elicitation.question_sources import HUB, TELL, Form, Record, Row, Told, hub_rows, published_form, read_rows
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One question.
+
+    Attributes
+    ----------
+    problem_id : str
+        Its name, which no other question of the set has.
+    dataset : str
+        The set it is from.
+    question : str
+        Its text.
+    gold_answer : str or None
+        The right answer, numbers and choices in canonical form; None if it is not known.
+    """
+
+    problem_id: str
+    dataset: str
+    question: str
+    gold_answer: str | None
+
+
+class OddRow(NamedTuple):
+    """A row that is not as it should be.
+
+    Attributes
+    ----------
+    line : int
+        Its line (its last, in a table), or its 1-based number where rows are not lines.
+    reason : str
+        What is odd, and what became of the row.
+    excerpt : str
+        How the row, or the odd part of it, begins.
+    """
+
+    line: int
+    reason: str
+    excerpt: str
+
+
+@dataclass(frozen=True)
+class QuestionSet:
+    """Questions to ask, and the rows of their source that were odd.
+
+    Attributes
+    ----------
+    name : str
+        What the set is called.
+    problems : tuple of Problem
+        The questions, in the order of the source.
+    kind : {"numeric", "choice", "text"}
+        How answers are compared.
+    odd_rows : tuple of OddRow
+        In the order of the source; empty if nothing was odd.
+    """
+
+    name: str
+    problems: tuple[Problem, ...]
+    kind: AnswerKind
+    odd_rows: tuple[OddRow, ...] = ()
+
+
+_MOST_DECIMALS = 6  # that a reply can be expected to give
+_MOST_DIGITS = 15  # that a float holds for certain
+
+
+def load_questions(
+    name_or_path: str | Path,
+    *,
+    split: str | None = None,
+    limit: int | None = None,
+    question_column: str | None = None,
+    answer_column: str | None = None,
+    id_column: str | None = None,
+    revision: str | None = None,
+    kind: AnswerKind | None = None,
+) -> QuestionSet:
+    """Return a question set by name, from a file, or generated.
+
+    Parameters
+    ----------
+    name_or_path : str or path-like
+        ``"gsm8k"``, ``"svamp"`` or ``"gsm_hard"``, read with the Hugging Face ``datasets`` library;
+        ``"arithmetic:N"``, ``"arithmetic:N:SEED"`` or ``"arithmetic:N:SEED:GRADES"`` (grades ``4`` or ``1-2``),
+        generated without a download (see :mod:`elicitation.arithmetic`); or a file of JSON Lines, JSON, CSV or TSV.
+        A file in the published form of one of the three benchmarks is known by its content; any other needs a
+        column of questions, and may have one of answers.
+    split : str, optional
+        A split of a named benchmark. By default the test split of GSM8K, and all of SVAMP and GSM-Hard.
+    limit : int, optional
+        The most questions to take, from the start.
+    question_column, answer_column, id_column : str, optional
+        Columns of a file. By default ``question``, ``gold_answer`` or ``answer``, and ``problem_id`` or ``id``.
+    revision : str, optional
+        Another revision of a named benchmark than the pinned one.
+    kind : {"numeric", "choice", "text"}, optional
+        How answers are compared. By default numeric for benchmarks; for other files what the gold answers show
+        (:func:`bayes_direag.answers.infer_kind`), numeric if there are none.
+
+    Raises
+    ------
+    DirEAGError
+        If the name is unknown, the file cannot be read or has no such columns, no question is left, or the
+        ``datasets`` library is needed and missing.
+
+    Examples
+    --------
+    >>> [problem.problem_id for problem in load_questions("arithmetic:2").problems]
+    ['arithmetic-0-g1-00000', 'arithmetic-0-g2-00001']
+    """
+    if limit is not None and limit < 1:
+        raise DirEAGError(f"the limit of questions is {limit}; expected at least 1. Leave it out to take them all.")
+    columns = {"question_column": question_column, "answer_column": answer_column, "id_column": id_column}
+    published = {"split": split, "revision": revision}
+    name = str(name_or_path)
+    if name.partition(":")[0] == "arithmetic":
+        _refuse("generated arithmetic", **columns, **published)
+        return _arithmetic(name, limit)
+    form = next((form for form in TELL if form == name), None)
+    if form is not None:
+        _refuse(f"the benchmark {name}, whose columns are known", **columns)
+        source = f"{form}_{split or HUB[form].default[0]}" if form == "gsm8k" else form
+        return _collect(source, form, hub_rows(form, split, revision), TELL[form], kind or "numeric", limit)
+    _refuse("a file", **published)
+    path = Path(name_or_path)
+    rows = read_rows(path)
+    form = None if any(columns.values()) else published_form(rows)
+    if form is not None:
+        return _collect(_set_name(form, path), form, rows, TELL[form], kind or "numeric", limit)
+    return _collect(path.stem, path.stem, rows, _teller(path, rows, **columns), kind, limit, published=False)
+
+
+def _refuse(what: str, **options: str | None) -> None:
+    given = [name for name, value in options.items() if value is not None]
+    if given:
+        raise DirEAGError(f"{' and '.join(given)} cannot be chosen for {what}; expected none. Leave it out.")
+
+
+def _set_name(form: Form, path: Path) -> str:
+    """Return what a published file is called; GSM8K comes as two files, whose questions must not share names."""
+    part = re.search(r"train|test", path.stem.lower()) if form == "gsm8k" else None
+    return f"{form}_{part[0]}" if part else form
+
+
+def _teller(
+    path: Path, rows: Sequence[Row], question_column: str | None, answer_column: str | None, id_column: str | None
+) -> Callable[[Record], Told]:
+    """Return what reads a row of a table, once its columns are found."""
+    there = {field for row in rows if not isinstance(row.record, str) for field in row.record}
+
+    def column(chosen: str | None, *usual: str) -> str | None:
+        if chosen is not None and chosen not in there:
+            raise DirEAGError(
+                f"{path}: there is no column {chosen!r}; saw {', '.join(sorted(there))}. Name one of these."
+            )
+        return chosen or next((name for name in usual if name in there), None)
+
+    question = column(question_column, "question")
+    answer = column(answer_column, "gold_answer", "answer")
+    name = column(id_column, "problem_id", "id")
+    if question is None:
+        raise DirEAGError(
+            f"{path}: there is no column of questions; saw {', '.join(sorted(there))}; expected 'question'. "
+            "Name the column with --question-column (and --answer-column, if there are answers)."
+        )
+
+    def tell(row: Record) -> Told:
+        own = row.get(name) if name else None
+        return Told(str(own) if own else None, row.get(question), row.get(answer) if answer else None)
+
+    return tell
+
+
+def _collect(
+    name: str,
+    dataset: str,
+    rows: Sequence[Row],
+    tell: Callable[[Record], Told],
+    kind: AnswerKind | None,
+    limit: int | None,
+    *,
+    published: bool = True,
+) -> QuestionSet:
+    """Return the questions of rows; in a published form every row has a gold answer."""
+    found: list[tuple[int, str, str, object]] = []
+    odd: list[OddRow] = []
+    names: set[str] = set()
+    for position, (line, record) in enumerate(rows):
+        if len(found) == limit:
+            break
+        own, question, gold = Told(None, None, None) if isinstance(record, str) else tell(record)
+        problem_id = own or f"{name}-{position:05}"
+        if isinstance(record, str):
+            odd.append(OddRow(line, "not a record of fields: left out", record[:60]))
+        elif not isinstance(question, str) or not question.strip():
+            odd.append(OddRow(line, "no question: left out", str(dict(record))[:60]))
+        elif problem_id in names:
+            odd.append(OddRow(line, "a name that an earlier question has: left out", problem_id[:60]))
+        else:
+            names.add(problem_id)
+            found.append((line, problem_id, question.strip(), gold))
+    if not found:
+        raise DirEAGError(f"{name}: none of its {len(rows)} rows holds a question; expected at least one.")
+    golds = [gold for *_, gold in found if isinstance(gold, str) and gold.strip()]
+    kind = kind or (infer_kind(golds) if golds else "numeric")
+    problems = []
+    for line, problem_id, question, gold in found:
+        answer = _gold(gold, kind)
+        if answer is None and (published or not (gold is None or gold == "")):
+            odd.append(OddRow(line, f"no gold answer that is {kind}: asked without one", str(gold)[:60]))
+        elif answer is not None and kind == "numeric" and _hardly_met(answer):
+            odd.append(OddRow(line, "a gold answer of very many digits: kept as published", str(gold)[:60]))
+        problems.append(Problem(problem_id, dataset, question, answer))
+    return QuestionSet(name, tuple(problems), kind, tuple(sorted(odd)))
+
+
+def _gold(gold: object, kind: AnswerKind) -> str | None:
+    """Return a gold answer in canonical form (a text as it stands), None if it has none."""
+    spelling = canonical(gold, kind) if isinstance(gold, str) else None
+    return gold.strip() if spelling is not None and kind == "text" and isinstance(gold, str) else spelling
+
+
+def _hardly_met(number: str) -> bool:
+    """Tell whether a right reply may well give another number: this one is rounded, or has very many digits."""
+    _, _, decimals = number.partition(".")
+    digits = number.replace(".", "").strip("-0")
+    return len(decimals) > _MOST_DECIMALS or len(digits) > _MOST_DIGITS
+
+
+def _arithmetic(name: str, limit: int | None) -> QuestionSet:
+    """Return generated problems for ``arithmetic:N[:SEED[:GRADES]]``."""
+    asked = re.fullmatch(r"arithmetic:([1-9]\d{0,5})(?::(\d{1,9})(?::([1-9])(?:-([1-9]))?)?)?", name)
+    if asked is None:
+        raise DirEAGError(
+            f"saw {name!r}; expected arithmetic:N, arithmetic:N:SEED or arithmetic:N:SEED:GRADES, as in "
+            "arithmetic:300:7:1-2. Give the number of problems."
+        )
+    n, seed = int(asked[1]), int(asked[2] or 0)
+    grades = tuple(range(int(asked[3]), int(asked[4] or asked[3]) + 1)) if asked[3] else GRADES
+    problems = tuple(
+        Problem(f"arithmetic-{seed}-g{problem.grade}-{index:05}", "arithmetic", problem.question, problem.gold)
+        for index, problem in enumerate(word_problems(min(n, limit or n), seed, grades))
+    )
+    return QuestionSet("arithmetic", problems, "numeric")

@@ -1,0 +1,310 @@
+"""A run: ask every question at every level, keep what comes back, and write the observations."""
+
+import asyncio
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+from pydantic import JsonValue, TypeAdapter
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.observation_files import write_questions
+from bayes_direag.records import Question
+from elicitation.engines import Engine, EngineInfo
+from elicitation.generation import ChatRequest, Sampling
+from elicitation.journal import Entry, Journal
+from elicitation.live import View
+from elicitation.manifest import Manifest, Session, earlier_sessions, now, questions_digest
+from elicitation.prompts import Protocol, prompt_hash
+from elicitation.questions import QuestionSet
+from elicitation.slots import Outcome, Slot, Task
+from elicitation.tally import LevelSummary, Tally
+
+__all__ = ["RunSummary", "Sampling", "elicit"]
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """What a finished run has brought.
+
+    Attributes
+    ----------
+    folder : Path
+        Where it lies.
+    n_questions, n_unanswered : int
+        Questions in all, and those to which no reply gave an answer.
+    generations, asked : int
+        Generations in all, format repairs included, and those of this session.
+    statuses : dict of str to int
+        Settled replies by parse status.
+    levels : tuple of LevelSummary
+        The summary by level.
+    seconds : float
+        How long this session took, without starting the engine.
+    tokens : int
+        Completion tokens of this session.
+    """
+
+    folder: Path
+    n_questions: int
+    n_unanswered: int
+    generations: int
+    asked: int
+    statuses: dict[str, int]
+    levels: tuple[LevelSummary, ...]
+    seconds: float
+    tokens: int
+
+
+def elicit(
+    questions: QuestionSet,
+    protocol: Protocol,
+    engine: Engine,
+    folder: str | Path,
+    sampling: Sampling | None = None,
+    seed: int = 0,
+    concurrency: int = 32,
+    view: View | None = None,
+) -> RunSummary:
+    """Ask a model all questions under a protocol; resume the run if the folder holds its beginning.
+
+    The folder gets ``journal.jsonl``, ``manifest.json`` and, at the end, ``observations.jsonl``, which keeps
+    ``raw_output``, ``parse_status``, ``finish_reason``, ``attempts`` and ``seed`` of every observation as well:
+
+    - protocol ``steered``: one observation a steering level, under its number and name;
+    - ``samples``: level i, called ``sample_i``, has answer and confidence of sample i of the one prompt;
+    - ``topk``: level i, called ``rank_i``, has the answer in place i of the list and its probability in percent.
+
+    A confidence that was not stated is null, never made up.
+
+    Parameters
+    ----------
+    questions : QuestionSet
+        What to ask. A resumed run may have more or fewer of the same questions.
+    protocol : Protocol
+        How to ask.
+    engine : Engine
+        Whom to ask; entered only if something is left to ask.
+    folder : path-like
+        Where the run lies; made if need be.
+    sampling : Sampling, optional
+        How replies are drawn.
+    seed : int
+        The run's seed, from which each request's seed is derived.
+    concurrency : int
+        Requests in flight at each of the engine's lanes.
+    view : View, optional
+        What shows the progress.
+
+    Returns
+    -------
+    RunSummary
+        Counts, and the summary by level.
+
+    Raises
+    ------
+    JournalError
+        If the folder holds a run under another identity, or the journal cannot be written.
+    EngineError
+        If the engine fails for good. As after Ctrl-C, the same call goes on from where this one stopped.
+    """
+    run = _Run(questions, protocol, sampling or Sampling(), seed, engine.model, Path(folder))
+    run.claim_folder()
+    with Journal(run.folder / "journal.jsonl", run.identity) as journal, view or nullcontext():
+        run.take_up(journal)
+        path = run.folder / "manifest.json"
+        manifest = run.manifest(earlier_sessions(path))
+        session = manifest.sessions[-1]
+        manifest.write(path)
+        try:
+            if run.open_slots:
+                asyncio.run(_fill(run, journal, engine, concurrency, partial(_enter_engine, manifest, path), view))
+            write_questions(run.records(), run.folder / "observations.jsonl")
+            session.outcome, manifest.complete = "complete", True
+        except BaseException as error:
+            session.outcome = type(error).__name__
+            raise
+        finally:
+            run.close(manifest, journal)
+            with suppress(OSError) if session.outcome != "complete" else nullcontext():
+                manifest.write(path)
+    return run.summary()
+
+
+class _Run:
+    """The state of a run: which slots are settled, how, and which are open."""
+
+    def __init__(
+        self, questions: QuestionSet, protocol: Protocol, sampling: Sampling, seed: int, model: str, folder: Path
+    ) -> None:
+        self.questions, self.model, self.folder = questions, model, folder
+        self.task = Task(protocol, sampling, seed, questions.kind)
+        self.identity: dict[str, JsonValue] = {
+            "model": model,
+            "dataset": questions.name,
+            "protocol": protocol.name,
+            "prompts": prompt_hash(protocol),
+            "seed": seed,
+            "sampling": sampling.model_dump(),
+        }
+        self.outcomes: dict[Slot, Outcome] = {}
+        self.open_slots: list[tuple[Slot, ...]] = []
+        self._slots = [self.task.slots(problem) for problem in questions.problems]
+        self.tally = Tally(len(protocol.levels) * protocol.n_samples, len(self._slots), questions.kind)
+
+    def claim_folder(self) -> None:
+        """Make the folder, or make sure that what lies in it is a run."""
+        if (self.folder / "observations.jsonl").exists() and not (self.folder / "journal.jsonl").exists():
+            raise DirEAGError(
+                f"{self.folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without "
+                "either. Choose another folder."
+            )
+        self.folder.mkdir(parents=True, exist_ok=True)
+
+    def take_up(self, journal: Journal) -> None:
+        """Find out what the journal settles, and what is open."""
+        for slots in self._slots:
+            missing = tuple(slot for slot in slots if self.advance(slot, journal) is not None)
+            if missing:
+                self.open_slots.append(missing)
+        self.tally.resumed = len(journal.entries)
+        self.tally.begin()
+
+    def advance(self, slot: Slot, journal: Journal) -> ChatRequest | None:
+        """Return what to ask next for a slot; None, and its outcome is noted, once it is settled."""
+        request = self.task.next_request(slot, journal.entries)
+        if request is None:
+            self.outcomes[slot] = self.task.outcome(slot, journal.entries)
+            self.tally.add_outcome(slot, self.outcomes[slot])
+        return request
+
+    def records(self) -> list[Question]:
+        """Return the questions with their observations."""
+        return [
+            Question(
+                problem_id=problem.problem_id,
+                dataset=problem.dataset,
+                model=self.model,
+                question=problem.question,
+                gold_answer=problem.gold_answer,
+                observations=tuple(chain.from_iterable(self.outcomes[slot].observations for slot in slots)),
+            )
+            for problem, slots in zip(self.questions.problems, self._slots, strict=True)
+        ]
+
+    def manifest(self, sessions: Sequence[Session]) -> Manifest:
+        """Return the manifest at the start of a session."""
+        questions: dict[str, JsonValue] = {
+            "name": self.questions.name,
+            "kind": self.questions.kind,
+            "n": len(self.questions.problems),
+            "sha256": questions_digest(self.questions.problems),
+            "odd_rows": TypeAdapter(object).dump_python(self.questions.odd_rows, mode="json"),
+        }
+        protocol = TypeAdapter(object).dump_python(self.task.protocol, mode="json")
+        return Manifest(identity=self.identity, protocol=protocol, questions=questions, sessions=[*sessions, Session()])
+
+    def close(self, manifest: Manifest, journal: Journal) -> None:
+        """Enter what a session has brought."""
+        manifest.counts = {
+            "generations": len(journal.entries),
+            "settled": self.tally.settled,
+            **{str(status): n for status, n in sorted(self.tally.statuses.items())},
+        }
+        manifest.levels = [
+            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in fields.items()}
+            for fields in map(asdict, self.tally.levels())
+        ]
+        manifest.sessions[-1].ended = now()
+        manifest.sessions[-1].generations = len(journal.entries) - self.tally.resumed
+
+    def summary(self) -> RunSummary:
+        """Return the summary of the finished run."""
+        answered = defaultdict[str, bool](bool)
+        for slot, found in self.outcomes.items():
+            answered[slot.problem.problem_id] |= any(o.answer is not None for o in found.observations)
+        return RunSummary(
+            folder=self.folder,
+            n_questions=len(self._slots),
+            n_unanswered=sum(not value for value in answered.values()),
+            generations=self.tally.resumed + self.tally.asked,
+            asked=self.tally.asked,
+            statuses={str(status): n for status, n in sorted(self.tally.statuses.items())},
+            levels=self.tally.levels(),
+            seconds=self.tally.seconds,
+            tokens=self.tally.tokens,
+        )
+
+
+def _enter_engine(manifest: Manifest, path: Path, info: EngineInfo) -> None:
+    manifest.sessions[-1].engine = info
+    manifest.write(path)
+
+
+async def _fill(
+    run: _Run,
+    journal: Journal,
+    engine: Engine,
+    concurrency: int,
+    on_ready: Callable[[EngineInfo], None],
+    view: View | None,
+) -> None:
+    """Ask for everything that is open."""
+    if view is not None:
+        view.say("making the engine ready")
+    async with engine as info:
+        on_ready(info)
+        run.tally.begin()
+        waiting = iter(run.open_slots)
+        try:
+            async with asyncio.TaskGroup() as group:
+                watch = group.create_task(engine.watch())
+                async with asyncio.TaskGroup() as workers:
+                    for lane in range(engine.lanes):
+                        slots = _in_lane(waiting)
+                        for _ in range(concurrency):
+                            workers.create_task(_work(run, journal, engine, lane, slots, view))
+                watch.cancel()
+        except BaseExceptionGroup as errors:
+            raise _first(errors) from None
+
+
+def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
+    """Yield the slots of whole questions, taken one question at a time from what all lanes share."""
+    for slots in waiting:
+        yield from slots
+
+
+async def _work(
+    run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: View | None
+) -> None:
+    """Settle one slot after another."""
+    for slot in slots:
+        while (request := run.advance(slot, journal)) is not None:
+            began = time.monotonic()
+            reply = await engine.generate(request, lane)
+            entry = Entry(
+                **request.key._asdict(),
+                **asdict(reply),
+                seed=request.seed,
+                prompt=request.digest,
+                seconds=round(time.monotonic() - began, 3),
+            )
+            await asyncio.to_thread(journal.append, entry)
+            run.tally.add_generation(entry)
+            if view is not None:
+                view.show(run.tally)
+
+
+def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Return the error to report: an expected one if there is any."""
+    leaves: list[BaseException] = []
+    for error in errors.exceptions:
+        leaves += [_first(error)] if isinstance(error, BaseExceptionGroup) else [error]
+    return next((error for error in leaves if isinstance(error, DirEAGError)), leaves[0])

@@ -1,0 +1,228 @@
+"""A vLLM server of one's own: started for a run, watched during it, and ended with all its processes after it."""
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+
+from elicitation import guard
+from elicitation.chat_engine import ChatEngine
+from elicitation.engines import EngineError, EngineInfo
+
+GRACE = 15.0
+"""For how many seconds a server may wind up before it is killed."""
+
+_MODULE = "vllm.entrypoints.openai.api_server"
+_SECRETS = ("--api-key", "--hf-token")
+
+
+def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
+    """Return what starts vLLM: ``vllm serve``, or the module form under the interpreter of another environment.
+
+    Raises
+    ------
+    EngineError
+        If no interpreter is given and there is no ``vllm`` command.
+    """
+    if interpreter is not None:
+        return (str(interpreter), "-m", _MODULE, "--model")
+    command = shutil.which("vllm")
+    if command is None:
+        raise EngineError(
+            "saw no vllm command; expected one to start a server with. Install it (pip install 'bayes-direag[vllm]'), "
+            "name the Python of the environment that has it with --vllm-python, or connect to a running server with "
+            "--base-url."
+        )
+    return (command, "serve")
+
+
+class Server:
+    """A server process, on loopback.
+
+    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe:
+    by :meth:`stop`, or by dying in whatever way.
+
+    Parameters
+    ----------
+    model : str
+        A folder or a name, as vLLM takes it.
+    name : str
+        The name to serve it by.
+    log : path-like
+        Where its output is appended.
+    launch : sequence of str
+        What starts it, up to the model; see :func:`launch_command`.
+    arguments : sequence of str
+        Further arguments, handed on as they are.
+    environment : mapping
+        Further environment variables.
+
+    Raises
+    ------
+    EngineError
+        If the arguments hold a secret, which would show up in process lists, manifest and log.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        name: str,
+        log: str | Path,
+        *,
+        launch: Sequence[str],
+        arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        for argument in arguments:
+            if argument.partition("=")[0] in _SECRETS:
+                raise EngineError(
+                    f"saw {argument.partition('=')[0]} among the vLLM arguments; expected no secret there, where every "
+                    "process list shows it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
+                )
+        self.model, self.arguments = model, tuple(arguments)
+        self.port = _free_port()
+        self.url = f"http://127.0.0.1:{self.port}/v1"
+        self.log = Path(log)
+        fixed = ("--served-model-name", name, "--host", "127.0.0.1", "--port", str(self.port))
+        self.command = (*launch, model, *fixed, "--generation-config", "vllm", *arguments)
+        offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(model).is_dir() else {}
+        self._environment = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"} | offline | dict(environment or {})
+        self._log_start = 0
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start the process; it is not ready yet."""
+        with self.log.open("ab") as log:
+            self._log_start = log.tell()
+            log.write(f"$ {shlex.join(self.command)}\n".encode())
+            log.flush()
+            self._process = subprocess.Popen(  # noqa: S603 (what the user asked for)
+                [sys.executable, "-I", guard.__file__, str(GRACE), *self.command],
+                stdin=subprocess.PIPE,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env=os.environ | self._environment,
+                start_new_session=True,
+            )
+
+    def check(self) -> None:
+        """Raise EngineError if the process has ended."""
+        status = None if self._process is None else self._process.poll()
+        if status is not None:
+            raise EngineError(
+                f"saw the server end with status {status}; expected it to go on. From {self.log}:\n{self._words()}\n"
+                "Correct the cause, and give the same command to go on: finished generations are kept."
+            )
+
+    def _words(self) -> str:
+        """Return the first error that the server has named, which is the cause of the others, and its last words."""
+        lines = self.log.read_bytes()[self._log_start :].decode(errors="replace").strip().splitlines()
+        first = next((line for line in lines if re.search(r"^(?!.*WARNING).*(?:Error|Exception): \S", line)), None)
+        last = lines[-8:]
+        return "\n".join(f"  {line}" for line in ([first, "..."] if first not in [None, *last] else []) + last)
+
+    async def watch(self) -> None:
+        """Raise EngineError as soon as the process has ended."""
+        while True:
+            self.check()
+            await asyncio.sleep(0.25)
+
+    def stop(self) -> None:
+        """End the process and all that it started; does nothing if that is done."""
+        if self._process is None or self._process.stdin is None:
+            return
+        with suppress(OSError):
+            self._process.stdin.close()
+        try:
+            self._process.wait(GRACE + 5)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+
+
+class ServedEngine(ChatEngine):
+    """A chat engine whose server it starts on entering and stops on leaving.
+
+    Parameters
+    ----------
+    server : Server
+        The server, not started yet.
+    model : str
+        The name it serves.
+    ready_within : float
+        For how many seconds to wait until it answers; loading a large model takes minutes.
+    patience, timeout : float
+        See :class:`~elicitation.chat_engine.ChatEngine`.
+    """
+
+    def __init__(
+        self,
+        server: Server,
+        model: str,
+        *,
+        ready_within: float = 1800.0,
+        patience: float = 120.0,
+        timeout: float = 900.0,
+    ) -> None:
+        super().__init__([server.url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
+        self.server = server
+        self._ready_within = ready_within
+
+    async def __aenter__(self) -> EngineInfo:
+        """Start the server, and wait until it serves the model."""
+        try:
+            self.server.start()
+            info = await self._connect()
+            return replace(info, kind="vllm", model_source=self.server.model, arguments=self.server.arguments)
+        except BaseException:
+            self.server.stop()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await super().__aexit__(kind, error, trace)
+        finally:
+            self.server.stop()
+
+    async def watch(self) -> None:
+        """Raise EngineError as soon as the server has ended."""
+        await self.server.watch()
+
+    async def _connect(self) -> EngineInfo:
+        try:
+            async with asyncio.timeout(self._ready_within):
+                while not await _listens(self.server.port):
+                    self.server.check()
+                    await asyncio.sleep(0.25)
+                return await super().__aenter__()
+        except TimeoutError:
+            raise EngineError(
+                f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready by then. "
+                f"See {self.server.log}, or wait longer with --ready-within."
+            ) from None
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port

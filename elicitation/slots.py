@@ -1,0 +1,145 @@
+"""What a run has to fill: one settled reply for every question, level and sample."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from bayes_direag.answers import AnswerKind
+from bayes_direag.records import Observation
+from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
+from elicitation.journal import Entry, JournalError
+from elicitation.parsing import ParseStatus, read_reply, read_top_k
+from elicitation.prompts import Protocol, messages, repair_messages
+from elicitation.questions import Problem
+
+READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED})
+"""The statuses of replies that could be read."""
+
+
+class Slot(NamedTuple):
+    """A reply to be settled, by question, level of the protocol and sample."""
+
+    problem: Problem
+    level: int
+    sample: int
+
+
+class Outcome(NamedTuple):
+    """A settled reply.
+
+    Attributes
+    ----------
+    status : ParseStatus
+        How its last attempt could be read.
+    observations : tuple of Observation
+        What it says: one observation, or one a rank.
+    """
+
+    status: ParseStatus
+    observations: tuple[Observation, ...]
+
+
+@dataclass(frozen=True)
+class Task:
+    """How questions are asked and replies are read.
+
+    Attributes
+    ----------
+    protocol : Protocol
+        The prompts.
+    sampling : Sampling
+        How replies are drawn.
+    seed : int
+        The run's seed.
+    kind : {"numeric", "choice", "text"}
+        What counts as an answer.
+    """
+
+    protocol: Protocol
+    sampling: Sampling
+    seed: int
+    kind: AnswerKind
+
+    def slots(self, problem: Problem) -> tuple[Slot, ...]:
+        """Return the slots of a question, which are asked in a row: prompts that share a prefix meet in its cache."""
+        levels, samples = self.protocol.levels, range(self.protocol.n_samples)
+        return tuple(Slot(problem, level.index, sample) for level in levels for sample in samples)
+
+    def next_request(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | None:
+        """Return what to ask next for a slot, None if it is settled.
+
+        A reply that can be read settles a slot, and so do the last repair and a prompt too long for the model.
+
+        Raises
+        ------
+        JournalError
+            If a recorded reply answers another prompt than the one that would be sent.
+        """
+        previous = None
+        for attempt in range(self.sampling.repairs + 1):
+            request = self._request(slot, attempt, previous)
+            entry = entries.get(request.key)
+            if entry is None:
+                return request
+            if (entry.prompt, entry.seed) != (request.digest, request.seed):
+                raise JournalError(
+                    f"question {slot.problem.problem_id!r}, level {slot.level}: saw a recorded reply to other words; "
+                    "expected the same question as before. Give the questions of that run, or choose another folder."
+                )
+            if entry.finish_reason == "context" or self._read(entry.generation)[0] in READABLE:
+                return None
+            previous = entry
+        return None
+
+    def outcome(self, slot: Slot, entries: Mapping[Key, Entry]) -> Outcome:
+        """Return what a settled slot says; its last attempt counts."""
+        *failed, last = self._attempts(slot, entries)
+        status, reports = self._read(last.generation)
+        if failed and status is ParseStatus.OK:
+            status = ParseStatus.REPAIRED
+        provenance = {
+            "raw_output": last.text,
+            "parse_status": str(status),
+            "finish_reason": last.finish_reason,
+            "attempts": len(failed) + 1,
+            "seed": last.seed,
+        }
+        observations = []
+        for rank, (answer, confidence) in enumerate(reports):
+            level, name = self._place(slot, rank)
+            values = {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
+            observations.append(Observation.model_validate(values | provenance))
+        return Outcome(status, tuple(observations))
+
+    def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:
+        key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)
+        asked = (self.protocol, slot.level, slot.problem.question)
+        chat = messages(*asked) if previous is None else repair_messages(*asked, previous.text)
+        pattern = self.protocol.reply_pattern if self.sampling.structured else None
+        return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern)
+
+    def _attempts(self, slot: Slot, entries: Mapping[Key, Entry]) -> Iterator[Entry]:
+        for attempt in range(self.sampling.repairs + 1):
+            entry = entries.get(Key(slot.problem.problem_id, slot.level, slot.sample, attempt))
+            if entry is None:
+                return
+            yield entry
+
+    def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
+        """Return the status of a reply, and each answer with its confidence in percent."""
+        if self.protocol.name == "topk":
+            listed = read_top_k(reply.text, reply.finish_reason, kind=self.kind)
+            return listed.status, [*listed.answers] or [(None, None)]
+        reading = read_reply(reply.text, reply.finish_reason, kind=self.kind)
+        return reading.status, [(reading.answer, reading.confidence)]
+
+    def _place(self, slot: Slot, rank: int) -> tuple[int, str]:
+        """Return number and name of the level at which an observation stands."""
+        protocol = self.protocol
+        name = protocol.levels[slot.level].name
+        if protocol.name == "topk":
+            return rank, f"rank_{rank}"
+        if protocol.n_samples == 1:
+            return slot.level, name
+        number = slot.level * protocol.n_samples + slot.sample
+        return number, f"sample_{slot.sample}" if len(protocol.levels) == 1 else f"{name}_{slot.sample}"

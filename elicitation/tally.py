@@ -1,0 +1,157 @@
+"""Running counts of a run: what the live view shows and the summary says."""
+
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from bayes_direag.answers import AnswerKind, same_answer
+from bayes_direag.records import Observation
+from elicitation.journal import Entry
+from elicitation.parsing import ParseStatus
+from elicitation.slots import READABLE, Outcome, Slot
+
+
+@dataclass(frozen=True)
+class LevelSummary:
+    """One level at the end of a run.
+
+    Attributes
+    ----------
+    level : int
+        Its number.
+    name : str
+        What it is called.
+    n : int
+        The number of observations.
+    parsed : float
+        The share of them whose reply could be read, repaired ones included.
+    accuracy : float
+        The share of right answers among those with a known gold answer, where no answer counts as wrong; NaN without
+        gold answers.
+    mean_confidence : float
+        The mean stated confidence, 0..1; NaN if none was stated.
+    """
+
+    level: int
+    name: str
+    n: int
+    parsed: float
+    accuracy: float
+    mean_confidence: float
+
+
+@dataclass
+class _Level:
+    name: str
+    n: int = 0
+    parsed: int = 0
+    golds: int = 0
+    right: int = 0
+    confidences: list[float] = field(default_factory=list)
+
+
+class Tally:
+    """The counts of one run, kept as its slots are settled.
+
+    Parameters
+    ----------
+    n_slots : int
+        The number of slots of each question, by which it is known when the question is done.
+    n_questions : int
+        The number of questions.
+    kind : {"numeric", "choice", "text"}
+        How answers are compared.
+
+    Attributes
+    ----------
+    settled, questions_done : int
+        Slots and questions done so far.
+    statuses : Counter of ParseStatus
+        How the settled replies could be read.
+    resumed, asked : int
+        Generations found in the journal, and finished by this session.
+    tokens : int
+        Completion tokens of this session.
+    """
+
+    def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
+        self.n_slots, self.n_questions = n_slots, n_questions
+        self.settled = self.questions_done = self.resumed = self.asked = self.tokens = 0
+        self.statuses: Counter[ParseStatus] = Counter()
+        self._kind: AnswerKind = kind
+        self._missing: Counter[str] = Counter()
+        self._levels: dict[int, _Level] = {}
+        self._settled_before = 0
+        self._began = time.monotonic()
+
+    def begin(self) -> None:
+        """Start the clock; what is counted from here on is this session's work."""
+        self._settled_before, self._began = self.settled, time.monotonic()
+
+    def add_generation(self, entry: Entry) -> None:
+        """Count a generation of this session."""
+        self.asked += 1
+        self.tokens += entry.completion_tokens
+
+    def add_outcome(self, slot: Slot, outcome: Outcome) -> None:
+        """Count a settled slot."""
+        self.settled += 1
+        self.statuses[outcome.status] += 1
+        self._missing[slot.problem.problem_id] += 1
+        self.questions_done += self._missing[slot.problem.problem_id] == self.n_slots
+        for observation in outcome.observations:
+            self._count(observation, slot.problem.gold_answer, outcome.status)
+
+    @property
+    def n_total(self) -> int:
+        """The number of slots in all."""
+        return self.n_slots * self.n_questions
+
+    @property
+    def seconds(self) -> float:
+        """Since the session began."""
+        return time.monotonic() - self._began
+
+    @property
+    def seconds_left(self) -> float | None:
+        """At the pace of this session; None while it has none."""
+        done = self.settled - self._settled_before
+        return self.seconds / done * (self.n_total - self.settled) if done else None
+
+    @property
+    def accuracy(self) -> float:
+        """The accuracy so far over all levels, NaN without gold answers."""
+        levels = list(self._levels.values())  # a copy, because a live view reads from another thread
+        return _share(sum(level.right for level in levels), sum(level.golds for level in levels))
+
+    @property
+    def failures(self) -> dict[ParseStatus, int]:
+        """The statuses of replies that could not be read."""
+        return {status: n for status, n in sorted(dict(self.statuses).items()) if status not in READABLE}
+
+    def levels(self) -> tuple[LevelSummary, ...]:
+        """Return the counts by level."""
+        return tuple(
+            LevelSummary(
+                number,
+                level.name,
+                level.n,
+                _share(level.parsed, level.n),
+                _share(level.right, level.golds),
+                _share(sum(level.confidences) / 100, len(level.confidences)),
+            )
+            for number, level in sorted(self._levels.items())
+        )
+
+    def _count(self, observation: Observation, gold: str | None, status: ParseStatus) -> None:
+        level = self._levels.setdefault(observation.level, _Level(observation.level_name or str(observation.level)))
+        level.n += 1
+        level.parsed += status in READABLE
+        level.golds += gold is not None
+        level.right += gold is not None and same_answer(observation.answer, gold, self._kind)
+        if observation.confidence is not None:
+            level.confidences.append(observation.confidence)
+
+
+def _share(part: int | float, whole: int) -> float:
+    return part / whole if whole else float("nan")

@@ -1,0 +1,197 @@
+"""A small server of the OpenAI chat protocol, deterministic by seed, with faults on demand.
+
+As a program it takes the arguments of vLLM: ``python stub_server.py --model M --served-model-name N --port P ...``.
+"""
+
+import argparse
+import asyncio
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+Reply = Callable[[str, int], str]
+
+
+def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
+    """Add up the numbers of the question, now and then wrongly, with a confidence that knows something of it."""
+    question = prompt.rpartition("Question:")[2].partition("Notes:")[0]
+    draw = int.from_bytes(hashlib.sha256(f"{seed}{prompt}".encode()).digest()[:4]) / 2**32
+    if draw < garbage:
+        return "I am not sure what you mean \ud83d, 12, or 7?"
+    right = draw < garbage + 0.6 * (1 - garbage)
+    total = sum(map(int, re.findall(r"\d+", question))) + (0 if right else 1 + seed % 3)
+    confidence = 60 + seed % 31 + 10 * right
+    return f"Adding up.\nAnswer and Confidence (0-100): {total}, {min(confidence, 100)}%"
+
+
+class Stub:
+    """The server, in a thread of its own.
+
+    ``faults`` holds what happens to the next chat requests instead of a reply: a status (int), ``drop`` (the
+    connection closes), ``cut`` (in the middle of the body), ``html``, ``broken`` (JSON), ``empty`` (no choices) or
+    ``long`` (the prompt). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that
+    were in flight together.
+    """
+
+    def __init__(self, model: str = "stub", delay: float = 0.0, garbage: float = 0.0, key: str | None = None) -> None:
+        self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
+        self.faults: deque[int | str] = deque()
+        self.always: int | str | None = None
+        self.answered: Counter[int] = Counter()
+        self.requests: list[dict[str, Any]] = []
+        self.in_flight = self.most = 0
+        self.port = 0
+        self._loop = asyncio.new_event_loop()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/v1"
+
+    def __enter__(self) -> "Stub":
+        ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(ready,), daemon=True)
+        self._thread.start()
+        assert ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+
+    async def listen(self, port: int = 0) -> None:
+        self._server = await asyncio.start_server(self._connection, "127.0.0.1", port)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    def kill(self) -> None:
+        """Close the port and all connections, as a server that dies."""
+        self._loop.call_soon_threadsafe(self._close)
+
+    def revive(self) -> None:
+        asyncio.run_coroutine_threadsafe(self.listen(self.port), self._loop).result(10)
+
+    def _close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        for writer in self._writers:
+            writer.transport.abort()
+
+    def _serve(self, ready: threading.Event) -> None:
+        async def start() -> None:
+            await self.listen()
+            ready.set()
+
+        asyncio.set_event_loop(self._loop)
+        self._loop.create_task(start())
+        self._loop.run_forever()
+        self._close()
+        for task in asyncio.all_tasks(self._loop):
+            task.cancel()
+        self._loop.run_until_complete(asyncio.sleep(0.01))
+        self._loop.close()
+
+    async def _connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writers.add(writer)
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                first, *lines = head.decode().split("\r\n")
+                headers = dict(line.lower().split(": ", 1) for line in lines if line)
+                body = await reader.readexactly(int(headers.get("content-length", 0)))
+                if not await self._answer(first.split()[1], headers, body, writer):
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError, asyncio.CancelledError):
+            pass
+        finally:
+            self._writers.discard(writer)
+            writer.close()
+
+    async def _answer(self, path: str, headers: dict[str, str], body: bytes, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; False ends the connection."""
+        if self.key is not None and headers.get("authorization") != f"bearer {self.key}".lower():
+            return await self._send(writer, 401, {"error": {"message": f"wrong key {headers.get('authorization')}"}})
+        if path == "/version":
+            return await self._send(writer, 200, {"version": "0.0.stub"})
+        if path == "/v1/models":
+            model = {"id": self.model, "object": "model", "created": 0, "owned_by": "stub", "max_model_len": 2048}
+            return await self._send(writer, 200, {"object": "list", "data": [model]})
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
+        try:
+            return await self._chat(json.loads(body), writer)
+        finally:
+            self.in_flight -= 1
+
+    async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
+        fault = self.faults.popleft() if self.faults else self.always
+        if fault is None:
+            await asyncio.sleep(self.delay * (0.5 + request["seed"] % 100 / 100))
+            self.answered[request["seed"]] += 1
+            self.requests.append(request)
+            return await self._send(writer, 200, self._completion(request))
+        if fault == "drop":
+            return False
+        if fault == "html":
+            return await self._send(writer, 200, "<html>busy</html>", "text/html")
+        if fault == "broken":
+            return await self._send(writer, 200, '{"choices": [', "application/json")
+        if fault == "cut":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{")
+            await writer.drain()
+            return False
+        if fault == "empty":
+            return await self._send(writer, 200, {"id": "x", "object": "chat.completion", "choices": []})
+        if fault == "long":
+            message = "This model's maximum context length is 2048 tokens. However, you requested 4096."
+            return await self._send(writer, 400, {"error": {"message": message, "code": 400}})
+        return await self._send(writer, int(fault), {"error": {"message": "out of order"}})
+
+    def _completion(self, request: dict[str, Any]) -> dict[str, Any]:
+        text = solve(request["messages"][-1]["content"], request["seed"], self.garbage)
+        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
+        return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+
+    async def _send(
+        self, writer: asyncio.StreamWriter, status: int, content: object, kind: str = "application/json"
+    ) -> bool:
+        body = content.encode() if isinstance(content, str) else json.dumps(content).encode()
+        head = f"HTTP/1.1 {status} X\r\ncontent-type: {kind}\r\ncontent-length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        return True
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--port", type=int)
+    parser.add_argument("--served-model-name")
+    parser.add_argument("--die-after", type=int)
+    parser.add_argument("--delay", type=float, default=0.0)
+    parser.add_argument("--child-file")
+    settings = parser.parse_known_args()[0]
+    if settings.child_file:  # a worker process, as vLLM has, which does not end by itself
+        child = subprocess.Popen([sys.executable, "-c", "import signal; signal.signal(15, 1); signal.pause()"])
+        with open(settings.child_file, "w") as file:
+            file.write(f"{os.getpid()} {child.pid}")
+    stub = Stub(settings.served_model_name, settings.delay)
+
+    async def serve() -> None:
+        await stub.listen(settings.port)
+        while settings.die_after is None or stub.answered.total() < settings.die_after:
+            await asyncio.sleep(0.01)
+        sys.stderr.write("the engine is dead\n")
+        os._exit(7)
+
+    asyncio.run(serve())
+
+
+if __name__ == "__main__":
+    main()

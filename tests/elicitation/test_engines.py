@@ -1,0 +1,169 @@
+import asyncio
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elicitation.chat_engine import ChatEngine
+from elicitation.engines import CannedEngine, EngineError, EngineInfo
+from elicitation.generation import ChatRequest, Generation, Key, Sampling
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+
+def request(number: int = 0, **sampling: Any) -> ChatRequest:
+    messages = ({"role": "user", "content": f"Question: What is {number} and 4? Notes:"},)
+    return ChatRequest(Key("p", 0, 0, 0), messages, 11 + number, Sampling(**sampling), sampling.get("pattern"))
+
+
+def generate(engine: ChatEngine, *requests: ChatRequest, lane: int = 0) -> list[Generation]:
+    async def run() -> list[Generation]:
+        async with engine:
+            return [await engine.generate(one, lane) for one in requests]
+
+    return asyncio.run(run())
+
+
+def test_every_parameter_is_sent_and_the_reply_comes_back() -> None:
+    with Stub() as stub:
+        (reply,) = generate(runs.chat(stub.url), request(temperature=0.3))
+        sent = stub.requests[0]
+    assert reply.text.startswith("Adding up.")
+    assert (reply.finish_reason, reply.prompt_tokens, reply.completion_tokens) == ("stop", 50, 12)
+    expected = {
+        "model": "stub",
+        "seed": 11,
+        "n": 1,
+        "temperature": 0.3,
+        "top_p": 1.0,
+        "max_tokens": 1024,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+        "top_k": 0,
+        "min_p": 0.0,
+        "repetition_penalty": 1.0,
+    }
+    assert {name: value for name, value in sent.items() if name != "messages"} == expected
+
+
+def test_what_is_none_is_not_sent_and_a_pattern_is() -> None:
+    plain = ChatRequest(
+        Key("p", 0, 0, 0),
+        request().messages,
+        1,
+        Sampling(top_k=None, min_p=None, repetition_penalty=None),
+        pattern="[0-9]+",
+    )
+    with Stub() as stub:
+        generate(runs.chat(stub.url), plain)
+        sent = stub.requests[0]
+    assert not {"top_k", "min_p", "repetition_penalty"} & set(sent)
+    assert sent["structured_outputs"] == {"regex": "[0-9]+"}
+
+
+@pytest.mark.parametrize("fault", [408, 409, 429, 500, 503, "drop", "cut", "html", "broken", "empty"])
+def test_a_passing_fault_is_asked_again(fault: int | str) -> None:
+    with Stub() as stub:
+        stub.faults.append(fault)
+        (reply,) = generate(runs.chat(stub.url), request())
+        assert list(stub.answered.values()) == [1]
+    assert reply.text
+
+
+def test_a_lasting_fault_is_reported_after_the_patience() -> None:
+    with Stub() as stub:
+        stub.always = 503
+        with pytest.raises(EngineError, match=r"saw status 503.*expected a reply within 0.2 s.*same command"):
+            generate(runs.chat(stub.url, patience=0.2), request())
+
+
+def test_a_refusal_is_reported_at_once_and_never_shows_the_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with Stub() as stub:
+        stub.faults.append(400)
+        with pytest.raises(EngineError, match="status 400"):
+            generate(runs.chat(stub.url), request())
+    with Stub(key="other") as stub, pytest.raises(EngineError, match="status 401") as error:
+        generate(runs.chat(stub.url), request())
+    assert "secret" not in str(error.value)
+
+
+def test_the_key_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_KEY", "sk-some")
+    with Stub(key="sk-some") as stub:
+        assert generate(ChatEngine([stub.url], "stub", key_variable="SOME_KEY"), request())[0].text
+
+
+def test_a_prompt_too_long_for_the_model_is_a_reply_without_text() -> None:
+    with Stub() as stub:
+        stub.faults.append("long")
+        assert generate(runs.chat(stub.url), request()) == [Generation("", "context")]
+
+
+def test_a_server_of_another_model_is_named() -> None:
+    with Stub(model="other") as stub, pytest.raises(EngineError, match=r"saw a server of other; expected 'stub'"):
+        generate(runs.chat(stub.url))
+
+
+def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:9")  # loopback goes through no proxy
+    with Stub() as stub:
+        assert generate(runs.chat(stub.url), request())
+        stub.kill()
+        with pytest.raises(EngineError, match=r"127\.0\.0\.1.*Connection error"):
+            generate(runs.chat(stub.url), request())
+
+
+def test_user_names_and_passwords_of_an_address_are_not_told() -> None:
+    async def info(url: str) -> EngineInfo:
+        async with ChatEngine([url], "stub") as found:
+            return found
+
+    with Stub() as stub:
+        found = asyncio.run(info(stub.url.replace("//", "//me:secret@")))
+    assert found == EngineInfo("openai", (stub.url,), "0.0.stub", 2048)
+
+
+def test_another_endpoint_takes_over_from_a_dead_one() -> None:
+    async def run(first: Stub, second: Stub) -> None:
+        async with runs.chat(first.url, second.url) as engine_info:
+            assert len(engine_info.endpoints) == 2
+
+    async def failover(first: Stub, second: Stub) -> None:
+        engine = runs.chat(first.url, second.url)
+        assert engine.lanes == 2
+        async with engine:
+            await engine.generate(request(0), 0)
+            await engine.generate(request(1), 1)
+            assert (first.answered.total(), second.answered.total()) == (1, 1)
+            first.kill()
+            await asyncio.gather(*(engine.generate(request(2 + i), 0) for i in range(4)))
+            assert second.answered.total() == 5
+
+    with Stub() as first, Stub() as second:
+        asyncio.run(run(first, second))
+        asyncio.run(failover(first, second))
+
+
+def test_lone_surrogates_are_replaced() -> None:
+    with Stub(garbage=1.0) as stub:
+        (reply,) = generate(runs.chat(stub.url), request())
+    assert "\ud83d" not in reply.text
+    assert "?" in reply.text
+
+
+def test_a_replay_gives_recorded_replies_and_refuses_others(tmp_path: Path) -> None:
+    runs.ask(3, runs.canned(), tmp_path / "first")
+    replay = CannedEngine.replay(tmp_path / "first" / "journal.jsonl")
+    runs.ask(3, replay, tmp_path / "second")
+    assert runs.observations(tmp_path / "first") == runs.observations(tmp_path / "second")
+    with pytest.raises(EngineError, match="saw no reply to"):
+        runs.ask(4, replay, tmp_path / "third")
+
+
+def test_no_key_variable_needs_to_be_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    assert "OPENAI_API_KEY" not in os.environ
+    with Stub() as stub:
+        assert generate(runs.chat(stub.url), request())

@@ -1,0 +1,167 @@
+"""What goes wrong during a run, and that nothing is lost or asked twice for it."""
+
+import errno
+import json
+import os
+import random
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from elicitation.engines import EngineError
+from elicitation.journal import JournalError, read_journal
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+N = 10
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path) -> bytes:
+    runs.ask(N, runs.canned(0.2), tmp_path / "undisturbed")
+    return runs.observations(tmp_path / "undisturbed")
+
+
+def test_a_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes) -> None:
+    with Stub(delay=0.01, garbage=0.2) as stub:
+        stop = threading.Timer(0.15, stub.kill)
+        stop.start()
+        with pytest.raises(EngineError, match=r"expected a reply within 0.3 s"):
+            runs.ask(N, runs.chat(stub.url, patience=0.3), tmp_path / "run", concurrency=2)
+        stop.join()
+    kept = runs.seeds(tmp_path / "run")
+    assert kept
+    with Stub(garbage=0.2) as stub:
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run")
+        assert not set(kept) & set(stub.answered)
+        assert set(stub.answered.values()) == {1}
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_a_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undisturbed: bytes) -> None:
+    with Stub(delay=0.01, garbage=0.2) as stub:
+        timers = [threading.Timer(0.15, stub.kill), threading.Timer(0.8, stub.revive)]
+        for timer in timers:
+            timer.start()
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=2)
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_a_server_that_answers_500_for_a_while_is_waited_for(tmp_path: Path, undisturbed: bytes) -> None:
+    with Stub(garbage=0.2) as stub:
+        stub.always = 500
+        timer = threading.Timer(1.5, setattr, (stub, "always", None))
+        timer.start()
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run")
+        assert set(stub.answered.values()) == {1}
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_garbage_responses_now_and_then_change_nothing(tmp_path: Path, undisturbed: bytes) -> None:
+    with Stub(garbage=0.2) as stub:
+        stub.faults.extend(["html", "broken", "empty", "cut", "drop", 500, 429, 408, 409] * 2)
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=32)
+        assert not stub.faults
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_nothing_but_garbage_replies_is_an_unanswered_set(tmp_path: Path) -> None:
+    summary = runs.ask(N, runs.canned(1.0), tmp_path)
+    assert summary.n_unanswered == N
+    assert summary.generations == N * 5 * 3
+    assert "ok" not in summary.statuses
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
+    tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    real, room = getattr(os, call), iter(range(14))
+
+    def full(descriptor: int, *data: bytes) -> object:
+        if next(room, None) is None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(descriptor, *data)
+
+    with monkeypatch.context() as patch, Stub(garbage=0.2) as stub:
+        patch.setattr(os, call, full)
+        with pytest.raises(JournalError, match=r"No space left.*make room"):
+            runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=4)
+    kept = runs.seeds(tmp_path / "run")
+    assert len(kept) == 13
+    with Stub(garbage=0.2) as stub:
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run")
+        assert not set(kept) & set(stub.answered)
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, undisturbed: bytes) -> None:
+    with Stub(delay=0.03, garbage=0.2) as stub:
+        client = runs.start_client(stub.url, tmp_path / "run", N)
+        _wait_for_generations(tmp_path / "run", 8)
+        client.send_signal(signal.SIGINT)
+        _, error = client.communicate(timeout=30)
+        assert b"KeyboardInterrupt" in error
+        kept = runs.seeds(tmp_path / "run")
+        stub.answered.clear()
+        stub.delay = 0
+        runs.ask(N, runs.chat(stub.url), tmp_path / "run")
+        assert not set(kept) & set(stub.answered)
+    assert '"outcome": "KeyboardInterrupt"' in (tmp_path / "run" / "manifest.json").read_text()
+    assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+    assert _kill_repeatedly(tmp_path, n=20, kills=2, seed=1) == (0, 0)
+
+
+@pytest.mark.slow
+def test_kill_9_at_twenty_random_moments_loses_and_duplicates_nothing(tmp_path: Path) -> None:
+    assert _kill_repeatedly(tmp_path, n=250, kills=20, seed=2) == (0, 0)
+
+
+def _kill_repeatedly(folder: Path, *, n: int, kills: int, seed: int) -> tuple[int, int]:
+    """Return how many generations were lost, and how many asked again after they had been finished."""
+    draw = random.Random(seed)
+    again = lost = 0
+    before: set[int] = set()
+    with Stub(delay=0.02, garbage=0.2) as stub:
+        for _ in range(kills):
+            stub.answered.clear()
+            client = runs.start_client(stub.url, folder / "run", n)
+            _wait_for_generations(folder / "run", len(before) + 1)
+            time.sleep(draw.uniform(0, 0.4))
+            client.kill()
+            client.communicate(timeout=10)
+            assert client.returncode == -signal.SIGKILL, "the run was over before it was killed"
+            again += len(before & set(stub.answered))
+            kept = runs.seeds(folder / "run")
+            again += len(kept) - len(set(kept))
+            lost += len(before - set(kept))
+            before = set(kept)
+        stub.answered.clear()
+        stub.delay = 0
+        runs.ask(n, runs.chat(stub.url), folder / "run")
+        sessions = json.loads((folder / "run" / "manifest.json").read_text())["sessions"]
+        assert [session["outcome"] for session in sessions] == ["killed"] * kills + ["complete"]
+        assert all(session["engine"]["server_version"] for session in sessions)
+        again += len(before & set(stub.answered))
+    final = runs.seeds(folder / "run")
+    runs.ask(n, runs.canned(0.2), folder / "undisturbed")
+    whole = runs.seeds(folder / "undisturbed")
+    lost += len(set(whole) - set(final))
+    again += len(final) - len(whole)
+    assert runs.observations(folder / "run") == runs.observations(folder / "undisturbed")
+    return lost, again
+
+
+def _wait_for_generations(folder: Path, n: int) -> None:
+    deadline = time.monotonic() + 30
+    path = folder / "journal.jsonl"
+    while not path.exists() or path.read_bytes().count(b"\n") <= n:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert len(read_journal(path)) >= n

@@ -1,0 +1,161 @@
+import errno
+import os
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from elicitation.generation import Key, request_seed
+from elicitation.journal import Entry, Journal, JournalError, read_journal
+
+IDENTITY: dict[str, Any] = {"model": "m", "sampling": {"temperature": 0.7, "top_p": 1.0}}
+
+
+def entry(number: int, text: str = "ü\n\u2028 7, 90%") -> Entry:
+    return Entry(
+        problem_id=f"p{number}",
+        level=1,
+        sample=0,
+        attempt=0,
+        seed=number,
+        prompt="abc",
+        text=text,
+        finish_reason="stop",
+        prompt_tokens=5,
+        completion_tokens=6,
+        seconds=0.5,
+    )
+
+
+def written(path: Path, n: int = 3) -> bytes:
+    with Journal(path, IDENTITY) as journal:
+        for number in range(n):
+            journal.append(entry(number))
+    return path.read_bytes()
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    written(tmp_path / "journal.jsonl")
+    assert read_journal(tmp_path / "journal.jsonl") == [entry(number) for number in range(3)]
+    with Journal(tmp_path / "journal.jsonl", IDENTITY) as journal:
+        assert list(journal.entries) == [Key(f"p{number}", 1, 0, 0) for number in range(3)]
+
+
+def test_a_last_line_cut_off_anywhere_is_removed_and_the_rest_kept(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    whole = written(path)
+    ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
+    for size in [*range(0, len(whole), 17), *(end + step for end in ends for step in (-1, 0))]:
+        path.write_bytes(whole[:size])
+        with Journal(path, IDENTITY) as journal:
+            kept = len(journal.entries)
+            assert kept == max(0, sum(end <= size for end in ends) - 1), size
+            for number in range(kept, 3):
+                journal.append(entry(number))
+        assert path.read_bytes() == whole
+
+
+def test_reading_leaves_a_cut_off_line_alone(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    whole = written(path)
+    path.write_bytes(whole[:-4])
+    assert len(read_journal(path)) == 2
+    assert path.read_bytes() == whole[:-4]
+
+
+def test_another_identity_is_refused_with_the_difference(tmp_path: Path) -> None:
+    written(tmp_path / "journal.jsonl")
+    other = {"model": "m", "sampling": {"temperature": 0.9, "top_p": 1.0}, "seed": 3}
+    with pytest.raises(JournalError) as error:
+        Journal(tmp_path / "journal.jsonl", other)
+    assert "sampling.temperature: 0.7 there, 0.9 here" in str(error.value)
+    assert "seed: nothing there, 3 here" in str(error.value)
+    assert "top_p" not in str(error.value)
+    assert "model" not in str(error.value)
+
+
+def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None:
+    with (
+        Journal(tmp_path / "journal.jsonl", IDENTITY),
+        pytest.raises(JournalError, match="another run"),
+    ):
+        Journal(tmp_path / "journal.jsonl", IDENTITY)
+    Journal(tmp_path / "journal.jsonl", IDENTITY).__exit__(None, None, None)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"hello\n", "line 1: saw b'hello'; expected the header"),
+        (b'{"journal": 99, "identity": {}}\n', "version 1"),
+        (b'[1]\n{"journal": 1}\n', "line 1"),
+    ],
+)
+def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "journal.jsonl").write_bytes(content)
+    with pytest.raises(JournalError, match=message):
+        Journal(tmp_path / "journal.jsonl", IDENTITY)
+    assert (tmp_path / "journal.jsonl").read_bytes() == content
+
+
+def test_a_damaged_line_and_a_line_twice_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = written(path).splitlines(keepends=True)
+    path.write_bytes(b"".join([*lines[:2], b"\0\0\n", *lines[2:]]))
+    with pytest.raises(JournalError, match="line 3"):
+        Journal(path, IDENTITY)
+    path.write_bytes(b"".join([*lines, lines[1]]))
+    with pytest.raises(JournalError, match="line 5: saw the generation of line 2 again"):
+        Journal(path, IDENTITY)
+
+
+def test_a_missing_journal_is_named(tmp_path: Path) -> None:
+    with pytest.raises(JournalError, match="no such file"):
+        read_journal(tmp_path / "journal.jsonl")
+
+
+@pytest.mark.parametrize("call", ["write", "fsync"])
+def test_a_full_disk_leaves_whole_lines_and_takes_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    path = tmp_path / "journal.jsonl"
+    write = os.write
+
+    def full(descriptor: int, data: bytes = b"") -> int:
+        if data and write(descriptor, data[:10]) and len(data) <= 10:
+            return len(data)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with Journal(path, IDENTITY) as journal:
+        journal.append(entry(0))
+        before = path.read_bytes()
+        monkeypatch.setattr(os, call, full)
+        with pytest.raises(JournalError, match="No space left"):
+            journal.append(entry(1))
+        monkeypatch.undo()
+        with pytest.raises(JournalError, match="No space left"):
+            journal.append(entry(2))
+        assert path.read_bytes() == before
+    with Journal(path, IDENTITY) as journal:
+        assert len(journal.entries) == 1
+
+
+def test_threads_do_not_mix_lines(tmp_path: Path) -> None:
+    with Journal(tmp_path / "journal.jsonl", IDENTITY) as journal:
+        threads = [
+            threading.Thread(target=lambda k=k: [journal.append(entry(100 * k + i, "x" * 5000)) for i in range(20)])
+            for k in range(4)
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert len(read_journal(tmp_path / "journal.jsonl")) == 80
+
+
+def test_seeds_differ_by_everything_they_are_made_of() -> None:
+    keys = [Key("a", 0, 0, 0), Key("b", 0, 0, 0), Key("a", 1, 0, 0), Key("a", 0, 1, 0), Key("a", 0, 0, 1)]
+    found = {request_seed(run, key) for run in (0, 1) for key in keys}
+    assert len(found) == 10
+    assert all(0 <= seed < 2**31 for seed in found)

@@ -1,0 +1,150 @@
+import io
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from bayes_direag.observations import Observations
+from bayes_direag.records import Observation
+from elicitation.command import elicit_command
+from elicitation.generation import Key
+from elicitation.journal import Entry
+from elicitation.live import LiveView, facts_of, levels_table
+from elicitation.parsing import ParseStatus
+from elicitation.slots import Outcome, Slot
+from elicitation.tally import Tally
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(elicit_command)
+
+
+def shown(view_of: Any, terminal: bool) -> str:
+    file = io.StringIO()
+    view_of(Console(file=file, force_terminal=terminal, width=100, legacy_windows=False))
+    return file.getvalue()
+
+
+def tally() -> Tally:
+    """Return the counts of one question with two levels, the first right, the second unreadable."""
+    counts = Tally(2, 2, "numeric")
+    counts.begin()
+    problem = runs.questions(2).problems[1]
+    good = Observation.model_validate({"level": 0, "level_name": "low", "answer": "$4", "confidence": 80})
+    bad = Observation.model_validate({"level": 1, "level_name": "high", "answer": None, "confidence": None})
+    counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
+    counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
+    key = Key("sum-001", 0, 0, 0)
+    counts.add_generation(
+        Entry(
+            **key._asdict(),
+            seed=1,
+            prompt="",
+            text="",
+            finish_reason="stop",
+            prompt_tokens=9,
+            completion_tokens=100,
+            seconds=1,
+        )
+    )
+    return counts
+
+
+def test_the_counts_are_those_of_the_replies() -> None:
+    counts = tally()
+    assert (counts.settled, counts.n_total, counts.questions_done) == (2, 4, 1)
+    assert counts.failures == {ParseStatus.NO_ANSWER: 1}
+    assert counts.accuracy == 0.5
+    low, high = counts.levels()
+    assert (low.name, low.parsed, low.accuracy, low.mean_confidence) == ("low", 1, 1, 0.8)
+    assert (high.parsed, high.accuracy, math.isnan(high.mean_confidence)) == (0, 0, True)
+
+
+def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:
+    counts = Tally(1, 1, "numeric")
+    assert math.isnan(counts.accuracy)
+    assert [name for name, _ in facts_of(counts)] == ["replies", "tokens/s", "unreadable", "time left"]
+    assert dict(facts_of(counts))["time left"] == "-"
+
+
+def test_time_left_is_told_at_the_pace_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.0, *[30.0] * 20])
+    monkeypatch.setattr("elicitation.tally.time.monotonic", lambda: next(clock))
+    assert dict(facts_of(tally()))["time left"] == "0:30"
+
+
+def test_a_console_that_is_no_terminal_gets_plain_lines() -> None:
+    def view_of(console: Console) -> None:
+        with LiveView(console, interval=3600.0) as view:
+            view.say("making the engine ready")
+            for _ in range(50):
+                view.show(tally())
+
+    text = shown(view_of, terminal=False)
+    assert "\x1b" not in text
+    first, *lines = text.splitlines()
+    assert first == "making the engine ready"
+    assert len(lines) == 2  # the first and the last state
+    assert re.fullmatch(
+        r"1/2 questions; replies 2/4; tokens/s \d+; unreadable no_answer 1; accuracy 0.500; time left 0:00", lines[-1]
+    )
+
+
+def test_a_terminal_gets_a_panel_that_is_cleared_at_the_end() -> None:
+    def view_of(console: Console) -> None:
+        with LiveView(console) as view:
+            view.say("making the engine ready")
+            view._live.refresh()
+            view.show(tally())
+            view._live.refresh()
+
+    text = shown(view_of, terminal=True)
+    assert "making the engine ready" in text
+    assert "1/2" in text
+    assert "no_answer 1" in text
+
+
+def test_the_table_of_levels_shows_what_is_undefined_as_a_dash() -> None:
+    text = shown(lambda console: console.print(levels_table(tally().levels(), "sums")), terminal=False)
+    assert text.splitlines()[0].strip() == "sums"
+    assert text.splitlines()[-1].split() == ["1", "high", "1", "0.000", "0.000", "-"]
+
+
+def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Path) -> None:
+    run, again = str(tmp_path / "run"), str(tmp_path / "again")
+    asked = ["--questions", "arithmetic:4", "--seed", "5", "--set", "max_tokens=99"]
+    with Stub() as stub:
+        result = CliRunner().invoke(app, [*asked, "--out", run, "--base-url", stub.url, "--model", "stub"])
+    assert result.exit_code == 0, result.output
+    assert "very_cautious" in result.stdout
+    assert "20 generations" in result.stdout
+    assert json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]["sampling"]["max_tokens"] == 99
+    assert len(Observations.read(tmp_path / "run" / "observations.jsonl")) == 4
+    replayed = CliRunner().invoke(app, [*asked, "--out", again, "--replay", f"{run}/journal.jsonl", "--json"])
+    assert json.loads(replayed.stdout)["statuses"] == {"ok": 20}
+    assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "saw no engine"),
+        (["--model", "m", "--replay", "x"], "saw no engine, or several"),
+        (["--base-url", "http://127.0.0.1:1/v1"], "saw no --model"),
+        (["--model", "m", "--set", "temprature=1"], "temprature"),
+        (["--model", "m", "--set", "temperature=warm"], "saw 'warm'"),
+        (["--model", "m", "--vllm-python", "p", "--vllm-args", "--api-key sk-1"], "saw --api-key"),
+    ],
+)
+def test_a_wrong_choice_is_told_before_anything_is_made(tmp_path: Path, arguments: list[str], message: str) -> None:
+    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), *arguments]
+    result = CliRunner().invoke(app, asked)
+    assert message in str(result.exception)
+    assert not (tmp_path / "run").exists()

@@ -1,0 +1,205 @@
+"""The prompts: what each level conveys, what a chat looks like, and what their hash stands for."""
+
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_direag.errors import DirEAGError
+from elicitation.prompts import PROTOCOLS, Example, load_protocol, messages, prompt_hash, repair_messages
+
+STEERED = PROTOCOLS["steered"]
+LABEL = "Answer and Confidence (0-100): <number>, <confidence>%"
+WARY = "avoid giving a wrong answer with high confidence"
+BOLD = "avoid giving a right answer with low confidence"
+
+
+def prompt(level: int, question: str = "What is 2 + 2?") -> str:
+    (message,) = messages(STEERED, level, question)
+    return message["content"]
+
+
+def common_start(*texts: str) -> str:
+    differing = [place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1]
+    return texts[0][: min(differing, default=min(map(len, texts)))]
+
+
+def test_the_protocols() -> None:
+    assert list(PROTOCOLS) == ["steered", "samples", "topk"]
+    shapes = {name: (len(protocol.levels), protocol.n_samples) for name, protocol in PROTOCOLS.items()}
+    assert shapes == {"steered": (5, 1), "samples": (1, 5), "topk": (1, 1)}
+    assert all(protocol.name == name and not protocol.examples for name, protocol in PROTOCOLS.items())
+    assert PROTOCOLS["steered"] is STEERED
+    with pytest.raises(KeyError):
+        PROTOCOLS["other"]
+
+
+def test_the_five_levels_say_what_the_paper_lists_in_its_order() -> None:
+    names = ["very_cautious", "cautious", "vanilla", "confident", "very_confident"]
+    assert [(level.index, level.name) for level in STEERED.levels] == list(enumerate(names))
+    notes = [" ".join(prompt(level).partition("Notes:")[2].split()) for level in range(5)]
+    assert all(
+        note.startswith("(1) The confidence indicates how likely you think your answer is true.") for note in notes
+    )
+    assert [WARY in note for note in notes] == [True, True, False, False, False]
+    assert [BOLD in note for note in notes] == [False, False, False, True, True]
+    assert ["mportant decisions" in note for note in notes] == [True, True, False, True, True]
+    assert ["very cautious" in note and "low confidence on almost all" in note for note in notes] == [True] + [
+        False
+    ] * 4
+    assert ["very confident" in note and "high confidence on almost all" in note for note in notes] == [False] * 4 + [
+        True
+    ]
+    assert notes[2] == "(1) The confidence indicates how likely you think your answer is true."
+    assert all(LABEL in prompt(level) and "step by step" in prompt(level) for level in range(5))
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_a_chat_is_one_user_message(protocol: Any) -> None:
+    for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
+        assert [list(message) for message in chat] == [["role", "content"]]
+        assert chat[0]["role"] == "user"
+        assert chat[0]["content"] == chat[0]["content"].strip()
+        assert not re.search(r"\{(question|note|reply)\}", chat[0]["content"])
+
+
+def test_levels_share_all_but_their_last_note() -> None:
+    prompts = [prompt(level) for level in range(5)]
+    shared = common_start(*prompts)
+    assert shared.endswith("(1) The confidence indicates how likely you think your answer is true.")
+    run = common_start(prompt(0, "Apples?"), prompt(4, "Pears?"))
+    assert run.endswith(f"{LABEL}\n\nQuestion: ")
+
+
+def test_a_sample_is_the_neutral_level() -> None:
+    samples = PROTOCOLS["samples"]
+    assert messages(samples, 0, "Q?") == messages(STEERED, 2, "Q?")
+    assert repair_messages(samples, 0, "Q?", "") == repair_messages(STEERED, 2, "Q?", "")
+    assert samples.reply_pattern == STEERED.reply_pattern
+
+
+def test_a_repair_repeats_the_prompt_and_spells_out_the_final_line() -> None:
+    (message,) = repair_messages(STEERED, 4, "Q?", "a reply that cannot be read")
+    assert message["content"].startswith(prompt(4, "Q?") + "\n\n")
+    assert message["content"].endswith(LABEL)
+    assert "cannot be read" not in message["content"]
+    quoting = dataclasses.replace(STEERED, repair="You said {reply}. Again.")
+    assert repair_messages(quoting, 4, "Q?", "{note}")[0]["content"].endswith("You said {note}. Again.")
+
+
+@given(st.text().filter(str.strip))
+def test_a_question_stands_in_the_prompt_as_it_is(question: str) -> None:
+    assert f"Question: {question.strip()}\n" in prompt(0, question)
+
+
+def test_examples_are_turns_before_the_prompt_and_the_same_at_all_levels() -> None:
+    protocol = dataclasses.replace(STEERED, examples=(Example("1 + 1?", "Easy."), Example("3 + 3?", "Easier.")))
+    chats = [messages(protocol, level, "Q?") for level in range(5)]
+    assert [turn["role"] for turn in chats[0]] == ["user", "assistant"] * 2 + ["user"]
+    assert [turn["content"] for turn in chats[0][1::2]] == ["Easy.", "Easier."]
+    assert all(chat[:4] == chats[0][:4] for chat in chats)
+    assert chats[0][0]["content"] == prompt(2, "1 + 1?")
+    assert chats[0][4:] == messages(STEERED, 0, "Q?")
+    assert repair_messages(protocol, 0, "Q?", "")[:4] == chats[0][:4]
+
+
+LEVELS = """
+[[levels]]
+index = 0
+name = "calm"
+note = "(2) Stay calm."
+[[levels]]
+index = 1
+name = "hurried"
+note = "(2) Be quick."
+"""
+
+
+def test_own_levels_and_examples_from_files(tmp_path: Path) -> None:
+    levels, examples = tmp_path / "levels.toml", tmp_path / "examples.toml"
+    levels.write_text(LEVELS)
+    examples.write_text('[[examples]]\nquestion = "1 + 1?"\nreply = """\nAnswer: 2\n"""\n')
+    own = load_protocol("steered", levels, examples)
+    assert [level.name for level in own.levels] == ["calm", "hurried"]
+    assert own.examples == (Example("1 + 1?", "Answer: 2"),)
+    assert (own.frame, own.repair) == (STEERED.frame, STEERED.repair)
+    assert messages(own, 1, "Q?")[-1]["content"].endswith("(2) Be quick.")
+    levels.write_text('frame = "{question} {note}"\nreply_pattern = "[A-E]"\n')
+    assert messages(load_protocol("samples", levels), 0, "Why?") == [{"role": "user", "content": "Why?"}]
+    assert load_protocol("topk") is PROTOCOLS["topk"]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("frame = 3", "levels.toml, field frame: .* saw '3'"),
+        ("frames = 'x'", "field frames: Unexpected keyword"),
+        ("name = 'samples'\nlevels = []", "field levels"),
+        ("frame = 'Well?'", r"must hold \{question\} once"),
+        ("frame = '{question}'", r"must hold \{note\} once, because levels have notes"),
+        ("n_samples = 0", "field n_samples"),
+        ("reply_pattern = '('", "not a regular expression"),
+        (LEVELS.replace("index = 1", "index = 2"), r"numbered 0, 1, 2 .* not \[0, 2\]"),
+        (LEVELS.replace("hurried", "calm"), "two levels have the same name"),
+        (LEVELS.replace('name = "calm"', 'name = " "'), "field levels.0.name"),
+        (LEVELS.replace("note =", "notes ="), "field levels.0"),
+        ("levels = [", "cannot be read .*expected a TOML file"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_fault(tmp_path: Path, text: str, complaint: str) -> None:
+    path = tmp_path / "levels.toml"
+    path.write_text(text)
+    with pytest.raises(DirEAGError, match=complaint) as caught:
+        load_protocol("steered", path)
+    assert str(caught.value).startswith(str(path))
+
+
+def test_missing_files_and_unknown_protocols(tmp_path: Path) -> None:
+    with pytest.raises(DirEAGError, match="cannot be read"):
+        load_protocol("steered", examples_file=tmp_path / "none.toml")
+    with pytest.raises(DirEAGError, match="expected one of steered, samples, topk"):
+        load_protocol("steerd")
+
+
+def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
+    known = prompt_hash(STEERED)
+    assert re.fullmatch("[0-9a-f]{64}", known)
+    renamed = tuple(dataclasses.replace(level, name=level.name.upper()) for level in STEERED.levels)
+    for same in ({"n_samples": 3}, {"levels": renamed}):
+        assert prompt_hash(dataclasses.replace(STEERED, **same)) == known  # type: ignore[arg-type]
+    reversed_notes = tuple(
+        dataclasses.replace(level, note=other.note)
+        for level, other in zip(STEERED.levels, reversed(STEERED.levels), strict=True)
+    )
+    others = (
+        {"frame": f"Hello. {STEERED.frame}"},
+        {"repair": "Again."},
+        {"levels": reversed_notes},
+        {"levels": STEERED.levels[:4]},
+        {"examples": (Example("1 + 1?", "2"),)},
+        {"reply_pattern": ".*"},
+    )
+    hashes = {prompt_hash(dataclasses.replace(STEERED, **other)) for other in others}  # type: ignore[arg-type]
+    assert len(hashes | {known}) == 7
+
+
+def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
+    # A change of a prompt makes finished runs and new ones different runs: then change these on purpose.
+    recorded = {"steered": "339e7d0496d7", "samples": "77fa2024721a", "topk": "50735ae5c827"}
+    assert {name: prompt_hash(protocol)[:12] for name, protocol in PROTOCOLS.items()} == recorded
+
+
+def test_importing_the_prompts_reads_no_file_and_loads_no_jax() -> None:
+    code = (
+        "import sys, elicitation.questions, elicitation.parsing, elicitation.models, elicitation.prompts as p; "
+        "assert p._shipped.cache_info().currsize == 0; "
+        "assert not {'jax', 'numpyro', 'pandas', 'datasets', 'torch', 'vllm'} & set(sys.modules)"
+    )
+    folder = Path(__file__).resolve().parents[2]
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=folder)  # noqa: S603 - our own code

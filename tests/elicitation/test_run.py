@@ -1,0 +1,230 @@
+import json
+import subprocess
+import sys
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.observations import Observations
+from elicitation.engines import CannedEngine, EngineError
+from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
+from elicitation.journal import JournalError, read_journal
+from elicitation.prompts import PROTOCOLS
+from elicitation.questions import QuestionSet
+from elicitation.run import elicit
+from tests.elicitation import runs
+from tests.elicitation.stub_server import Stub
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((folder / "manifest.json").read_text())
+    return content
+
+
+def records(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in runs.observations(folder).splitlines()]
+
+
+def refuse(_: ChatRequest) -> str:
+    raise AssertionError("nothing was left to ask")
+
+
+def test_a_run_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
+    summary = runs.ask(12, runs.canned(), tmp_path)
+    found = Observations.read(tmp_path / "observations.jsonl")
+    assert found.level_names == ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+    assert found.kind == "numeric"
+    assert found.usable.all()
+    assert [level.accuracy for level in summary.levels] == pytest.approx(found.correct.mean(0))
+    assert [level.mean_confidence for level in summary.levels] == pytest.approx(found.confidence.mean(0))
+    assert (summary.n_questions, summary.n_unanswered, summary.generations, summary.asked) == (12, 0, 60, 60)
+    first = records(tmp_path)[3]["observations"][1]
+    assert first["raw_output"].startswith("Adding up.")
+    assert (first["parse_status"], first["finish_reason"], first["attempts"]) == ("ok", "stop", 1)
+    assert first["seed"] == request_seed(7, Key("sum-003", 1, 0, 0))
+
+
+def test_the_manifest_says_what_repeats_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    with Stub(key="sk-secret") as stub:
+        runs.ask(3, runs.chat(stub.url), tmp_path)
+    content = manifest(tmp_path)
+    assert content["complete"]
+    assert content["identity"]["model"] == "stub"
+    assert content["identity"]["seed"] == 7
+    assert content["identity"]["sampling"]["max_tokens"] == 64
+    assert len(content["identity"]["prompts"]) == 64
+    assert content["protocol"]["levels"][4]["name"] == "very_confident"
+    assert (content["questions"]["n"], content["questions"]["kind"]) == (3, "numeric")
+    assert (content["counts"]["generations"], content["counts"]["ok"]) == (15, 15)
+    assert len(content["levels"]) == 5
+    (session,) = content["sessions"]
+    assert (session["engine"]["server_version"], session["engine"]["context"]) == ("0.0.stub", 2048)
+    assert session["outcome"] == "complete"
+    assert {"python", "openai"} <= set(session["versions"])
+    for file in tmp_path.iterdir():
+        assert b"sk-secret" not in file.read_bytes()
+
+
+def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
+    runs.ask(4, runs.canned(), tmp_path / "samples", "samples")
+    found = Observations.read(tmp_path / "samples" / "observations.jsonl")
+    assert found.level_names == tuple(f"sample_{i}" for i in range(5))
+    assert len({o["seed"] for record in records(tmp_path / "samples") for o in record["observations"]}) == 20
+
+    listing = CannedEngine(lambda _: "Guess 1: 4, 60%\nGuess 2: 5, 30%\nGuess 3: 6, 10%")
+    summary = runs.ask(4, listing, tmp_path / "topk", "topk")
+    observations = records(tmp_path / "topk")[1]["observations"]
+    assert [o["level_name"] for o in observations] == ["rank_0", "rank_1", "rank_2"]
+    assert [(o["answer"], o["confidence"]) for o in observations] == [("4", 60), ("5", 30), ("6", 10)]
+    assert summary.levels[0].accuracy == 0.25
+    assert Observations.read(tmp_path / "topk" / "observations.jsonl").n_levels == 3
+
+
+def test_more_samples_can_be_added_later(tmp_path: Path) -> None:
+    few = replace(PROTOCOLS["samples"], n_samples=2)
+    elicit(runs.questions(2), few, runs.canned(), tmp_path)
+    summary = elicit(runs.questions(2), PROTOCOLS["samples"], runs.canned(), tmp_path)
+    assert (summary.generations, summary.asked) == (10, 6)
+
+
+def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> None:
+    def reply(request: ChatRequest) -> Generation | str:
+        good = "Answer and Confidence (0-100): 7, 80%"
+        if request.key.level == 0:
+            return good if request.key.attempt else "seven"
+        if request.key.level == 1:
+            return "never"
+        return Generation("Answer and", "length") if request.key.level == 2 else good
+
+    summary = runs.ask(1, CannedEngine(reply), tmp_path)
+    (record,) = records(tmp_path)
+    assert [o["attempts"] for o in record["observations"]] == [2, 3, 3, 1, 1]
+    assert [o["parse_status"] for o in record["observations"]] == ["repaired", "no_answer", "truncated", "ok", "ok"]
+    assert [o["answer"] for o in record["observations"]] == ["7", None, None, "7", "7"]
+    assert summary.statuses == {"no_answer": 1, "ok": 2, "repaired": 1, "truncated": 1}
+    assert [level.parsed for level in summary.levels] == [1, 0, 0, 1, 1]
+    assert len(set(runs.seeds(tmp_path))) == 10
+    attempts = Counter(entry.attempt for entry in read_journal(tmp_path / "journal.jsonl"))
+    assert attempts == {0: 5, 1: 3, 2: 2}
+
+
+def test_a_prompt_too_long_is_not_asked_again(tmp_path: Path) -> None:
+    summary = runs.ask(2, CannedEngine(lambda _: Generation("", "context")), tmp_path)
+    assert (summary.generations, summary.n_unanswered) == (10, 2)
+    found = Observations.read(tmp_path / "observations.jsonl", "numeric")
+    assert not found.usable.any()
+
+
+def test_a_finished_run_asks_nothing_and_writes_the_same(tmp_path: Path) -> None:
+    runs.ask(5, runs.canned(0.3), tmp_path)
+    before = runs.observations(tmp_path)
+    (tmp_path / "observations.jsonl").unlink()
+    summary = runs.ask(5, CannedEngine(refuse, "stub"), tmp_path)
+    assert summary.asked == 0
+    assert runs.observations(tmp_path) == before
+    sessions = manifest(tmp_path)["sessions"]
+    assert [session["engine"] is None for session in sessions] == [False, True]
+
+
+def test_more_or_fewer_questions_go_on_in_the_same_run(tmp_path: Path) -> None:
+    runs.ask(3, runs.canned(), tmp_path)
+    assert runs.ask(6, runs.canned(), tmp_path).asked == 15
+    assert runs.ask(2, CannedEngine(refuse, "stub"), tmp_path).n_questions == 2
+    runs.ask(6, runs.canned(), tmp_path / "at once")
+    runs.ask(6, CannedEngine(refuse, "stub"), tmp_path)
+    assert runs.observations(tmp_path) == runs.observations(tmp_path / "at once")
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ({"sampling": Sampling(max_tokens=64, temperature=0.9)}, "sampling.temperature: 0.7 there, 0.9 here"),
+        ({"seed": 8}, "seed: 7 there, 8 here"),
+        ({"engine": CannedEngine(refuse, "other")}, 'model: "stub" there, "other" here'),
+        ({"protocol": "topk"}, 'protocol: "steered" there, "topk" here'),
+    ],
+)
+def test_going_on_under_other_settings_is_refused(tmp_path: Path, change: dict[str, Any], difference: str) -> None:
+    runs.ask(2, runs.canned(), tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(JournalError) as error:
+        runs.ask(4, **({"engine": runs.canned(), "folder": tmp_path} | change))
+    assert difference in str(error.value)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_other_prompts_and_other_words_of_a_question_are_refused(tmp_path: Path) -> None:
+    runs.ask(2, runs.canned(), tmp_path)
+    frame = PROTOCOLS["steered"].frame + "\nThink twice."
+    other = replace(PROTOCOLS["steered"], frame=frame)
+    with pytest.raises(JournalError, match="prompts: "):
+        elicit(runs.questions(2), other, runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
+    first, second = runs.questions(2).problems
+    changed = QuestionSet("sums", (first, replace(second, question="What is 2 and 2?")), "numeric")
+    with pytest.raises(JournalError, match=r"question 'sum-001'.*other words"):
+        elicit(changed, PROTOCOLS["steered"], runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
+
+
+def test_the_set_does_not_depend_on_order_or_concurrency(tmp_path: Path) -> None:
+    with Stub(delay=0.005, garbage=0.3) as stub:
+        runs.ask(8, runs.chat(stub.url), tmp_path / "wide", concurrency=16)
+        assert 12 <= stub.most <= 16
+        stub.most = 0
+        runs.ask(8, runs.chat(stub.url, stub.url), tmp_path / "narrow", concurrency=1)
+        assert stub.most == 2
+        assert max(stub.answered.values()) == 2
+    assert runs.observations(tmp_path / "wide") == runs.observations(tmp_path / "narrow")
+
+
+def test_the_levels_of_a_question_are_asked_in_a_row_at_one_endpoint(tmp_path: Path) -> None:
+    with Stub(delay=0.002) as first, Stub(delay=0.002) as second:
+        runs.ask(8, runs.chat(first.url, second.url), tmp_path, concurrency=1)
+        asked = [[one["messages"][0]["content"].split("Tom has ")[1][0] for one in s.requests] for s in (first, second)]
+    for order in asked:
+        assert order == [question for question in dict.fromkeys(order) for _ in range(5)]
+    assert set(asked[0]) | set(asked[1]) == set("01234567")
+    assert min(map(len, asked)) >= 10
+
+
+def test_an_engine_that_breaks_ends_the_run_with_its_error(tmp_path: Path) -> None:
+    def reply(request: ChatRequest) -> str:
+        if request.key.problem_id == "sum-002":
+            raise EngineError("saw smoke")
+        return "Answer and Confidence (0-100): 7, 80%"
+
+    with pytest.raises(EngineError, match="saw smoke"):
+        runs.ask(5, CannedEngine(reply, "stub"), tmp_path, concurrency=1)
+    assert len(read_journal(tmp_path / "journal.jsonl")) == 10
+    assert manifest(tmp_path)["sessions"][0]["outcome"] == "EngineError"
+    assert not manifest(tmp_path)["complete"]
+    assert not (tmp_path / "observations.jsonl").exists()
+
+
+def test_a_file_that_is_no_manifest_is_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text("{}")
+    with pytest.raises(DirEAGError, match="no manifest"):
+        runs.ask(1, runs.canned(), tmp_path)
+    assert (tmp_path / "manifest.json").read_text() == "{}"
+
+
+def test_observations_of_another_origin_are_not_written_over(tmp_path: Path) -> None:
+    (tmp_path / "observations.jsonl").write_text("mine")
+    with pytest.raises(DirEAGError, match="Choose another folder"):
+        runs.ask(1, runs.canned(), tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["observations.jsonl"]
+
+
+def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
+    code = f"""
+import sys
+from tests.elicitation import runs
+runs.ask(2, runs.canned(), {str(tmp_path)!r})
+heavy = {{"jax", "numpyro", "pandas", "torch", "vllm", "matplotlib", "arviz_base", "datasets"}} & set(sys.modules)
+assert not heavy, heavy
+"""
+    subprocess.run([sys.executable, "-c", code], check=True, env=runs.ENVIRONMENT, timeout=60)  # noqa: S603

@@ -1,0 +1,187 @@
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_direag.observations import Observations
+from elicitation import server as module
+from elicitation.engines import EngineError
+from elicitation.generation import Sampling
+from elicitation.prompts import PROTOCOLS
+from elicitation.run import elicit
+from elicitation.server import ServedEngine, Server, launch_command
+from tests.elicitation import runs, stub_server
+
+STUB = (sys.executable, stub_server.__file__, "--model")
+
+
+@pytest.fixture(autouse=True)
+def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE", 0.5)
+
+
+def served(folder: Path, *arguments: str, launch: tuple[str, ...] = STUB, **settings: Any) -> ServedEngine:
+    own = ("--child-file", str(folder / "processes"), *arguments)
+    server = Server("some/model", "stub", folder / "server.log", launch=launch, arguments=own)
+    return ServedEngine(server, "stub", **({"ready_within": 20.0, "patience": 5.0} | settings))
+
+
+def assert_all_ended(folder: Path) -> None:
+    """Check that server and worker process are gone, the worker not by itself."""
+    for process in map(int, (folder / "processes").read_text().split()):
+        deadline = time.monotonic() + 10
+        while _runs(process):
+            assert time.monotonic() < deadline, f"process {process} was left behind"
+            time.sleep(0.02)
+
+
+def _runs(process: int) -> bool:
+    try:
+        state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_a_run_starts_its_server_and_stops_it(tmp_path: Path) -> None:
+    summary = runs.ask(3, served(tmp_path), tmp_path / "run")
+    assert summary.asked == 15
+    assert_all_ended(tmp_path)
+    log = (tmp_path / "server.log").read_text()
+    for expected in ("--model some/model", "--served-model-name stub", "--host 127.0.0.1", "--generation-config vllm"):
+        assert expected in log
+    assert '"kind": "vllm"' in (tmp_path / "run" / "manifest.json").read_text()
+
+
+def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: Path) -> None:
+    engine = served(tmp_path, "--die-after", "12", "--delay", "0.02", patience=1000.0)
+    with pytest.raises(EngineError, match=r"(?s)end with status 7.*the engine is dead.*same command"):
+        runs.ask(10, engine, tmp_path / "run", concurrency=2)
+    kept = runs.seeds(tmp_path / "run")
+    assert 8 <= len(kept) <= 16
+    assert_all_ended(tmp_path)
+    assert runs.ask(10, served(tmp_path), tmp_path / "run").asked == 50 - len(kept)
+    runs.ask(10, runs.canned(), tmp_path / "undisturbed")
+    assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "undisturbed")
+
+
+def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
+    launch = (sys.executable, "-c", "print('out of memory'); raise SystemExit(3)")
+    with pytest.raises(EngineError, match=r"(?s)status 3.*out of memory"):
+        runs.ask(1, served(tmp_path, launch=launch), tmp_path / "run")
+
+
+def test_a_server_that_is_never_ready_is_stopped(tmp_path: Path) -> None:
+    launch = (sys.executable, "-c", "import time; print('loading'); time.sleep(60)")
+    engine = served(tmp_path, launch=launch, ready_within=0.6)
+    with pytest.raises(EngineError, match=r"saw no server at .* within 0.6 s"):
+        runs.ask(1, engine, tmp_path / "run")
+    process = engine.server._process
+    assert process is not None
+    assert process.poll() is not None
+
+
+def test_a_server_that_cannot_be_found_is_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match="no-such-python"):
+        runs.ask(1, served(tmp_path, launch=("/no-such-python", "-m", "vllm")), tmp_path / "run")
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+def test_the_server_does_not_outlive_its_client(tmp_path: Path, number: signal.Signals) -> None:
+    code = f"""
+from pathlib import Path
+from tests.elicitation import runs, test_server
+test_server.module.GRACE = 0.5
+runs.ask(200, test_server.served(Path({str(tmp_path)!r}), "--delay", "0.05"), {str(tmp_path / "run")!r}, concurrency=2)
+"""
+    command = [sys.executable, "-c", code]
+    client = subprocess.Popen(command, env=runs.ENVIRONMENT, stderr=subprocess.DEVNULL)  # noqa: S603
+    deadline = time.monotonic() + 30
+    journal = tmp_path / "run" / "journal.jsonl"
+    while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    client.send_signal(number)
+    assert client.wait(20) != 0
+    assert_all_ended(tmp_path)
+
+
+@pytest.mark.parametrize("arguments", [("--api-key", "sk-secret"), ("--hf-token=sk-secret",)])
+def test_secrets_among_the_arguments_are_refused(tmp_path: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(EngineError, match="environment variable") as error:
+        Server("m", "m", tmp_path / "server.log", launch=STUB, arguments=arguments)
+    assert "sk-secret" not in str(error.value)
+
+
+def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert launch_command("/env/bin/python") == (
+        "/env/bin/python",
+        "-m",
+        "vllm.entrypoints.openai.api_server",
+        "--model",
+    )
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(EngineError, match=r"bayes-direag\[vllm\]"):
+        launch_command()
+    (tmp_path / "vllm").touch(0o755)
+    assert launch_command() == (str(tmp_path / "vllm"), "serve")
+
+
+def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
+    local = Server(str(tmp_path), "m", tmp_path / "log", launch=STUB)
+    named = Server("some/model", "m", tmp_path / "log", launch=STUB)
+    assert local._environment["HF_HUB_OFFLINE"] == "1"
+    assert "HF_HUB_OFFLINE" not in named._environment
+
+
+def test_stopping_twice_or_before_starting_is_nothing(tmp_path: Path) -> None:
+    server = Server("m", "m", tmp_path / "log", launch=STUB)
+    server.stop()
+    asyncio.run(_enter_and_leave(served(tmp_path)))
+    assert_all_ended(tmp_path)
+
+
+async def _enter_and_leave(engine: ServedEngine) -> None:
+    async with engine:
+        engine.server.check()
+    engine.server.stop()
+
+
+@pytest.mark.vllm
+def test_a_run_against_real_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "GRACE", 15.0)
+    interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
+    if not interpreter or not model:
+        pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
+    for_a_cpu = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill"
+    server = Server(
+        model,
+        "tiny",
+        tmp_path / "server.log",
+        launch=launch_command(interpreter),
+        arguments=(*for_a_cpu.split(), "--max-num-batched-tokens", "4096"),
+        environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
+    )
+    final_line = r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]?%"
+    protocol = replace(PROTOCOLS["steered"], reply_pattern=final_line)
+    sampling = Sampling(max_tokens=64, structured=True)
+    summary = elicit(runs.questions(6), protocol, ServedEngine(server, "tiny"), tmp_path / "run", sampling, seed=3)
+    assert server._process is not None
+    assert server._process.poll() is not None
+    found = Observations.read(tmp_path / "run" / "observations.jsonl")
+    assert (len(found), found.n_levels) == (6, 5)
+    assert summary.statuses == {"ok": 30}
+    assert found.usable.all()
+    assert len({(record.answer, record.confidence) for q in found.questions for record in q.observations}) > 10
+    manifest = (tmp_path / "run" / "manifest.json").read_text()
+    assert '"server_version": "0.' in manifest
+    assert '"context": 2048' in manifest
