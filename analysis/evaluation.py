@@ -1,6 +1,6 @@
 """Every method on the same observations, scored on questions that nothing was fitted to."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from jaxtyping import Bool
 from analysis.baselines import BASELINES, Selection, vanilla
 from analysis.bootstrap import bootstrap_metrics
 from analysis.metrics import Metrics, evaluate_metrics
+from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answers
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
@@ -28,7 +29,9 @@ FITTED_METHODS: dict[str, tuple[Variant, str]] = {
     "confidence": ("confidence", "support"),
     "direag": ("confidence", "confidence"),
 }
-METHODS = (VANILLA, *BASELINES, *FITTED_METHODS)
+#: Those that read an elicitation of their own: which one.
+SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
+METHODS = (VANILLA, *SAMPLED_METHODS, *BASELINES, *FITTED_METHODS)
 
 METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
 
@@ -84,6 +87,7 @@ def evaluate(
     observations: Observations,
     test: Observations | None = None,
     *,
+    elicited: Mapping[str, Observations] | None = None,
     preset: str | Preset = "paper",
     methods: Sequence[str] | None = None,
     vanilla_level: str | None = None,
@@ -99,6 +103,9 @@ def evaluate(
     ----------
     test
         Evaluate on these; ``observations`` then serves for fitting alone. Left out: k-fold cross-fitting.
+    elicited
+        Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
+        prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
     methods
         Names out of :data:`METHODS`, in the order of the tables; all that can be had when left out.
     vanilla_level
@@ -115,9 +122,10 @@ def evaluate(
         or the fold rule cannot use.
     """
     evaluated = observations if test is None else test
+    elicited = elicited or {}
     settings = EvaluationSettings(
         preset=named_preset(preset),
-        methods=_chosen_methods(methods, evaluated, vanilla_level),
+        methods=_chosen_methods(methods, evaluated, vanilla_level, elicited),
         vanilla_level=vanilla_level or VANILLA,
         n_folds=n_folds if test is None else None,
         seed=seed,
@@ -129,16 +137,16 @@ def evaluate(
             f"no question to score: saw {len(evaluated)} questions, none of them labelled; expected gold answers "
             "(gold_answer, or correct on each observation)."
         )
-    tables = {
-        method: _unfitted(
-            vanilla(evaluated, settings.vanilla_level) if method == VANILLA else BASELINES[method](evaluated), evaluated
-        )
-        for method in settings.methods
-        if method not in FITTED_METHODS
-    }
+    tables: dict[str, pd.DataFrame] = {}
     held_out: dict[Variant, list[HeldOut]] = {}
     for method in settings.methods:
-        if method in FITTED_METHODS:
+        if method == VANILLA:
+            tables[method] = _unfitted(vanilla(evaluated, settings.vanilla_level), evaluated)
+        elif method in BASELINES:
+            tables[method] = _unfitted(BASELINES[method](evaluated), evaluated)
+        elif method in SAMPLED_METHODS:
+            tables[method] = _sampled(method, elicited[SAMPLED_METHODS[method]], evaluated)
+        else:
             variant, column = FITTED_METHODS[method]
             if variant not in held_out:
                 on_step(f"fitting {variant}")
@@ -191,11 +199,22 @@ def score(
 
 
 def _chosen_methods(
-    methods: Sequence[str] | None, evaluated: Observations, vanilla_level: str | None
+    methods: Sequence[str] | None,
+    evaluated: Observations,
+    vanilla_level: str | None,
+    elicited: Mapping[str, Observations],
 ) -> tuple[str, ...]:
+    missing = {method for method, protocol in SAMPLED_METHODS.items() if protocol not in elicited}
     if methods is None:
         has_vanilla = vanilla_level is not None or VANILLA in evaluated.level_names
-        return tuple(method for method in METHODS if method != VANILLA or has_vanilla)
+        missing |= set() if has_vanilla else {VANILLA}
+        return tuple(method for method in METHODS if method not in missing)
+    for method in methods:
+        if method in missing:
+            raise DirEAGError(
+                f"method {method} needs an elicitation of its own; expected one under the protocol "
+                f"{SAMPLED_METHODS[method]}. Give its observations with --{SAMPLED_METHODS[method]}."
+            )
     unknown = [method for method in methods if method not in METHODS]
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
@@ -225,24 +244,50 @@ def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -
     """Return answer, confidence and null probability by question, missing where it was in no fold."""
     parts = [one.predictions.set_axis(one.index, axis=0) for one in held_out]
     table = pd.concat(parts).reindex(range(len(evaluated)))
-    return table[["answer", "null_probability"]].assign(confidence=table[column])
+    return table[["answer", "null_probability"]].assign(
+        confidence=table[column], right=_is_right(evaluated, table["answer"])
+    )
 
 
 def _unfitted(selection: Selection, evaluated: Observations) -> pd.DataFrame:
     """Return answer and confidence by question; there is no null probability."""
     pairs = zip(evaluated.candidates, selection.candidate, strict=True)
     answers = pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str")
-    return pd.DataFrame({"answer": answers, "confidence": selection.confidence, "null_probability": np.nan})
+    return pd.DataFrame(
+        {
+            "answer": answers,
+            "confidence": selection.confidence,
+            "null_probability": np.nan,
+            "right": _is_right(evaluated, answers),
+        }
+    )
+
+
+def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
+    """Return answer, confidence and correctness by question, from an elicitation of its own.
+
+    An answer is right if it equals the gold answer; without one that is missing, whatever levels were judged.
+    """
+    answers = joined_answers(SAMPLING_METHODS[SAMPLED_METHODS[method]][method], elicited, evaluated.problem_id)
+    golds = [question.gold_answer for question in evaluated.questions]
+    judged = np.array([gold is not None for gold in golds], bool)
+    return pd.DataFrame(
+        {
+            "answer": pd.Series([one.answer for one in answers], dtype="str"),
+            "confidence": [one.confidence for one in answers],
+            "null_probability": np.nan,
+            "right": pd.Series(is_right(answers, golds, evaluated.kind), dtype="boolean").where(judged),
+        }
+    )
 
 
 def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:
     """Add what a row needs beside the prediction, and put the rows in their order."""
-    right = pd.Series(_is_right(evaluated, table["answer"]), dtype="boolean")
     complete = table.assign(
         problem_id=pd.Series(evaluated.problem_id, dtype="str"),
         fold=fold,
         method=method,
-        correct=right.mask(~evaluated.labelled),
+        correct=table["right"].astype("boolean").mask(~evaluated.labelled),
     )
     columns = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]

@@ -2,6 +2,7 @@
 
 import json
 import tempfile
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -52,7 +53,11 @@ def _strangers(folder: Path) -> list[str]:
 
 
 def write_evaluation(
-    evaluation: Evaluation, folder: str | Path, observations: Observations, test: Observations | None = None
+    evaluation: Evaluation,
+    folder: str | Path,
+    observations: Observations,
+    test: Observations | None = None,
+    elicited: Mapping[str, Observations] | None = None,
 ) -> None:
     """Write an evaluation; its folder appears, or takes the place of an earlier one, once all of it is written.
 
@@ -74,7 +79,7 @@ def write_evaluation(
             getattr(evaluation, name).to_csv(whole / f"{name}.csv", index=False)
         for (variant, fold), fit in evaluation.fits.items():
             fit.save(whole / FITS / f"{variant}-{fold}.nc")
-        manifest = _manifest(evaluation, observations, test)
+        manifest = _manifest(evaluation, observations, test, elicited or {})
         (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
         try:
             if folder.exists():
@@ -86,12 +91,15 @@ def write_evaluation(
             raise
 
 
-def _manifest(evaluation: Evaluation, observations: Observations, test: Observations | None) -> dict[str, object]:
+def _manifest(
+    evaluation: Evaluation, observations: Observations, test: Observations | None, elicited: Mapping[str, Observations]
+) -> dict[str, object]:
     settings = vars(evaluation.settings) | {"preset": evaluation.settings.preset.model_dump(mode="json")}
     return {
         "settings": settings,
         "observations": _origin(observations),
         "test": None if test is None else _origin(test),
+        **{protocol: _origin(one) for protocol, one in elicited.items()},
         "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
     }
 

@@ -136,6 +136,10 @@ def evaluate(
     observations: ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
+    samples: Annotated[
+        Path | None, typer.Option(help="Several samples a question, for self_consistency and answer_entropy.")
+    ] = None,
+    topk: Annotated[Path | None, typer.Option(help="One list of guesses a question, for topk.")] = None,
     preset: PresetOption = "paper",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: all.")] = None,
@@ -152,8 +156,9 @@ def evaluate(
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
-    Methods: vanilla, majority, mean_confidence, steerconf; count, level and confidence, also as count_calibrated and
-    level_calibrated; direag, which is confidence calibrated.
+    Methods: vanilla, majority, mean_confidence, steerconf; self_consistency, answer_entropy and topk, from
+    elicitations of their own; count, level and confidence, also as count_calibrated and level_calibrated; direag,
+    which is confidence calibrated.
 
     The folder, where an earlier evaluation gives way, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
@@ -166,10 +171,13 @@ def evaluate(
     check_folder(target)
     labelled = _read(observations, answers, quiet=as_json)
     tested = None if test is None else _read(test, answers or labelled.kind, quiet=as_json)
+    paths = {"samples": samples, "topk": topk}
+    elicited = {name: _read(path, labelled.kind, quiet=True) for name, path in paths.items() if path is not None}
     with _progress() as step:
         found = run(
             labelled,
             tested,
+            elicited=elicited,
             preset=settings,
             methods=None if methods is None else [name.strip() for name in methods.split(",")],
             vanilla_level=vanilla_level,
@@ -178,7 +186,7 @@ def evaluate(
             n_resamples=resamples,
             on_step=step,
         )
-        write_evaluation(found, target, labelled, tested)
+        write_evaluation(found, target, labelled, tested, elicited)
     how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
     _show_evaluation(found, f"{observations}: {how}, preset {settings.label}", target, as_json=as_json)
 

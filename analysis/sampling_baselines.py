@@ -1,0 +1,105 @@
+"""Methods that need elicitations of their own: several samples of one prompt, or one list of guesses.
+
+They read the answers as given, with or without a stated confidence, so a level that the evidence model cannot use
+still counts here. Questions are joined to the evaluated ones by ``problem_id``.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+
+from bayes_direag.answers import AnswerKind, canonical
+from bayes_direag.observations import Observations
+from bayes_direag.records import Question
+
+
+class Answer(NamedTuple):
+    """A canonical answer with a confidence in [0, 1]; None and NaN where there is none."""
+
+    answer: str | None
+    confidence: float
+
+
+NO_ANSWER = Answer(None, math.nan)
+
+
+def self_consistency(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
+    """Select the commonest answer of the samples, with its share of all ``n_samples``; ties go to string order.
+
+    A sample without a readable answer agrees with no other.
+    """
+    counts = _counts(question, kind)
+    if not counts:
+        return NO_ANSWER
+    answer = min(counts, key=lambda one: (-counts[one], one))
+    return Answer(answer, counts[answer] / n_samples)
+
+
+def answer_entropy(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
+    r"""Select as :func:`self_consistency`, with confidence :math:`1 - H / \log k`, held in [0, 1].
+
+    H is the entropy of the shares of the k samples' distinct answers, where a sample without a readable answer is an
+    answer of its own. A single sample has confidence 1.
+    """
+    counts = _counts(question, kind)
+    if not counts:
+        return NO_ANSWER
+    shares = [count / n_samples for count in counts.values()]
+    shares += [1 / n_samples] * (n_samples - sum(counts.values()))
+    entropy = -sum(share * math.log(share) for share in shares)
+    relative = entropy / math.log(n_samples) if n_samples > 1 else 0.0
+    return Answer(self_consistency(question, n_samples, kind).answer, min(max(1 - relative, 0.0), 1.0))
+
+
+def top_k(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
+    """Select the listed answer of highest stated probability; ties go to the one listed first.
+
+    Guesses without a readable answer or a probability are passed over. ``n_samples`` is of no account.
+    """
+    del n_samples
+    best = NO_ANSWER
+    for guess in sorted(question.observations, key=lambda one: one.level):
+        answer = canonical(guess.answer, kind)
+        if answer is not None and guess.confidence is not None and not guess.confidence / 100 <= best.confidence:
+            best = Answer(answer, guess.confidence / 100)
+    return best
+
+
+#: The methods, by the protocol whose observations they read.
+SAMPLING_METHODS: Mapping[str, Mapping[str, Callable[[Question, int, AnswerKind], Answer]]] = MappingProxyType(
+    {
+        "samples": MappingProxyType({"self_consistency": self_consistency, "answer_entropy": answer_entropy}),
+        "topk": MappingProxyType({"topk": top_k}),
+    }
+)
+
+
+def joined_answers(
+    method: Callable[[Question, int, AnswerKind], Answer], elicited: Observations, problem_ids: Sequence[str]
+) -> list[Answer]:
+    """Apply a method to the elicited questions of these ids; a question that was not elicited is unanswered."""
+    questions = {question.problem_id: question for question in elicited.questions}
+    return [
+        method(questions[name], elicited.n_levels, elicited.kind) if name in questions else NO_ANSWER
+        for name in problem_ids
+    ]
+
+
+def is_right(answers: Sequence[Answer], golds: Sequence[str | None], kind: AnswerKind) -> np.ndarray:
+    """Say which answers equal the gold answer; one that is missing does not."""
+    return np.array(
+        [
+            one.answer is not None and one.answer == canonical(gold, kind)
+            for one, gold in zip(answers, golds, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def _counts(question: Question, kind: AnswerKind) -> Counter[str]:
+    read = (canonical(one.answer, kind) for one in question.observations)
+    return Counter(answer for answer in read if answer is not None)
