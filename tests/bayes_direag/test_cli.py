@@ -19,7 +19,7 @@ from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
 from bayes_direag.simulate import simulate_observations
 
-COMMANDS = [command.callback.__name__ for command in app.registered_commands if command.callback]
+COMMANDS = list(typer.main.get_command(app).commands)
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 
@@ -121,7 +121,7 @@ class TestHelp:
         assert all(command in direag().output for command in COMMANDS)
 
     def test_the_commands(self):
-        assert set(COMMANDS) == {"fit", "predict", "evaluate", "show", "simulate", "quickstart"}
+        assert set(COMMANDS) == {"elicit", "fit", "predict", "evaluate", "show", "simulate", "quickstart"}
 
     @pytest.mark.parametrize("command", [None, *COMMANDS])
     def test_help_has_an_example_that_runs_this_command(self, command):
