@@ -86,6 +86,8 @@ class Observations:
         The number of answers whose ``correct`` flags disagree.
     questions : tuple of Question
         The records behind the arrays.
+    origin : Origin
+        The file they were read from, and the line of each question.
     """
 
     problem_id: tuple[str, ...]
@@ -99,6 +101,7 @@ class Observations:
     status: Int[np.ndarray, "problem level"]
     conflicting: Int[np.ndarray, "problem"]
     questions: tuple[Question, ...]
+    origin: Origin
 
     @classmethod
     def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
@@ -181,6 +184,7 @@ class Observations:
             status=status,
             conflicting=np.array([reading.n_conflicts for reading in readings], np.int32),
             questions=tuple(questions),
+            origin=source,
         )
 
     def __len__(self) -> int:
@@ -258,6 +262,7 @@ class Observations:
             status=self.status[rows],
             conflicting=self.conflicting[rows],
             questions=tuple(self.questions[row] for row in rows),
+            origin=Origin(self.origin.path, tuple(self.origin.lines[row] for row in rows)),
         )
 
     def align(self, level_names: Sequence[str]) -> "Observations":
@@ -274,8 +279,9 @@ class Observations:
         unknown = [name for name in self.level_names if name not in level_names]
         if unknown:
             raise LevelError(
-                f"The level {unknown[0]!r} is unknown to the fit, whose levels are {', '.join(level_names)}. "
-                "Rename the level if it is one of these; else remove its observations, or fit anew with it."
+                f"{self._first_place_of(unknown[0])}this level is unknown to the fit; saw {unknown[0]!r}; expected one "
+                f"of {', '.join(level_names)}. Rename the level if it is one of these; else remove its observations, "
+                "or fit anew with it."
             )
         here = [name in self.level_names for name in level_names]
         columns = [self.level_names.index(name) for name in level_names if name in self.level_names]
@@ -293,6 +299,15 @@ class Observations:
             correct=aligned(self.correct, False),
             status=aligned(self.status, Status.ABSENT),
         )
+
+    def _first_place_of(self, level_name: str) -> str:
+        """Say where a level is first used, as far as that is known."""
+        column = self.level_names.index(level_name)
+        row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
+        line = self.origin.lines[row] if self.origin.lines else None
+        if self.origin.path is None or line is None:
+            return ""
+        return f"{self.origin.path}, line {line}, field level_name: "
 
     def write(self, path: str | Path) -> None:
         """Write the records as JSON Lines, Parquet or CSV, whichever the suffix says."""

@@ -25,7 +25,7 @@ class EngineInfo:
     kind : str
         ``openai``, ``vllm`` (started by the run itself) or ``canned``.
     endpoints : tuple of str
-        Where it was reached, without user names and passwords.
+        Where it was reached, without user names and passwords; empty for a server started by the run itself.
     server_version : str, optional
         As the server states it; only vLLM does.
     context : int, optional

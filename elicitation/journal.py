@@ -1,5 +1,6 @@
 """The journal of a run: every finished generation, on the disk before it counts."""
 
+import asyncio
 import fcntl
 import json
 import os
@@ -108,16 +109,24 @@ class Journal:
             raise
 
     def append(self, entry: Entry) -> None:
-        """Write one generation through to the disk; may be called from several threads.
+        """Write one generation through to the disk, and remember it; may be called from several threads.
 
         Raises
         ------
         JournalError
             If the disk is full or fails. The line is taken back, and no further one is accepted.
         """
+        self._write_through(entry)
+        self.entries[entry.key] = entry
+
+    async def append_without_blocking(self, entry: Entry) -> None:
+        """Do as :meth:`append`, waiting for the disk in a thread; what is remembered changes in this one alone."""
+        await asyncio.to_thread(self._write_through, entry)
+        self.entries[entry.key] = entry
+
+    def _write_through(self, entry: Entry) -> None:
         with self._lock:
             self._write(entry.model_dump_json())
-            self.entries[entry.key] = entry
 
     def __enter__(self) -> "Journal":
         return self

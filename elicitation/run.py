@@ -296,7 +296,7 @@ async def _work(
                 prompt=request.digest,
                 seconds=round(time.monotonic() - began, 3),
             )
-            await asyncio.to_thread(journal.append, entry)
+            await journal.append_without_blocking(entry)
             run.tally.add_generation(entry)
             if view is not None:
                 view.show(run.tally)

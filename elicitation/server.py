@@ -181,7 +181,8 @@ class ServedEngine(ChatEngine):
         try:
             self.server.start()
             info = await self._connect()
-            return replace(info, kind="vllm", model_source=self.server.model, arguments=self.server.arguments)
+            source, arguments = self.server.model, self.server.arguments  # its endpoint is gone after the run
+            return replace(info, kind="vllm", endpoints=(), model_source=source, arguments=arguments)
         except BaseException:
             self.server.stop()
             raise

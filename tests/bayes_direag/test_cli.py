@@ -12,7 +12,7 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from analysis.evaluation import METHODS, METRIC_NAMES
+from analysis.evaluation import METHODS, METRIC_NAMES, SAMPLED_METHODS
 from bayes_direag.cli import app
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
@@ -20,6 +20,7 @@ from bayes_direag.observations import Observations
 from bayes_direag.simulate import simulate_observations
 
 COMMANDS = list(typer.main.get_command(app).commands)
+FROM_ONE_ELICITATION = [method for method in METHODS if method not in SAMPLED_METHODS]
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 
@@ -314,7 +315,7 @@ class TestEvaluate:
     def test_predictions(self, evaluated, observations):
         table = pd.read_csv(evaluated[0] / "predictions.csv", dtype=str, keep_default_na=False)
         assert table.columns.tolist() == PREDICTION_COLUMNS
-        assert list(dict.fromkeys(table["method"])) == list(METHODS)
+        assert list(dict.fromkeys(table["method"])) == FROM_ONE_ELICITATION
         assert set(table["correct"]) == {"True", "False"}
         gold = {question.problem_id: question.gold_answer for question in Observations.read(observations).questions}
         for _, rows in table.groupby("method"):
@@ -341,7 +342,7 @@ class TestEvaluate:
         assert len(METRIC_NAMES) == 9
         intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
         assert table.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
-        assert table["method"].tolist() == list(METHODS)
+        assert table["method"].tolist() == FROM_ONE_ELICITATION
         assert (table["n"] + table["unanswered"] == 80).all()
         rows = pd.read_csv(evaluated[0] / "predictions.csv")
         answered = rows[rows["confidence"].notna()].groupby("method", sort=False)
@@ -357,7 +358,7 @@ class TestEvaluate:
         manifest = json.loads((evaluated[0] / "evaluation.json").read_text())
         settings = manifest["settings"]
         assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (5, 0, 20)
-        assert settings["methods"] == list(METHODS)
+        assert settings["methods"] == FROM_ONE_ELICITATION
         assert settings["preset"]["name"] == "paper"
         assert manifest["observations"]["datasets"] == ["simulated"]
         assert manifest["observations"]["questions"] == 80
@@ -369,7 +370,7 @@ class TestEvaluate:
         folder, printed = evaluated
         assert "5-fold cross-fit, preset paper" in one_line(printed)
         assert "…" not in printed
-        assert all(method in printed for method in METHODS)
+        assert all(method in printed for method in FROM_ONE_ELICITATION)
         assert str(folder) in printed
 
     def test_json(self, tmp_path, observations):
@@ -567,7 +568,7 @@ class TestQuickstart:
         names = sorted(path.name for path in folder.iterdir())
         assert names == ["evaluation", "fit.nc", "predictions.csv", "simulated.jsonl"]
         assert len(pd.read_csv(folder / "predictions.csv")) == 80
-        assert len(pd.read_csv(folder / "evaluation" / "metrics.csv")) == len(METHODS)
+        assert len(pd.read_csv(folder / "evaluation" / "metrics.csv")) == len(FROM_ONE_ELICITATION)
 
     def test_everything_says_that_it_is_simulated(self, made):
         folder, printed = made

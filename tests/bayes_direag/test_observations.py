@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.errors import LevelError, ObservationError
-from bayes_direag.observations import Observation, Observations, Question, Status
+from bayes_direag.observations import Observation, Observations, Question, Status, write_questions
 from bayes_direag.records import Origin
 
 
@@ -190,8 +190,18 @@ def test_align_reorders_and_extends_the_levels():
 
 
 def test_align_refuses_a_level_that_the_fit_does_not_know():
-    with pytest.raises(LevelError, match=r"'level_1' is unknown.*level_0, level_2.*fit anew"):
+    with pytest.raises(
+        LevelError, match=r"^this level is unknown to the fit; saw 'level_1'.*level_0, level_2.*fit anew"
+    ):
         Observations.from_questions(SMALL).align(["level_0", "level_2"])
+
+
+def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
+    write_questions(SMALL, tmp_path / "o.jsonl")
+    read = Observations.read(tmp_path / "o.jsonl")
+    for chosen, line in (([0, 1, 2], 1), ([1, 2], 2), ([2], 3)):
+        with pytest.raises(LevelError, match=rf"o\.jsonl, line {line}, field level_name: this level is unknown"):
+            read.select(np.array(chosen)).align(["level_0", "level_2"])
 
 
 def test_the_fingerprint_sees_what_matters_and_nothing_else():
