@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from bayes_direag.answers import canonical as canonical
     from bayes_direag.answers import same_answer as same_answer
+    from bayes_direag.bundled_example import example_observations as example_observations
     from bayes_direag.errors import DirEAGError as DirEAGError
     from bayes_direag.estimator import DirEAG as DirEAG
     from bayes_direag.fit import Fit as Fit
@@ -52,6 +53,7 @@ _HOME = {
     "Preset": "presets",
     "canonical": "answers",
     "cross_fit": "protocol",
+    "example_observations": "bundled_example",
     "fit_map": "fit",
     "penalised_loss": "model",
     "preset": "presets",
@@ -70,6 +72,7 @@ __all__ = [
     "Preset",
     "canonical",
     "cross_fit",
+    "example_observations",
     "fit_map",
     "penalised_loss",
     "preset",

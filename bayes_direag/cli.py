@@ -217,48 +217,47 @@ def simulate(
 @app.command(epilog="Example: direag quickstart --out direag-quickstart")
 def quickstart(
     target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
-    n: Annotated[int, typer.Option(min=50, help="Number of simulated questions.")] = 600,
-    seed: SeedOption = 1,
+    seed: SeedOption = 0,
 ) -> None:
-    """Do the main job on a small simulated set: evaluate, fit, predict, and show what came out."""
+    """Do the main job on the bundled example: evaluate, fit, predict, and show what came out.
+
+    The example is real: 300 sums, each asked five times of a model of 135 million parameters.
+    """
     from analysis.evaluation import evaluate as run
     from analysis.evaluation_folder import check_folder, write_evaluation
     from analysis.tables import reliability_table
+    from bayes_direag.bundled_example import example_observations
     from bayes_direag.fit import fit_map
-    from bayes_direag.simulate import simulate_observations
     from bayes_direag.tables import write_table
 
     _require_parent(target)
     results = target / "evaluation"
     check_folder(results)
-    if target.is_dir() and any(target.iterdir()) and not (target / "simulated.jsonl").is_file():
+    if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)
-    questions = simulate_observations(n, seed=seed)
-    questions.write(target / "simulated.jsonl")
+    questions = example_observations()
+    questions.write(target / "observations.jsonl")
+    elicited = {"samples": example_observations("samples"), "topk": example_observations("topk")}
     with _progress() as step:
-        found = run(questions, seed=seed, on_step=step)
-        write_evaluation(found, results, questions)
+        found = run(questions, elicited=elicited, seed=seed, on_step=step)
+        write_evaluation(found, results, questions, elicited=elicited)
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
-    title = f"{n} SIMULATED questions, {questions.n_levels} levels: 5-fold cross-fit, preset paper"
+    model = questions.questions[0].model
+    title = f"{model}, {len(questions)} sums asked at {questions.n_levels} levels: 5-fold cross-fit, preset paper"
     _show_evaluation(found, title, results, as_json=False)
     out.print(reliability_table(found.predictions, "direag"))
     out.print(
-        f"""All of this is simulated. Do the same with your own file in place of simulated.jsonl:
+        f"""Do the same with your own file in place of observations.jsonl:
   cd {target}
-  direag evaluate simulated.jsonl --out evaluation
-  direag fit simulated.jsonl --out fit.nc
-  direag predict fit.nc simulated.jsonl --out predictions.csv""",
+  direag evaluate observations.jsonl --out evaluation
+  direag fit observations.jsonl --out fit.nc
+  direag predict fit.nc observations.jsonl --out predictions.csv""",
         soft_wrap=True,
     )
-
-
-def main() -> None:
-    """Run the command line."""
-    app()
 
 
 def _settings(

@@ -68,9 +68,9 @@ class TestWhatAnImportLoads:
     def test_help_is_light(self, arguments):
         code = (
             "import contextlib, io\n"
-            "from bayes_direag.cli import main\n"
+            "from bayes_direag.cli import app\n"
             "with contextlib.redirect_stdout(io.StringIO()) as shown, contextlib.suppress(SystemExit):\n"
-            "    main()\n"
+            "    app()\n"
             "assert 'Usage:' in shown.getvalue()"
         )
         assert loaded_by(code, *arguments) & (NEVER | HEAVY) == set()

@@ -19,7 +19,7 @@ ONE_LINE = r"""reply_pattern = 'Answer and Confidence \(0-100\): [1-9][0-9]?, [1
 
 
 def direag(*arguments: object, folder: Path) -> str:
-    command = [sys.executable, "-c", "from bayes_direag.cli import main; main()", *map(str, arguments)]
+    command = [sys.executable, "-c", "from bayes_direag.cli import app; app()", *map(str, arguments)]
     environment = os.environ | {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "COLUMNS": "100"}
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 0, f"{arguments[0]}: {done.stdout}\n{done.stderr}"

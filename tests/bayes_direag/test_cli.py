@@ -106,7 +106,7 @@ def expected(fitted, questions) -> pd.DataFrame:
 def made(home) -> tuple[Path, str]:
     """The folder that quickstart filled, and what it printed."""
     folder = home / "quickstart"
-    return folder, succeed("quickstart", "--n", 80, "--out", folder)
+    return folder, succeed("quickstart", "--out", folder)
 
 
 @pytest.fixture
@@ -553,7 +553,7 @@ class TestObservationFiles:
         assert not (tmp_path / "r").exists()
 
     def test_a_process_ends_with_one_line_and_2(self, tmp_path):
-        script = "from bayes_direag.cli import main; main()"
+        script = "from bayes_direag.cli import app; app()"
         command = [sys.executable, "-c", script, "show", str(tmp_path / "none.nc")]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
         assert done.returncode == 2
@@ -566,19 +566,21 @@ class TestQuickstart:
     def test_it_writes_all_of_the_main_job(self, made):
         folder, _ = made
         names = sorted(path.name for path in folder.iterdir())
-        assert names == ["evaluation", "fit.nc", "predictions.csv", "simulated.jsonl"]
-        assert len(pd.read_csv(folder / "predictions.csv")) == 80
-        assert len(pd.read_csv(folder / "evaluation" / "metrics.csv")) == len(FROM_ONE_ELICITATION)
+        assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv"]
+        assert len(pd.read_csv(folder / "predictions.csv")) == 300
+        assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == list(METHODS)
 
-    def test_everything_says_that_it_is_simulated(self, made):
+    def test_everything_says_what_was_asked_of_whom(self, made):
         folder, printed = made
-        assert "80 SIMULATED questions" in printed
-        assert Fit.load(folder / "fit.nc").tree.attrs["dataset"] == "simulated"
-        assert "simulated; simulated" in succeed("show", folder / "fit.nc")
+        assert "SmolLM2-135M-Instruct, 300 sums asked at 5 levels" in printed
+        attributes = Fit.load(folder / "fit.nc").tree.attrs
+        assert (attributes["dataset"], attributes["model"]) == ("arithmetic", "SmolLM2-135M-Instruct")
         manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text())
-        assert manifest["observations"]["datasets"] == ["simulated"]
-        for table in (folder / "predictions.csv", folder / "evaluation" / "predictions.csv"):
-            assert pd.read_csv(table)["problem_id"].str.startswith("simulated-").all()
+        assert {name: manifest[name]["questions"] for name in ("observations", "samples", "topk")} == {
+            "observations": 300,
+            "samples": 300,
+            "topk": 300,
+        }
 
     def test_it_shows_the_reliability_and_how_to_go_on(self, made):
         folder, printed = made
