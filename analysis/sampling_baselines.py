@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayes_direag.answers import AnswerKind, canonical
+from bayes_direag.answers import AnswerKind, canonical, same_answer
 from bayes_direag.observations import Observations
 from bayes_direag.records import Question
 
@@ -92,10 +92,7 @@ def joined_answers(
 def is_right(answers: Sequence[Answer], golds: Sequence[str | None], kind: AnswerKind) -> np.ndarray:
     """Say which answers equal the gold answer; one that is missing does not."""
     return np.array(
-        [
-            one.answer is not None and one.answer == canonical(gold, kind)
-            for one, gold in zip(answers, golds, strict=True)
-        ],
+        [same_answer(one.answer, gold, kind) for one, gold in zip(answers, golds, strict=True)],
         dtype=bool,
     )
 

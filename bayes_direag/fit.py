@@ -74,8 +74,8 @@ class Fit:
             A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
             usable); ``confidence``, its final probability of being right; ``support``, the same before
             recalibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
-            answers; ``n_used``, usable reports. The middle three are NaN for an unanswered question,
-            null_probability apart, which is then 1. Over several posterior draws each is the mean.
+            answers; ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
+            null_probability is 1. Over several posterior draws each is the mean.
 
         Raises
         ------
@@ -86,9 +86,8 @@ class Fit:
         """
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
-                f"the observations' answers are {observations.kind}; expected "
-                f"{self.tree.attrs['answers']}, as in the fit."
-                f" Read them with answers={self.tree.attrs['answers']!r}."
+                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
+                f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
         aligned = observations.align(self.level_names)
         with jax.enable_x64(True):

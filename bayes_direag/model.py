@@ -115,9 +115,9 @@ def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset
 
     .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
 
-    with the penalty ``lambda * mean(raw**2)`` or, under proper priors, ``sum(((raw - loc) / scale)**2) / (2
-    sum(omega))``. It differs from the negative log joint density of :func:`direag`, divided by the total
-    weight, by a constant. NaN where no question counts.
+    with the penalty ``lambda * mean(raw**2)`` or, under proper priors,
+    ``sum(((raw - loc) / scale)**2) / (2 * sum(omega))``. It differs from the negative log joint density of
+    :func:`direag`, divided by the total weight, by a constant. NaN where no question counts.
 
     Parameters
     ----------

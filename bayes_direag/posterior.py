@@ -1,17 +1,14 @@
 """The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
 
-====================
-============================================================================================== group
-      content
-====================
-============================================================================================== ``posterior``
-      natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
-      ``sample_stats``      MAP: ``loss``, ``projected_gradient``, ``n_steps`` at the optimum
-``log_likelihood``    ``target``: log probability of what came true, by problem
-``observed_data``     ``correct`` by problem and candidate
-``constant_data``     ``confidence``, ``candidate``, ``n_candidates``, ``weight``: what the fit was given
-====================
-==============================================================================================
+==================  ================================================================================================
+group               content
+==================  ================================================================================================
+``posterior``       natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
+``sample_stats``    MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum
+``log_likelihood``  ``target``: log probability of what came true, by problem
+``observed_data``   ``correct``, by problem and candidate
+``constant_data``   ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what the fit was given
+==================  ================================================================================================
 """
 
 import json
@@ -51,7 +48,7 @@ def map_posterior(
     *,
     preset: Preset,
     variant: Variant,
-    seed: int | None,
+    seed: int,
 ) -> xr.DataTree:
     """Put one member of a batch of MAP fits into the container.
 
@@ -82,7 +79,7 @@ def map_posterior(
         weight,
         preset=preset,
         variant=variant,
-        attributes={"method": "map", "seed": -1 if seed is None else seed},
+        attributes={"method": "map", "seed": seed},
     )
 
 

@@ -99,7 +99,7 @@ def recalibrate(
     Parameters
     ----------
     support : (batch, problem) array
-        Support of the selected answer; anything finite where not chosen.
+        Support of the selected answer; anything where not chosen.
     correct : (batch, problem) array
         Whether the selected answer is right.
     chosen : (batch, problem) array

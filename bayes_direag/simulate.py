@@ -45,7 +45,7 @@ def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = 
     Parameters
     ----------
     n
-        Number of questions; 0 gives an empty set.
+        Number of questions, at least 1.
     seed
         Equal seeds give equal observations.
     parameters
@@ -60,7 +60,7 @@ def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = 
     rng = np.random.default_rng(seed)
     truth = default_parameters() if parameters is None else parameters
     ease = rng.normal(0.8, 1.6, n)
-    said = np.stack([_answers(one, rng) for one in ease]) if n else np.zeros((0, 5), int)
+    said = np.array([_answers(one, rng) for one in ease], int).reshape(n, len(LEVEL_NAMES))
     stated = _confidences(ease, said, rng)
     missing = rng.random(said.shape) < _MISSING
     names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
