@@ -1,22 +1,23 @@
 """Every method on the same observations, scored on questions that nothing was fitted to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool
 
 from analysis.baselines import BASELINES, Selection, vanilla
-from analysis.bootstrap import bootstrap_metrics
-from analysis.metrics import Metrics, evaluate_metrics
 from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answers
+from analysis.scoring import score
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
-from bayes_direag.presets import Preset, Variant
+from bayes_direag.presets import default_preset
 from bayes_direag.presets import preset as named_preset
 from bayes_direag.protocol import HeldOut, cross_fit, train_test
+from bayes_direag.settings import Method, Preset, SamplingSettings, Variant
 
 VANILLA = "vanilla"
 
@@ -33,17 +34,17 @@ FITTED_METHODS: dict[str, tuple[Variant, str]] = {
 SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
 METHODS = (VANILLA, *SAMPLED_METHODS, *BASELINES, *FITTED_METHODS)
 
-METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
-
 
 @dataclass(frozen=True)
 class EvaluationSettings:
     """What an evaluation was asked for, defaults filled in; see :func:`evaluate`.
 
-    ``n_folds`` is None where the methods were fitted to one set and tested on another.
+    ``n_folds`` is None where the methods were fitted to one set and tested on another, ``sampling`` for MAP fits.
     """
 
+    fit_method: Method
     preset: Preset
+    sampling: SamplingSettings | None
     methods: tuple[str, ...]
     vanilla_level: str
     n_folds: int | None
@@ -68,8 +69,8 @@ class Evaluation:
         ``unanswered`` (further questions with a gold answer), each metric, and its interval as ``NAME_low``,
         ``NAME_high``.
     parameters : DataFrame
-        A row a fold, variant, parameter and level, with the penalised ``loss`` of its fit and the
-        ``projected_gradient`` there.
+        A row a fold, variant, parameter and level, with the mean of each sample statistic of its fit (for a MAP
+        the penalised ``loss`` and the ``projected_gradient`` there).
     fits : dict
         Each fit by variant and fold.
     settings : EvaluationSettings
@@ -88,7 +89,10 @@ def evaluate(
     test: Observations | None = None,
     *,
     elicited: Mapping[str, Observations] | None = None,
-    preset: str | Preset = "paper",
+    fit_method: Method = "map",
+    preset: str | Preset | None = None,
+    sampling: SamplingSettings | None = None,
+    allow_weighted: bool = False,
     methods: Sequence[str] | None = None,
     vanilla_level: str | None = None,
     n_folds: int = 5,
@@ -106,6 +110,8 @@ def evaluate(
     elicited
         Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
         prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
+    fit_method, preset, sampling, allow_weighted
+        How the fitted methods are fitted; see :func:`~bayes_direag.protocol.train_test`.
     methods
         Names out of :data:`METHODS`, in the order of the tables; all that can be had when left out.
     vanilla_level
@@ -124,7 +130,9 @@ def evaluate(
     evaluated = observations if test is None else test
     elicited = elicited or {}
     settings = EvaluationSettings(
-        preset=named_preset(preset),
+        fit_method=fit_method,
+        preset=default_preset(fit_method) if preset is None else named_preset(preset),
+        sampling=None if fit_method == "map" else sampling or SamplingSettings(),
         methods=_chosen_methods(methods, evaluated, vanilla_level, elicited),
         vanilla_level=vanilla_level or VANILLA,
         n_folds=n_folds if test is None else None,
@@ -150,7 +158,7 @@ def evaluate(
             variant, column = FITTED_METHODS[method]
             if variant not in held_out:
                 on_step(f"fitting {variant}")
-                held_out[variant] = _held_out(observations, test, variant, settings)
+                held_out[variant] = _held_out(observations, test, variant, settings, allow_weighted)
             tables[method] = _fitted(held_out[variant], column, evaluated)
     fold = _fold_of_question(next(iter(held_out.values()), ()), len(evaluated))
     predictions = pd.concat(
@@ -160,42 +168,6 @@ def evaluate(
     metrics = score(predictions, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
     fits = {(variant, one.fold): one.fit for variant, ones in held_out.items() for one in ones}
     return Evaluation(predictions, metrics, _parameter_table(fits), fits, settings)
-
-
-def score(
-    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, interval_level: float = 0.95
-) -> pd.DataFrame:
-    """Compute every metric of every method, with percentile bootstrap intervals over questions.
-
-    Parameters
-    ----------
-    predictions
-        With columns ``method``, ``confidence`` and ``correct``; rows without either of the last two are not
-        scored. Methods that scored the same number of questions share their resamples.
-
-    Returns
-    -------
-    DataFrame
-        See :class:`Evaluation`. A metric that is undefined (no questions, one class) is NaN.
-    """
-    rows = []
-    for method, all_rows in predictions.groupby("method", sort=False):
-        labelled = all_rows[all_rows["correct"].notna()]
-        answered = labelled[labelled["confidence"].notna()]
-        confidence = answered["confidence"].to_numpy(float)
-        correct = answered["correct"].to_numpy(bool)
-        point = asdict(evaluate_metrics(confidence, correct))
-        intervals = bootstrap_metrics(confidence, correct, rng=seed, n_resamples=n_resamples, level=interval_level)
-        row: dict[str, object] = {
-            "method": method,
-            "n": len(answered),
-            "unanswered": len(labelled) - len(answered),
-            **point,
-        }
-        for name in METRIC_NAMES:
-            row[f"{name}_low"], row[f"{name}_high"], _ = getattr(intervals, name)
-        rows.append(row)
-    return pd.DataFrame(rows)
 
 
 def _chosen_methods(
@@ -223,13 +195,22 @@ def _chosen_methods(
 
 
 def _held_out(
-    observations: Observations, test: Observations | None, variant: Variant, settings: EvaluationSettings
+    observations: Observations,
+    test: Observations | None,
+    variant: Variant,
+    settings: EvaluationSettings,
+    allow_weighted: bool,
 ) -> list[HeldOut]:
-    preset, seed = settings.preset, settings.seed
-    if test is not None:
-        return train_test(observations, test, preset=preset, variant=variant, seed=seed)
-    assert settings.n_folds is not None  # noqa: S101 - narrows the type, guards no input
-    return cross_fit(observations, n_folds=settings.n_folds, preset=preset, variant=variant, seed=seed)
+    fitting = partial(
+        train_test if settings.n_folds is None else partial(cross_fit, n_folds=settings.n_folds),
+        method=settings.fit_method,
+        preset=settings.preset,
+        variant=variant,
+        sampling=settings.sampling,
+        allow_weighted=allow_weighted,
+        seed=settings.seed,
+    )
+    return fitting(observations) if test is None else fitting(observations, test)
 
 
 def _fold_of_question(held_out: Sequence[HeldOut], n: int) -> pd.Series:
@@ -306,15 +287,13 @@ def _is_right(observations: Observations, answers: pd.Series) -> Bool[np.ndarray
 
 def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
     """Put the parameters of all fits under each other; only the columns where nothing was fitted."""
-    statistics = ["loss", "projected_gradient", "n_steps"]
     tables = []
     for (variant, fold), fit in fits.items():
         table = fit.parameters()
         table.insert(0, "fold", fold)
         table.insert(1, "variant", variant)
         stats = fit.tree["sample_stats"].to_dataset()
-        tables.append(table.assign(**{name: stats[name].to_numpy().mean() for name in statistics}))
+        tables.append(table.assign(**{str(name): float(value.mean()) for name, value in stats.items()}))
     if not tables:
-        names = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw", *statistics]
-        return pd.DataFrame(columns=names)
+        return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"])
     return pd.concat(tables, ignore_index=True)

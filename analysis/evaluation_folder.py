@@ -94,7 +94,11 @@ def write_evaluation(
 def _manifest(
     evaluation: Evaluation, observations: Observations, test: Observations | None, elicited: Mapping[str, Observations]
 ) -> dict[str, object]:
-    settings = vars(evaluation.settings) | {"preset": evaluation.settings.preset.model_dump(mode="json")}
+    chosen = evaluation.settings
+    settings = vars(chosen) | {
+        "preset": chosen.preset.model_dump(mode="json"),
+        "sampling": None if chosen.sampling is None else chosen.sampling.model_dump(),
+    }
     return {
         "settings": settings,
         "observations": _origin(observations),

@@ -33,15 +33,16 @@ if TYPE_CHECKING:
     from bayes_direag.errors import DirEAGError as DirEAGError
     from bayes_direag.estimator import DirEAG as DirEAG
     from bayes_direag.fit import Fit as Fit
-    from bayes_direag.fit import fit_map as fit_map
+    from bayes_direag.map_fit import fit_map as fit_map
     from bayes_direag.model import penalised_loss as penalised_loss
     from bayes_direag.model import raw_from_vector as raw_from_vector
+    from bayes_direag.nuts_fit import fit_nuts as fit_nuts
     from bayes_direag.observations import Observations as Observations
     from bayes_direag.presets import PRESETS as PRESETS
-    from bayes_direag.presets import Preset as Preset
     from bayes_direag.presets import preset as preset
     from bayes_direag.protocol import cross_fit as cross_fit
     from bayes_direag.protocol import train_test as train_test
+    from bayes_direag.settings import Preset as Preset
     from bayes_direag.simulate import simulate_observations as simulate_observations
 
 _HOME = {
@@ -50,11 +51,12 @@ _HOME = {
     "Fit": "fit",
     "Observations": "observations",
     "PRESETS": "presets",
-    "Preset": "presets",
+    "Preset": "settings",
     "canonical": "answers",
     "cross_fit": "protocol",
     "example_observations": "bundled_example",
-    "fit_map": "fit",
+    "fit_map": "map_fit",
+    "fit_nuts": "nuts_fit",
     "penalised_loss": "model",
     "preset": "presets",
     "raw_from_vector": "model",
@@ -74,6 +76,7 @@ __all__ = [
     "cross_fit",
     "example_observations",
     "fit_map",
+    "fit_nuts",
     "penalised_loss",
     "preset",
     "raw_from_vector",

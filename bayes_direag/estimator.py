@@ -4,19 +4,20 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from bayes_direag.fit import Fit, fit_map
+from bayes_direag.fit import Fit
+from bayes_direag.map_fit import fit_map
 from bayes_direag.observations import Observations
-from bayes_direag.presets import Preset, Variant
+from bayes_direag.settings import Preset, Variant
 
 
 @dataclass
 class DirEAG:
-    """A thin face on :func:`~bayes_direag.fit.fit_map` and :meth:`Fit.predict <bayes_direag.fit.Fit.predict>`.
+    """A thin face on :func:`~bayes_direag.map_fit.fit_map` and :meth:`Fit.predict <bayes_direag.fit.Fit.predict>`.
 
     Attributes
     ----------
     preset, variant, seed
-        As in :func:`~bayes_direag.fit.fit_map`.
+        As in :func:`~bayes_direag.map_fit.fit_map`.
     fit_ : Fit
         The fit, once :meth:`fit` has been called.
 

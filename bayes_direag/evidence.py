@@ -102,9 +102,7 @@ def calibrate(
     """
     if parameters.bias is None:
         return jnp.ones_like(confidence), jnp.zeros_like(confidence)
-    score = jnp.broadcast_to(parameters.bias[None, :], confidence.shape)
-    if parameters.slope is not None:
-        score = score + parameters.slope * logit(jnp.clip(confidence, eps, 1 - eps))
+    score = _score(confidence.T, parameters.bias, parameters.slope, eps).T
     return jax.nn.sigmoid(score), jax.nn.sigmoid(-score)
 
 
@@ -117,7 +115,7 @@ def concentration(reports: Reports, parameters: Parameters, eps: float) -> Float
     share, given, null = _evidence(reports, parameters, eps)
     index = jnp.arange(reports.candidate.shape[1])
     vote = reports.candidate[:, :, None] == index[None, None, :]
-    candidates = share[:, None] + jnp.sum(jnp.where(vote, given[:, :, None], 0.0), axis=1)
+    candidates = share[:, None] + jnp.sum(jnp.where(vote, given.T[:, :, None], 0.0), axis=1)
     exists = index[None, :] < reports.n_candidates[:, None]
     return jnp.concatenate([jnp.where(exists, candidates, 0.0), null[:, None]], axis=1)
 
@@ -143,25 +141,42 @@ def target_concentration(
         Number of right candidates, 0 to K.
     """
     share, given, null = _evidence(reports, parameters, eps)
-    right = n_correct * share + jnp.sum(jnp.where(correct, given, 0.0), axis=1)
-    wrong = (reports.n_candidates - n_correct) * share + jnp.sum(jnp.where(correct, 0.0, given), axis=1)
+    is_right = jnp.asarray(correct).T
+    right = n_correct * share + jnp.sum(jnp.where(is_right, given, 0.0), axis=0)
+    wrong = (reports.n_candidates - n_correct) * share + jnp.sum(jnp.where(is_right, 0.0, given), axis=0)
     some = jnp.asarray(n_correct) > 0
     return jnp.stack([jnp.where(some, right, null), jnp.where(some, wrong + null, wrong)], axis=1)
 
 
 def _evidence(
     reports: Reports, parameters: Parameters, eps: float
-) -> tuple[Float[Array, " problem"], Float[Array, "problem level"], Float[Array, " problem"]]:
-    """Return each state's share of the prior, what each report gives its answer, and the null's concentration."""
-    usable = jnp.asarray(reports.candidate >= 0)
-    confidence = jnp.asarray(reports.confidence, parameters.weight.dtype)
-    belief, doubt = calibrate(confidence, parameters, eps)
-    weight = jnp.where(usable, parameters.weight[None, :], 0.0)
+) -> tuple[Float[Array, " problem"], Float[Array, "level problem"], Float[Array, " problem"]]:
+    """Return each state's share of the prior, what each report gives its answer, and the null's concentration.
+
+    Levels come first: sums over them then run along whole rows of questions, which is what takes the time in a fit.
+    """
+    usable = jnp.asarray(reports.candidate >= 0).T
+    weight = jnp.where(usable, parameters.weight[:, None], 0.0)
     share = parameters.prior_strength / (reports.n_candidates + 1)
     null = share + parameters.null_base
+    if parameters.bias is None:
+        return share, weight, null
+    confidence = jnp.asarray(reports.confidence, parameters.weight.dtype).T
+    given = weight * jax.nn.sigmoid(_score(confidence, parameters.bias, parameters.slope, eps))
     if parameters.null_gain is not None:
-        null = null + parameters.null_gain * jnp.sum(weight * doubt, axis=1)
-    return share, weight * belief, null
+        null = null + parameters.null_gain * jnp.sum(weight - given, axis=0)
+    return share, given, null
+
+
+def _score(
+    confidence: Float[Array, "level problem"],
+    bias: Float[Array, " level"],
+    slope: Float[Array, ""] | None,
+    eps: float,
+) -> Float[Array, "level problem"]:
+    """Return every report's calibrated confidence on the logit scale."""
+    score = jnp.broadcast_to(bias[:, None], confidence.shape)
+    return score if slope is None else score + slope * logit(jnp.clip(confidence, eps, 1 - eps))
 
 
 def log_support(concentration: Float[Array, "problem state"]) -> Float[Array, "problem state"]:

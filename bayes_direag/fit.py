@@ -9,19 +9,15 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Bool, Float
+from jaxtyping import Shaped
 
 from bayes_direag import recalibration
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.files import atomic_path
-from bayes_direag.folds import assign_folds
-from bayes_direag.inference import Optimum, likelihood_weights, map_estimates
-from bayes_direag.model import natural_parameters
 from bayes_direag.observations import Observations
-from bayes_direag.posterior import map_posterior, sampled_parameters
-from bayes_direag.presets import VARIANT_PARAMETERS, Preset, Variant
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.selection import select, select_each
+from bayes_direag.posterior import sampled_parameters
+from bayes_direag.selection import Selection, select
+from bayes_direag.settings import VARIANT_PARAMETERS, Preset, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +31,7 @@ class Fit:
 
     Examples
     --------
-    >>> from bayes_direag import Observations, fit_map, simulate_observations
+    >>> from bayes_direag import fit_map, simulate_observations
     >>> observations = simulate_observations(n=200, seed=1)
     >>> fit = fit_map(observations.select(slice(0, 150)))
     >>> fit.predict(observations.select(slice(150, 200))).columns.tolist()
@@ -65,8 +61,19 @@ class Fit:
         """The final calibration."""
         return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
 
-    def predict(self, observations: Observations) -> pd.DataFrame:
+    @property
+    def n_samples(self) -> int:
+        """Number of posterior draws over all chains; 1 for a MAP."""
+        sizes = self.tree["posterior"].sizes
+        return int(sizes["chain"] * sizes["draw"])
+
+    def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.
+
+        Parameters
+        ----------
+        interval_level
+            Posterior probability that the intervals hold, strictly between 0 and 1.
 
         Returns
         -------
@@ -75,40 +82,54 @@ class Fit:
             usable); ``confidence``, its final probability of being right; ``support``, the same before
             recalibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
             answers; ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
-            null_probability is 1. Over several posterior draws each is the mean.
+            null_probability is 1.
+
+            Over several posterior draws each is the mean, and three columns follow the confidence:
+            ``confidence_low`` and ``confidence_high``, its equal-tailed interval over the draws, and
+            ``change_probability``, the share of draws in which another answer has more support. What the interval
+            covers is what the labelled questions leave open about the parameters.
 
         Raises
         ------
         LevelError
             If the observations hold a level that the fit has not learned.
         DirEAGError
-            If their answers are of another kind than those it was fitted to.
+            If their answers are of another kind than those it was fitted to, or the level is out of range.
         """
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
                 f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
+        if not 0 < interval_level < 1:
+            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         aligned = observations.align(self.level_names)
         with jax.enable_x64(True):
             parameters = sampled_parameters(self.tree, self.variant)
-        parts = [
-            (chosen, support.mean(axis=0), self.recalibration(support).mean(axis=0), null)
-            for chosen, support, null in select(aligned, parameters, self.preset.eps)
-        ]
-        chosen, support, confidence, null = (np.concatenate(column) for column in zip(*parts, strict=True))
-        answers = [own[k] if k >= 0 else None for own, k in zip(aligned.candidates, chosen, strict=True)]
+        parts = [self._predicted(piece, interval_level) for piece in select(aligned, parameters, self.preset.eps)]
+        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
                 "problem_id": pd.Series(aligned.problem_id, dtype="str"),
-                "answer": pd.Series(answers, dtype="str"),
-                "confidence": confidence,
-                "support": support,
-                "null_probability": null,
+                "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
+                **columns,
                 "n_candidates": aligned.n_candidates,
                 "n_used": aligned.usable.sum(axis=1),
             }
         )
+
+    def _predicted(self, piece: Selection, interval_level: float) -> dict[str, Shaped[np.ndarray, " problem"]]:
+        confidence = self.recalibration(piece.support)
+        columns = {"candidate": piece.candidate, "confidence": confidence.mean(axis=0)}
+        if self.n_samples > 1:
+            low, high = np.quantile(confidence, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
+            columns |= {
+                "confidence_low": low,
+                "confidence_high": high,
+                "change_probability": piece.change_probability,
+            }
+        return columns | {"support": piece.support.mean(axis=0), "null_probability": piece.null_probability}
 
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters.
@@ -125,7 +146,8 @@ class Fit:
         posterior = self.tree["posterior"].to_dataset()
         total = posterior["weight"].sum("level")
         rows = []
-        for name in VARIANT_PARAMETERS[self.variant]:
+        pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
+        for name in (*VARIANT_PARAMETERS[self.variant], *pooled):
             raw = posterior.get(f"{name}_raw")
             scaled = posterior[name] / total if name in _SHARE_SCALE else None
             rows += _rows(name, posterior[name], scaled, raw)
@@ -165,106 +187,6 @@ class Fit:
 
 #: Multiplying these by one constant leaves every prediction as it is.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
-
-
-def fit_map(
-    observations: Observations,
-    *,
-    preset: str | Preset = "paper",
-    variant: Variant = "confidence",
-    seed: int = 0,
-) -> Fit:
-    """Fit the evidence model and the recalibration to labelled questions; the mode of the posterior.
-
-    Unlabelled and unanswered questions are left out.
-
-    Parameters
-    ----------
-    preset
-        ``paper``, ``release``, ``bayes`` or a preset of your own.
-    seed
-        Deals the folds of an out-of-fold recalibration; nothing else is random.
-
-    Raises
-    ------
-    DirEAGError
-        If no question is both labelled and answered.
-    ConvergenceError
-        If the optimum is not reached.
-    """
-    everything = np.ones((1, len(observations)), bool)
-    return fit_map_batch(observations, everything, preset=preset, variant=variant, seed=seed)[0]
-
-
-def fit_map_batch(
-    observations: Observations,
-    chosen: Bool[np.ndarray, "batch problem"],
-    *,
-    preset: str | Preset = "paper",
-    variant: Variant = "confidence",
-    seed: int = 0,
-) -> list[Fit]:
-    """Fit to several choices of the same questions at once; see :func:`fit_map`.
-
-    Nothing of a question that a row leaves out has any influence on that row's fit.
-    """
-    settings = named_preset(preset)
-    weight = likelihood_weights(chosen, observations, settings)
-    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
-    used = weight > 0
-    if settings.recalibration.out_of_fold:
-        support, right = _out_of_fold(observations, used, settings, variant, seed)
-    else:
-        support, right = _selected(optimum, observations, settings, variant)
-    final = recalibration.recalibrate(support, right, used, settings.recalibration)
-    fits = []
-    for member, row in enumerate(used):
-        tree = map_posterior(
-            optimum,
-            member,
-            observations.select(row),
-            weight[member, row],
-            preset=settings,
-            variant=variant,
-            seed=seed,
-        )
-        tree["recalibration"] = xr.DataTree(final[member].to_dataset())
-        fits.append(Fit(tree))
-    return fits
-
-
-def _out_of_fold(
-    observations: Observations,
-    used: Bool[np.ndarray, "batch problem"],
-    preset: Preset,
-    variant: Variant,
-    seed: int,
-) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
-    """Return the selected answers' support, and whether they are right, from fits that did not see the question."""
-    n_folds = preset.recalibration.out_of_fold
-    fold = np.full(used.shape, -1)
-    for row, mine in zip(fold, used, strict=True):
-        row[mine] = assign_folds(int(mine.sum()), n_folds, seed)
-    held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
-    kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
-    weight = likelihood_weights(kept, observations, preset)
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant)
-    support, right = (part.reshape(held_out.shape) for part in _selected(optimum, observations, preset, variant))
-    return (
-        np.where(held_out, support, 0.0).sum(axis=1),
-        np.where(held_out, right, False).any(axis=1),
-    )
-
-
-def _selected(
-    optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
-) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
-    """Return the support of each selected answer, and whether it is right, for every fit of a batch."""
-    with jax.enable_x64(True):
-        parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
-    chosen, support = select_each(observations, parameters, preset.eps)
-    right = np.take_along_axis(observations.correct_candidate, np.maximum(chosen, 0).T, axis=1).T
-    return support, right
 
 
 def _rows(

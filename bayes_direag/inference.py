@@ -22,7 +22,7 @@ from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.model import Labels, Raw, direag, penalised_loss
 from bayes_direag.newton import Minimum, ProjectedNewton
 from bayes_direag.observations import Observations
-from bayes_direag.presets import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
 
 #: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6

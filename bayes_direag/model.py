@@ -21,9 +21,10 @@ from numpyro.handlers import mask, scale
 
 from bayes_direag.evidence import Parameters, Reports, concentration, log_support, target_concentration
 from bayes_direag.observations import Observations
-from bayes_direag.presets import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
+from bayes_direag.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
 
 Raw = dict[str, Float[Array, "..."]]
+RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
 
 
 class Labels(NamedTuple):
@@ -71,6 +72,8 @@ def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, va
     parameters = natural_parameters(raw, preset, variant)
     for name in VARIANT_PARAMETERS[variant]:
         numpyro.deterministic(name, getattr(parameters, name))
+    for name, value in pooled_over_levels(raw, preset).items():
+        numpyro.deterministic(name, value)
 
     with numpyro.plate("problem", n_questions):
         if labels is None:
@@ -99,15 +102,31 @@ def recalibration(
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
-    """Map raw parameters to natural ones, each through its link; fixed ones take their fixed value."""
-    natural = {name: _linked(raw[name], preset.parameter(name).link) for name in preset.free_parameters(variant)}
-    dtype = raw["weight"].dtype
-    fixed = {
-        name: jnp.asarray(preset.parameter(name).fixed, dtype)
-        for name in VARIANT_PARAMETERS[variant]
-        if name not in natural
+    """Map raw parameters to natural ones, each through its link; fixed ones take their fixed value.
+
+    A pooled parameter is put together first: ``centre + spread * offset``.
+    """
+    pooled = pooled_over_levels(raw, preset)
+    dtype = next(iter(raw.values())).dtype
+    natural: Raw = {}
+    for name in VARIANT_PARAMETERS[variant]:
+        own = preset.parameter(name)
+        if name not in raw:
+            natural[name] = jnp.asarray(own.fixed, dtype)
+        elif preset.pools(name):
+            natural[name] = _linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], own.link)
+        else:
+            natural[name] = _linked(raw[name], own.link)
+    return Parameters(**natural)
+
+
+def pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
+    """Return centre and spread of each pooled parameter, on the scale of its raw value; empty without pooling."""
+    return {
+        name: _linked(value, preset.parameter(name).link)
+        for name, value in raw.items()
+        if name.endswith(("_centre", "_spread"))
     }
-    return Parameters(**natural, **fixed)
 
 
 def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant) -> Float[Array, ""]:
@@ -156,6 +175,8 @@ def raw_from_vector(
     vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int
 ) -> Raw:
     """Name the entries of a flat raw vector: weights, biases, slope, prior strength, null base, null gain.
+
+    Centre and spread of a pooled parameter follow its offsets.
 
     Raises
     ------

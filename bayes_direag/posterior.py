@@ -1,18 +1,27 @@
 """The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
 
-==================  ================================================================================================
-group               content
-==================  ================================================================================================
-``posterior``       natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
-``sample_stats``    MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum
-``log_likelihood``  ``target``: log probability of what came true, by problem
-``observed_data``   ``correct``, by problem and candidate
-``constant_data``   ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what the fit was given
-==================  ================================================================================================
+========================  ==========================================================================================
+group                     content
+========================  ==========================================================================================
+``posterior``             natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
+``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum. NUTS: ``lp``,
+                          ``energy``, ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
+``log_likelihood``        ``target``: log probability of what came true, by problem
+``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
+                          or -1 where no candidate is right
+``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to
+``prior``                 NUTS only: parameters drawn from the prior, as in ``posterior``
+``prior_predictive``      NUTS only: a ``target`` for every problem given each of them
+``posterior_predictive``  NUTS only: a ``target`` for every problem given each of a thinned set of draws
+========================  ==========================================================================================
+
+Under a preset that pools levels, ``weight_raw`` is a level's offset in units of ``weight_spread`` from
+``weight_centre``, and likewise for bias.
 """
 
 import json
 from collections.abc import Iterable
+from functools import partial
 from importlib.metadata import version
 
 import arviz_base
@@ -20,13 +29,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Shaped
 
 from bayes_direag.evidence import Parameters, Reports
 from bayes_direag.inference import Optimum
-from bayes_direag.model import Labels, Raw, log_likelihood, natural_parameters
+from bayes_direag.model import Labels, Raw, RawDraws, log_likelihood, natural_parameters, pooled_over_levels
 from bayes_direag.observations import Observations
-from bayes_direag.presets import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, Variant
+from bayes_direag.predictive import predictive_draws, prior_draws
+from bayes_direag.sampling import Draws
+from bayes_direag.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
 
 _DIMS = {
     **{name: ["level"] for name in LEVEL_PARAMETERS},
@@ -61,26 +72,73 @@ def map_posterior(
     seed
         Recorded only; a MAP draws nothing.
     """
-    with jax.enable_x64(True):
-        raw = {name: jnp.asarray(value)[member] for name, value in optimum.raw.items()}
-        draws = {name: value[None, None] for name, value in raw.items()}
-        labels = Labels.of(observations, weight)
-        reached = log_likelihood(raw, Reports.of(observations), labels, preset=preset, variant=variant)
+    raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
     stats = {
         "loss": optimum.loss[member],
         "projected_gradient": optimum.gradient[member],
         "n_steps": optimum.n_steps[member],
     }
     return _container(
-        draws,
+        raw,
         {name: np.asarray(value)[None, None] for name, value in stats.items()},
-        np.asarray(reached)[None, None],
         observations,
         weight,
         preset=preset,
         variant=variant,
         attributes={"method": "map", "seed": seed},
     )
+
+
+def nuts_posterior(
+    draws: Draws,
+    observations: Observations,
+    weight: Float[np.ndarray, " problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+    sampling: SamplingSettings,
+    seed: int,
+) -> xr.DataTree:
+    """Put NUTS draws into the container, with what prior and posterior predict.
+
+    Parameters
+    ----------
+    observations
+        The questions that were fitted to, every one of positive weight.
+    weight : (problem,) array
+        What each of them weighed.
+    seed
+        The seed of the run; the predictive draws derive theirs from it.
+    """
+    tree = _container(
+        draws.raw,
+        draws.stats,
+        observations,
+        weight,
+        preset=preset,
+        variant=variant,
+        attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
+    )
+    reports = Reports.of(observations)
+    prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
+    believed, foretold = prior_draws(reports, preset=preset, variant=variant, n_draws=_PRIOR_DRAWS, key=prior_key)
+    every = max(1, -(-draws.stats["lp"].size // _PREDICTIVE_DRAWS))
+    thinned: RawDraws = {name: value[:, ::every] for name, value in draws.raw.items()}
+    replicated = predictive_draws(thinned, reports, preset=preset, variant=variant, key=predictive_key)
+    groups = _datasets(
+        {
+            "prior": _with_natural(believed, preset, variant),
+            "prior_predictive": {"target": foretold},
+            "posterior_predictive": {"target": replicated},
+        },
+        observations,
+    )
+    for name, group in groups.children.items():
+        tree[name] = xr.DataTree(group.to_dataset())
+    kept = tree["posterior"]["draw"].to_numpy()[::every]
+    predictive = tree["posterior_predictive"].to_dataset().assign_coords(draw=kept)
+    tree["posterior_predictive"] = xr.DataTree(predictive)
+    return tree
 
 
 def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
@@ -95,9 +153,8 @@ def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
 
 
 def _container(
-    raw_draws: Raw,
-    stats: dict[str, np.ndarray],
-    reached: Float[np.ndarray, "chain draw problem"],
+    raw: RawDraws,
+    stats: dict[str, Shaped[np.ndarray, "chain draw"]],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -105,16 +162,16 @@ def _container(
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
+    reports, labels = Reports.of(observations), Labels.of(observations, weight)
     with jax.enable_x64(True):
-        natural = jax.vmap(jax.vmap(lambda raw: natural_parameters(raw, preset, variant)))(raw_draws)
-    posterior = {name: np.asarray(getattr(natural, name)) for name in VARIANT_PARAMETERS[variant]}
-    posterior |= {f"{name}_raw": np.asarray(value) for name, value in raw_draws.items()}
-    tree = arviz_base.from_dict(
+        reached = np.asarray(_log_likelihoods(raw, reports, labels, preset=preset.model_settings, variant=variant))
+    right = observations.correct_candidate
+    tree = _datasets(
         {
-            "posterior": posterior,
+            "posterior": _with_natural(raw, preset, variant),
             "sample_stats": stats,
             "log_likelihood": {"target": reached},
-            "observed_data": {"correct": observations.correct_candidate},
+            "observed_data": {"correct": right, "target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
                 "candidate": observations.candidate,
@@ -122,12 +179,7 @@ def _container(
                 "weight_in_likelihood": weight,
             },
         },
-        dims=_DIMS,
-        coords={
-            "level": np.array(observations.level_names, dtype=object),
-            "problem": np.array(observations.problem_id, dtype=object),
-            "candidate": np.arange(observations.n_levels),
-        },
+        observations,
     )
     tree.attrs = {
         "variant": variant,
@@ -142,8 +194,49 @@ def _container(
     return tree
 
 
+def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
+    return arviz_base.from_dict(
+        groups,
+        dims=_DIMS,
+        coords={
+            "level": np.array(observations.level_names, dtype=object),
+            "problem": np.array(observations.problem_id, dtype=object),
+            "candidate": np.arange(observations.n_levels),
+        },
+    )
+
+
+def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
+    """Return the natural parameters by name, and the raw ones as ``NAME_raw``."""
+
+    def natural(raw: Raw) -> Raw:
+        found = natural_parameters(raw, preset, variant)
+        return {name: getattr(found, name) for name in VARIANT_PARAMETERS[variant]} | pooled_over_levels(raw, preset)
+
+    with jax.enable_x64(True):
+        found = jax.vmap(jax.vmap(natural))(jax.tree.map(jnp.asarray, raw)) | {
+            f"{name}_raw": value for name, value in raw.items()
+        }
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _log_likelihoods(
+    raw: RawDraws, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
+) -> Float[Array, "chain draw problem"]:
+    def one(raw: Raw) -> Array:
+        return log_likelihood(raw, reports, labels, preset=preset, variant=variant)
+
+    found: Array = jax.lax.map(lambda chain: jax.lax.map(one, chain), raw)
+    return found
+
+
 def _distinct(names: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
 
+
+#: How many draws the predictive groups hold.
+_PRIOR_DRAWS = 1000
+_PREDICTIVE_DRAWS = 1000
 
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

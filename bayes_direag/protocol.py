@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Int
+from jaxtyping import Bool, Int
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit, fit_map, fit_map_batch
+from bayes_direag.fit import Fit
 from bayes_direag.folds import assign_folds
+from bayes_direag.map_fit import fit_map_batch
+from bayes_direag.nuts_fit import fit_nuts
 from bayes_direag.observations import Observations
-from bayes_direag.presets import Preset, Variant
+from bayes_direag.presets import default_preset
+from bayes_direag.settings import Method, Preset, SamplingSettings, Variant
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +44,22 @@ def train_test(
     train: Observations,
     test: Observations,
     *,
-    preset: str | Preset = "paper",
+    method: Method = "map",
+    preset: str | Preset | None = None,
     variant: Variant = "confidence",
+    sampling: SamplingSettings | None = None,
+    allow_weighted: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Fit on one set, predict every answered question of another.
+
+    Parameters
+    ----------
+    method
+        ``map``, or ``nuts`` for the whole posterior; ``sampling`` and ``allow_weighted`` as in
+        :func:`~bayes_direag.nuts_fit.fit_nuts`.
+    preset
+        ``paper`` for MAP and ``bayes`` for NUTS when left out.
 
     Raises
     ------
@@ -59,7 +73,7 @@ def train_test(
             "expected none, so that no question is evaluated by a fit that has seen it. Remove them from one of the "
             "two, or rename them if they are other questions under the same problem_id."
         )
-    fit = fit_map(train, preset=preset, variant=variant, seed=seed)
+    fit = _fits(train, np.ones((1, len(train)), bool), method, preset, variant, sampling, allow_weighted, seed)[0]
     index = np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
 
@@ -68,14 +82,17 @@ def cross_fit(
     observations: Observations,
     *,
     n_folds: int = 5,
-    preset: str | Preset = "paper",
+    method: Method = "map",
+    preset: str | Preset | None = None,
     variant: Variant = "confidence",
+    sampling: SamplingSettings | None = None,
+    allow_weighted: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
     The answered questions are dealt in file order: see :func:`~bayes_direag.folds.assign_folds`. An answered question
-    without a gold answer is predicted, but teaches nothing.
+    without a gold answer is predicted, but teaches nothing. See :func:`train_test` for the parameters.
 
     Raises
     ------
@@ -86,9 +103,35 @@ def cross_fit(
     fold = np.full(len(observations), -1)
     fold[answered] = assign_folds(len(answered), n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    fits = fit_map_batch(observations, kept, preset=preset, variant=variant, seed=seed)
+    fits = _fits(observations, kept, method, preset, variant, sampling, allow_weighted, seed)
     parts = [np.flatnonzero(fold == number) for number in range(n_folds)]
     return [
         HeldOut(str(number), fit, index, fit.predict(observations.select(index)))
         for number, (fit, index) in enumerate(zip(fits, parts, strict=True))
+    ]
+
+
+def _fits(
+    observations: Observations,
+    kept: Bool[np.ndarray, "batch problem"],
+    method: Method,
+    preset: str | Preset | None,
+    variant: Variant,
+    sampling: SamplingSettings | None,
+    allow_weighted: bool,
+    seed: int,
+) -> list[Fit]:
+    settings = default_preset(method) if preset is None else preset
+    if method == "map":
+        return fit_map_batch(observations, kept, preset=settings, variant=variant, seed=seed)
+    return [
+        fit_nuts(
+            observations.select(np.flatnonzero(row)),
+            preset=settings,
+            variant=variant,
+            sampling=sampling,
+            seed=seed,
+            allow_weighted=allow_weighted,
+        )
+        for row in kept
     ]

@@ -23,7 +23,7 @@ from scipy.special import expit, logit
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference import require_converged, svi_mode
 from bayes_direag.model import recalibration
-from bayes_direag.presets import RecalibrationMethod, RecalibrationSettings
+from bayes_direag.settings import RecalibrationMethod, RecalibrationSettings
 
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
@@ -127,8 +127,7 @@ def recalibrate(
 
 
 def _platt(support: Support, correct: Chosen, chosen: Chosen, settings: RecalibrationSettings) -> list[Recalibration]:
-    n = chosen.sum(axis=1)
-    prior_scale = np.full(len(n), settings.scale) if settings.scale else 1 / np.sqrt(settings.penalty * n)
+    prior_scale = np.array([settings.prior_scale(int(n)) for n in chosen.sum(axis=1)])
     score = np.where(chosen, _logit(support, settings.eps), 0.0)
     released = settings.method == "release"
     with jax.enable_x64(True):

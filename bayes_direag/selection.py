@@ -38,11 +38,14 @@ class Selection(NamedTuple):
         Its support in every sample; NaN without candidates.
     null_probability : (problem,) array
         Mean support of the null.
+    change_probability : (problem,) array
+        Share of the samples in which another candidate has the greatest support; NaN without candidates.
     """
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
     null_probability: Float[np.ndarray, " problem"]
+    change_probability: Float[np.ndarray, " problem"]
 
 
 def select(observations: Observations, parameters: Parameters, eps: float) -> Iterator[Selection]:
@@ -53,11 +56,12 @@ def select(observations: Observations, parameters: Parameters, eps: float) -> It
     parameters
         Each with a leading sample axis.
     """
-    for reports, n in _pieces(observations, n_samples=parameters.weight.shape[0]):
+    for reports, n in pieces(observations, n_samples=parameters.weight.shape[0]):
         with jax.enable_x64(True):
             found = _selection(reports, parameters, eps)
-        candidate, support, null = (np.asarray(part)[..., :n] for part in found)
-        yield Selection(candidate, np.where(candidate >= 0, support, np.nan), null)
+        candidate, support, null, change = (np.asarray(part)[..., :n] for part in found)
+        some = candidate >= 0
+        yield Selection(candidate, np.where(some, support, np.nan), null, np.where(some, change, np.nan))
 
 
 def select_each(
@@ -88,19 +92,27 @@ def _whole(
     )
 
 
+def supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
+    """Return the support of every state of every question in every sample."""
+    alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
+    return jnp.exp(jax.vmap(log_support)(alpha))
+
+
 @partial(jax.jit, static_argnames="eps")
 def _selection(
     reports: Reports, parameters: Parameters, eps: float
-) -> tuple[Int[Array, " problem"], Float[Array, "sample problem"], Float[Array, " problem"]]:
-    alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
-    support = jnp.exp(jax.vmap(log_support)(alpha))
+) -> tuple[Int[Array, " problem"], Float[Array, "sample problem"], Float[Array, " problem"], Float[Array, " problem"]]:
+    support = supports(reports, parameters, eps)
     mean = jnp.mean(support, axis=0)
-    candidate = selected_candidate(mean, jnp.asarray(reports.n_candidates))
+    n_candidates = jnp.asarray(reports.n_candidates)
+    candidate = selected_candidate(mean, n_candidates)
     index = jnp.maximum(candidate, 0)[None, :, None]
-    return candidate, jnp.take_along_axis(support, index, axis=2)[:, :, 0], mean[:, -1]
+    mine = jnp.take_along_axis(support, index, axis=2)[:, :, 0]
+    in_sample = jax.vmap(lambda one: selected_candidate(one, n_candidates))(support)
+    return candidate, mine, mean[:, -1], jnp.mean(in_sample != candidate[None, :], axis=0)
 
 
-def _pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:
+def pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:
     """Yield the reports in padded pieces, each with its number of real questions."""
     everything = Reports.of(observations)
     n = len(observations)

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from analysis.baselines import BASELINES
-from analysis.evaluation import METHODS, METRIC_NAMES, SAMPLED_METHODS, Evaluation, evaluate, score
+from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
+from analysis.scoring import METRIC_NAMES, score
 from bayes_direag.answers import canonical
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.folds import assign_folds

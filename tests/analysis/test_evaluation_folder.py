@@ -12,7 +12,7 @@ from analysis.evaluation_folder import CONTENTS, FITS, MANIFEST, check_folder, w
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
-from bayes_direag.presets import Preset
+from bayes_direag.settings import Preset
 from bayes_direag.simulate import simulate_observations
 
 
@@ -62,6 +62,8 @@ class TestWriting:
         settings = manifest["settings"]
         assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
         assert settings == {
+            "fit_method": "map",
+            "sampling": None,
             "methods": ["majority", "count"],
             "vanilla_level": "vanilla",
             "n_folds": 3,

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
-from analysis.evaluation import METHODS, METRIC_NAMES, Evaluation, EvaluationSettings
+from analysis.evaluation import METHODS, Evaluation, EvaluationSettings
 from analysis.metrics import ece
+from analysis.scoring import METRIC_NAMES
 from analysis.tables import (
     fit_summary,
     interval_table,
@@ -22,7 +23,8 @@ from analysis.tables import (
     reliability_table,
     summary_table,
 )
-from bayes_direag.fit import Fit, fit_map
+from bayes_direag.fit import Fit
+from bayes_direag.map_fit import fit_map
 from bayes_direag.observations import Observation, Observations, Question
 from bayes_direag.presets import PRESETS, preset
 from bayes_direag.simulate import simulate_observations
@@ -55,7 +57,17 @@ def evaluation(**columns: list[float]) -> Evaluation:
     frame = {"method": list(METHODS), "n": [1000] * len(METHODS), "unanswered": [0] * len(METHODS)}
     for name in METRIC_NAMES:
         frame |= {name: [0.5] * len(METHODS), f"{name}_low": [0.4] * len(METHODS), f"{name}_high": [0.6] * len(METHODS)}
-    settings = EvaluationSettings(preset("paper"), METHODS, "vanilla", 5, 0, 1000, 0.95)
+    settings = EvaluationSettings(
+        fit_method="map",
+        preset=preset("paper"),
+        sampling=None,
+        methods=METHODS,
+        vanilla_level="vanilla",
+        n_folds=5,
+        seed=0,
+        n_resamples=1000,
+        interval_level=0.95,
+    )
     return Evaluation(pd.DataFrame(), pd.DataFrame(frame | columns), pd.DataFrame(), {}, settings)
 
 

@@ -1,4 +1,4 @@
-"""Small sets of reports, made at random, for the tests of the model."""
+"""Small sets of reports, and NUTS fits that are made once, for the tests of the model."""
 
 import hypothesis.strategies as st
 import numpy as np
@@ -6,13 +6,48 @@ import pytest
 from hypothesis.extra import numpy as hnp
 
 from bayes_direag.evidence import Reports
-from bayes_direag.observations import Observations
+from bayes_direag.fit import Fit
+from bayes_direag.nuts_fit import fit_nuts
+from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import simulate_observations
+from tests.bayes_direag import one_level
 
 
 @pytest.fixture(scope="session")
 def simulated() -> Observations:
     return simulate_observations(n=240, seed=5)
+
+
+@pytest.fixture(scope="session")
+def labelled(simulated: Observations) -> Observations:
+    """The questions that :func:`nuts` can learn from."""
+    return simulated.select(slice(0, 80))
+
+
+@pytest.fixture(scope="session")
+def unlearnable(simulated: Observations) -> Observations:
+    """Four questions without a gold answer, and one that nobody answered."""
+    hidden = [question.model_copy(update={"gold_answer": None}) for question in simulated.questions[100:104]]
+    nothing = tuple(Observation(level=0, level_name=name, answer=None) for name in simulated.level_names[:1])
+    silent = Question(problem_id="silent", gold_answer="3", observations=nothing)
+    return Observations.from_questions([silent, *hidden], answers="numeric")
+
+
+@pytest.fixture(scope="session")
+def nuts(labelled: Observations, unlearnable: Observations) -> Fit:
+    """A NUTS fit to the labelled questions, handed over among others."""
+    everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
+    return fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8)
+
+
+NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
+
+
+@pytest.fixture(scope="session")
+def one_level_nuts() -> Fit:
+    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1500)
+    return fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
 
 
 @st.composite

@@ -12,7 +12,8 @@ import typer
 from click.testing import Result
 from typer.testing import CliRunner
 
-from analysis.evaluation import METHODS, METRIC_NAMES, SAMPLED_METHODS
+from analysis.evaluation import METHODS, SAMPLED_METHODS
+from analysis.scoring import METRIC_NAMES
 from bayes_direag.cli import app
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
@@ -368,7 +369,7 @@ class TestEvaluate:
 
     def test_it_prints_the_metrics_and_where_they_are(self, evaluated):
         folder, printed = evaluated
-        assert "5-fold cross-fit, preset paper" in one_line(printed)
+        assert "5-fold cross-fit, MAP, preset paper" in one_line(printed)
         assert "…" not in printed
         assert all(method in printed for method in FROM_ONE_ELICITATION)
         assert str(folder) in printed
@@ -409,7 +410,7 @@ class TestEvaluate:
     def test_without_a_fit_the_parameter_table_is_empty_but_readable(self, unfitted):
         table = pd.read_csv(unfitted / "parameters.csv")
         assert len(table) == 0
-        assert "loss" in table.columns
+        assert table.columns.tolist() == ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
 
     def test_a_named_vanilla_level(self, tmp_path, observations):
         options = ["--out", tmp_path / "r", "--methods", "vanilla", "--vanilla-level", "confident", "--resamples", 5]
@@ -514,7 +515,7 @@ class TestWhereResultsGo:
     @pytest.mark.parametrize(
         ("command", "where"),
         [
-            ("fit", "bayes_direag.fit.fit_map"),
+            ("fit", "bayes_direag.map_fit.fit_map"),
             ("predict", "pandas.DataFrame.to_csv"),
             ("simulate", "pathlib.Path.open"),
         ],

@@ -10,11 +10,13 @@ from bayes_direag import selection
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.estimator import DirEAG
 from bayes_direag.evidence import Reports
-from bayes_direag.fit import Fit, fit_map, fit_map_batch
+from bayes_direag.fit import Fit
 from bayes_direag.folds import assign_folds
+from bayes_direag.map_fit import fit_map, fit_map_batch
 from bayes_direag.model import Labels, penalised_loss
 from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import PRESETS, VARIANT_PARAMETERS
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import VARIANT_PARAMETERS
 from tests.bayes_direag import brute_force
 
 

@@ -14,16 +14,20 @@ from bayes_direag.folds import assign_folds
 from bayes_direag.inference import likelihood_weights, map_estimates
 from bayes_direag.model import Labels, penalised_loss, raw_from_vector
 from bayes_direag.observations import Observations
-from bayes_direag.presets import LEVEL_PARAMETERS, PRESETS, VARIANTS, Preset, Variant
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 
 RECORDED_SEED = 20260517
+
+#: Under bounds and a signed slope, and where levels are pooled, there are several local optima.
+SEVERAL_OPTIMA = ("release", "pooled")
 
 
 def agrees_with_an_independent_optimiser(observations: Observations, preset: Preset, variant: Variant) -> None:
     """Compare with scipy's L-BFGS-B on the same function, in double precision.
 
-    From the same start it must not find less. Where it finds more (under bounds and a signed slope there are several
-    local optima, and on one real set the two part ways), it must at least confirm ours, from a point beside it.
+    From the same start it must not find less. Where it finds more (see :data:`SEVERAL_OPTIMA`: on one real set the two
+    part ways under release, on the weak set under pooled), it must at least confirm ours, from a point beside it.
     """
     weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
     ours = map_estimates(observations, weight, preset=preset, variant=variant)
@@ -46,7 +50,7 @@ def agrees_with_an_independent_optimiser(observations: Observations, preset: Pre
     theirs = lowest(start)
     assert float(ours.loss[0]) <= theirs + 1e-6
     if theirs > float(ours.loss[0]) + 1e-6:
-        assert preset.name == "release"
+        assert preset.name in SEVERAL_OPTIMA
         found = np.concatenate([np.ravel(ours.raw[name][0]) for name in names])
         beside = found + np.random.default_rng(0).normal(size=len(found)) / 10
         theirs = lowest(np.clip(beside, *np.array(bounds).T))

@@ -15,12 +15,14 @@ from bayes_direag.model import (
     direag,
     natural_parameters,
     penalised_loss,
+    pooled_over_levels,
     raw_from_vector,
     raw_priors,
     recalibration,
 )
 from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS, VARIANTS, Preset, Variant
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
 
 EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
@@ -42,26 +44,13 @@ def some_labels(observations: Observations) -> Labels:
     return Labels.of(observations, weight)
 
 
-def natural_by_hand(raw: dict[str, jax.Array], preset: Preset) -> dict[str, object]:
-    links = {"softplus": brute_force.softplus, "exp": np.exp, "identity": float}
-    values: dict[str, object] = {"prior_strength": preset.prior_strength.fixed}
-    for name, value in raw.items():
-        link = links[preset.parameter(name).link]
-        values[name] = [link(one) for one in value.tolist()] if value.ndim else link(float(value))
-    return values
-
-
 @each_model
 def test_loss_is_the_printed_equation(preset: Preset, variant: Variant, simulated: Observations) -> None:
     raw, labels = some_raw(preset, variant), some_labels(simulated)
-    values = natural_by_hand(raw, preset)
+    values = brute_force.natural(raw, preset)
     total = 0.0
     for i, weight in enumerate(labels.weight):
-        own = [
-            (level, simulated.candidates[i][a], simulated.confidence[i, level])
-            for level, a in enumerate(simulated.candidate[i])
-            if a >= 0
-        ]
+        own = brute_force.reports_of(simulated, i)
         support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
         gold = simulated.questions[i].gold_answer
         total -= weight * np.log(support[gold if gold in support else brute_force.NULL])
@@ -69,8 +58,8 @@ def test_loss_is_the_printed_equation(preset: Preset, variant: Variant, simulate
     if preset.penalty is not None:
         penalty = preset.penalty * np.mean(entries**2)
     else:
-        settings = {name: preset.parameter(name) for name in raw}
-        squares = [np.sum(((np.asarray(raw[name]) - s.loc) / s.scale) ** 2) for name, s in settings.items()]
+        priors = brute_force.raw_priors(raw, preset, labels.weight.sum())
+        squares = [np.sum(((np.asarray(raw[name]) - loc) / scale) ** 2) for name, (loc, scale) in priors.items()]
         penalty = sum(squares) / (2 * labels.weight.sum())
     expected = total / labels.weight.sum() + penalty
     found = penalised_loss(raw, Reports.of(simulated), labels, preset=preset, variant=variant)
@@ -118,7 +107,7 @@ def test_several_right_answers_share_one_state() -> None:
     preset = PRESETS["paper"]
     raw = some_raw(preset, "confidence", n_levels=3)
     reports = Reports(np.array([[0.9, 0.6, 0.8]]), np.array([[0, 1, 2]]), np.array([3]))
-    values = natural_by_hand(raw, preset)
+    values = brute_force.natural(raw, preset)
     own = [(0, "a", 0.9), (1, "b", 0.6), (2, "c", 0.8)]
     support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
     labels = Labels(np.array([[True, False, True]]), np.array([2]), np.ones(1))
@@ -129,12 +118,56 @@ def test_several_right_answers_share_one_state() -> None:
 
 
 @each_model
+def test_the_joint_density_is_that_of_the_equations(preset: Preset, variant: Variant, simulated: Observations) -> None:
+    """The constant too: normal priors on raw parameters, and the log support of what came true."""
+    reports, labels = Reports.of(simulated), some_labels(simulated)
+    raw = some_raw(preset, variant)
+    total = float(labels.weight.sum())
+    expected = sum(
+        stats.norm.logpdf(np.asarray(raw[name]), loc, scale).sum()
+        for name, (loc, scale) in brute_force.raw_priors(raw, preset, total).items()
+    )
+    values = brute_force.natural(raw, preset)
+    for i, weight in enumerate(labels.weight):
+        alpha = brute_force.concentrations(brute_force.reports_of(simulated, i), values, preset.eps)
+        gold = simulated.questions[i].gold_answer
+        expected += weight * np.log(brute_force.support(alpha)[gold if gold in alpha else brute_force.NULL])
+    sites = {f"{name}_raw": value for name, value in raw.items()}
+    found, _ = log_density(partial(direag, preset=preset, variant=variant), (reports, labels), {}, sites)
+    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
+
+
+def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
+    pooled = PRESETS["pooled"]
+    raw = {
+        "weight": jnp.asarray([-1.0, 0.0, 2.0]),
+        "weight_centre": jnp.asarray(1.5),
+        "weight_spread": jnp.log(0.25),
+        "bias": jnp.asarray([0.5, 0.0, -1.0]),
+        "bias_centre": jnp.asarray(-0.5),
+        "bias_spread": jnp.log(2.0),
+        "slope": jnp.log(0.5),
+        "null_base": jnp.asarray(0.0),
+        "null_gain": jnp.asarray(0.0),
+    }
+    found = natural_parameters(raw, pooled, "confidence")
+    np.testing.assert_allclose(found.weight, np.exp([1.25, 1.5, 2.0]), rtol=1e-12)
+    np.testing.assert_allclose(found.bias, [0.5, -0.5, -2.5], rtol=1e-12)
+    assert float(found.null_base) == pytest.approx(np.log(2))
+    centre_and_spread = pooled_over_levels(raw, pooled)
+    assert {name: float(value) for name, value in centre_and_spread.items()} == pytest.approx(
+        {"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0}
+    )
+    assert pooled_over_levels({"weight": raw["weight"]}, PRESETS["bayes"]) == {}
+
+
+@each_model
 def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
     reports = Reports(np.full((4000, 3), 0.8), np.tile([[0, 1, 0]], (4000, 1)), np.full(4000, 2))
     sites = trace(seed(direag, jax.random.key(4))).get_trace(reports, preset=preset, variant=variant)
     drawn = np.asarray(sites["target"]["value"])
     raw = {name: sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
-    values = natural_by_hand(raw, preset)
+    values = brute_force.natural(raw, preset)
     support = brute_force.support(
         brute_force.concentrations([(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)], values, preset.eps)
     )
@@ -153,6 +186,21 @@ def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
     assert [float(raw[name]) for name in list(raw)[2:]] == [10, 11, 12, 13]
     with pytest.raises(ValueError, match="has 13 entries; confidence with 5 levels has 14"):
         raw_from_vector(np.arange(13.0), preset=PRESETS["paper"], variant="confidence", n_levels=5)
+
+
+def test_centre_and_spread_follow_their_offsets_in_the_raw_vector() -> None:
+    raw = raw_from_vector(np.arange(11.0), preset=PRESETS["pooled"], variant="confidence", n_levels=2)
+    assert {name: value.tolist() for name, value in raw.items()} == {
+        "weight": [0, 1],
+        "weight_centre": 2,
+        "weight_spread": 3,
+        "bias": [4, 5],
+        "bias_centre": 6,
+        "bias_spread": 7,
+        "slope": 8,
+        "null_base": 9,
+        "null_gain": 10,
+    }
 
 
 def test_bayes_fixes_the_scale_that_the_likelihood_cannot_see() -> None:

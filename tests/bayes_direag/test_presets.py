@@ -8,17 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.presets import (
-    PRESETS,
-    VARIANT_PARAMETERS,
-    VARIANTS,
-    Preset,
-    PresetName,
-    RawParameter,
-    RecalibrationSettings,
-    parse_overrides,
-    preset,
-)
+from bayes_direag.presets import PRESETS, label, parse_overrides, preset
+from bayes_direag.settings import VARIANT_PARAMETERS, VARIANTS, Preset, PresetName, RawParameter, RecalibrationSettings
 
 NAMES = sorted(PRESETS)
 PARAMETERS = VARIANT_PARAMETERS["confidence"]
@@ -29,8 +20,8 @@ def softplus(raw: float) -> float:
 
 
 class TestDocumentedSettings:
-    def test_there_are_three(self):
-        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes")
+    def test_there_are_four(self):
+        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes", "pooled")
         assert [PRESETS[name].name for name in PRESETS] == list(PRESETS)
 
     @pytest.mark.parametrize(
@@ -86,9 +77,61 @@ class TestDocumentedSettings:
         for name in bayes.free_parameters("confidence"):
             assert bayes.parameter(name).bounds == (-math.inf, math.inf)
             assert bayes.parameter(name).scale is not None
-        for name in ("weight", "slope", "null_base", "null_gain"):
-            assert bayes.parameter(name).link == "exp"
-        assert bayes.recalibration.scale == 0.5
+        assert bayes.recalibration == RecalibrationSettings(method="platt", scale=0.5, eps=1e-6, out_of_fold=0)
+        assert not bayes.is_weighted
+        assert not bayes.is_bounded
+
+    @pytest.mark.parametrize(
+        ("name", "link", "loc", "scale"),
+        [
+            ("weight", "exp", 2, 1.5),
+            ("bias", "identity", 0, 2),
+            ("slope", "exp", math.log(0.5), 1),
+            ("null_base", "softplus", 0, 2),
+            ("null_gain", "exp", 0, 1),
+        ],
+    )
+    def test_the_priors_of_bayes_are_those_that_are_explained(self, name, link, loc, scale):
+        raw = PRESETS["bayes"].parameter(name)
+        assert (raw.link, raw.loc, raw.scale, raw.fixed) == (link, loc, scale, None)
+
+    def test_what_is_said_of_the_priors_of_bayes_is_so(self):
+        """The medians and intervals in the documentation of the presets, by the normal quantiles."""
+        far = 1.96
+        weight, bias, slope, null_base = (
+            PRESETS["bayes"].parameter(name) for name in ("weight", "bias", "slope", "null_base")
+        )
+        assert math.exp(weight.loc) == pytest.approx(7, rel=0.06)
+        assert math.exp(far * weight.scale) == pytest.approx(20, rel=0.06)
+        assert 1 / (1 + math.exp(far * bias.scale)) == pytest.approx(0.02, abs=0.001)
+        assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.07, rel=0.02)
+        assert math.exp(slope.loc + far * slope.scale) == pytest.approx(3.5, rel=0.02)
+        assert softplus(null_base.loc) == pytest.approx(0.7, rel=0.02)
+        assert softplus(null_base.loc + far * null_base.scale) == pytest.approx(4, rel=0.02)
+
+    def test_pooled_is_bayes_with_levels_that_borrow_from_each_other(self):
+        bayes, pooled = PRESETS["bayes"], PRESETS["pooled"]
+        spreads = {
+            "weight_spread": RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1),
+            "bias_spread": RawParameter(link="exp", start=0, loc=0, scale=1),
+        }
+        assert pooled == bayes.model_copy(update={"name": "pooled", **spreads})
+        assert (bayes.weight_spread, bayes.bias_spread) == (None, None)
+        assert [name for name in PARAMETERS if pooled.pools(name)] == ["weight", "bias"]
+        assert not any(PRESETS[name].pools(one) for name in ("paper", "release", "bayes") for one in PARAMETERS)
+
+    def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
+        pooled = PRESETS["pooled"]
+        assert pooled.free_parameters("confidence") == (
+            *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
+            *("slope", "null_base", "null_gain"),
+        )
+        assert pooled.free_parameters("count") == ("weight", "weight_centre", "weight_spread", "null_base")
+        offset, centre, spread = (pooled.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
+        assert (offset.link, offset.start, offset.loc, offset.scale) == ("exp", 0, 0, 1)
+        assert (centre.link, centre.start, centre.loc, centre.scale) == ("identity", 2, 2, 1.5)
+        assert spread == pooled.weight_spread
+        assert pooled.parameter("slope") == PRESETS["bayes"].parameter("slope")
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_free_parameter_has_a_proper_prior(self, name):
@@ -113,7 +156,9 @@ class TestByName:
         assert preset(own) is own
 
     def test_an_unknown_name(self):
-        with pytest.raises(DirEAGError, match="unknown preset 'papre'; expected one of paper, release, bayes"):
+        with pytest.raises(
+            DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes, pooled\."
+        ):
             preset("papre")
 
 
@@ -139,10 +184,10 @@ class TestValues:
 
     def test_the_label_tells_what_is_not_as_the_name_says(self):
         paper = PRESETS["paper"]
-        assert paper.label == "paper"
-        assert paper.override(eps=0.01, weight={"start": 0.0}).label == "paper with weight.start=0.0, eps=0.01"
-        assert paper.override(eps=0.01).override(eps=1e-6).label == "paper"
-        assert paper.override(name="own", eps=0.01).label == "own"
+        assert label(paper) == "paper"
+        assert label(paper.override(eps=0.01, weight={"start": 0.0})) == "paper with weight.start=0.0, eps=0.01"
+        assert label(paper.override(eps=0.01).override(eps=1e-6)) == "paper"
+        assert label(paper.override(name="own", eps=0.01)) == "own"
 
 
 class TestOverride:
@@ -183,7 +228,9 @@ class TestOverride:
             ({"weight": {"low": 1.0}}, r"weight: start 0\.54.* lies outside the bounds \[1\.0, inf\]"),
             ({"weight": {"start": 9, "high": 3}}, r"weight: start 9\.0 lies outside the bounds \[-inf, 3\.0\]"),
             ({"weight": {"low": 2.0, "high": 1.0}}, r"weight: start"),
-            ({"weight": {"fixed": -1}}, r"weight cannot be fixed at -1"),
+            ({"null_gain": {"fixed": -1}}, r"null_gain cannot be fixed at -1"),
+            ({"weight": {"fixed": 1}}, r"preset paper: .* weight has a value for each level, so it cannot be fixed"),
+            ({"bias": {"fixed": 0}}, r"preset paper: .* bias has a value for each level, so it cannot be fixed"),
             ({"prior_strength": {"fixed": 0}}, r"prior_strength cannot be fixed at 0"),
             ({"null_target_weight": "balance"}, r"preset paper: null_target_weight: .*'balance'"),
             ({"null_target_weight": 0}, r"null_target_weight must be positive, not 0"),
@@ -206,6 +253,34 @@ class TestOverride:
             "prior_strength",
             "null_gain",
         )
+
+    @pytest.mark.parametrize("limits", [{"low": -5.0}, {"high": 5.0}])
+    @pytest.mark.parametrize("name", ["weight", "bias"])
+    def test_what_is_pooled_is_not_bounded(self, name, limits):
+        message = rf"preset pooled: .* {name} is pooled over levels \({name}_spread\), so it cannot be bounded"
+        with pytest.raises(DirEAGError, match=message):
+            PRESETS["pooled"].override(**{name: limits})
+        alone = PRESETS["pooled"].override(**{name: limits, f"{name}_spread": None})
+        assert not alone.pools(name)
+
+    @pytest.mark.parametrize("name", ["weight", "bias"])
+    def test_a_spread_is_not_fixed(self, name):
+        with pytest.raises(DirEAGError, match=rf"preset pooled: .* {name}_spread cannot be fixed"):
+            PRESETS["pooled"].override(**{f"{name}_spread": {"fixed": 0.5}})
+
+    def test_bounded_is_a_preset_with_a_free_parameter_that_is(self):
+        assert PRESETS["release"].is_bounded
+        assert not any(PRESETS[name].is_bounded for name in ("paper", "bayes", "pooled"))
+        assert PRESETS["pooled"].override(bias_spread={"high": 1.0}).is_bounded
+        assert PRESETS["bayes"].override(slope={"low": -5.0}).is_bounded
+        assert not PRESETS["bayes"].override(prior_strength={"low": -5.0}).is_bounded
+
+    def test_without_a_penalty_a_spread_needs_a_prior_of_its_own(self):
+        with pytest.raises(DirEAGError, match="bias_spread has no prior"):
+            PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0})
+        one = PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0, "scale": 1.0})
+        assert (one.pools("bias"), one.pools("weight")) == (True, False)
+        assert PRESETS["paper"].override(bias_spread={"link": "exp", "start": 0.0}).pools("bias")
 
     def test_a_start_on_a_bound_is_within(self):
         assert RawParameter(link="identity", start=1.0, low=1.0, high=1.0).bounds == (1, 1)

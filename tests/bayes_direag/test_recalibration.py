@@ -7,8 +7,8 @@ from scipy import optimize
 from scipy.special import expit, logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.presets import RecalibrationSettings
 from bayes_direag.recalibration import Recalibration, from_dataset, recalibrate
+from bayes_direag.settings import RecalibrationSettings
 
 EPS = 1e-6
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bayes_direag.evidence import Reports, concentration, log_support
-from bayes_direag.fit import fit_map
+from bayes_direag.map_fit import fit_map
 from bayes_direag.presets import PRESETS
 from bayes_direag.simulate import LEVEL_NAMES, default_parameters, simulate_observations
 

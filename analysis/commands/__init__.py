@@ -1,0 +1,1 @@
+"""The commands of the front door that look at results; each reads files, calls the package and prints."""

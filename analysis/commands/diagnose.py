@@ -1,0 +1,52 @@
+"""The command ``direag diagnose``: whether the posterior can be believed."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.cli_options import FitFile, JsonOption, SeedOption
+from bayes_direag.console import out, progress, require_parent
+
+EPILOG = "Example: direag diagnose fit.nc --out diagnosis"
+
+
+def diagnose_command(
+    fit: FitFile,
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Folder for diagnosis.json, parameters.csv and pictures.")
+    ] = None,
+    interval_level: Annotated[float, typer.Option("--level", help="Of the intervals and bands.")] = 0.9,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say whether a posterior can be believed: sampling, what the labels taught, what the model predicts.
+
+    Needs a fit by NUTS. Exit code 0: believable. 1: not, the sampling failed; the verdict says what to do.
+    """
+    if target is not None:
+        require_parent(target)
+    with progress() as step:
+        step(f"reading {fit}")
+        from analysis.diagnosis_folder import FOLDER, diagnosis_record, write_diagnosis
+        from analysis.diagnosis_tables import diagnosis_tables
+        from analysis.diagnostics import diagnose
+        from bayes_direag.fit import Fit
+
+        if target is not None:
+            FOLDER.check(target)
+        fitted = Fit.load(fit)
+        step("checking")
+        found = diagnose(fitted, interval_level=interval_level, seed=seed)
+        if target is not None:
+            step("drawing")
+            write_diagnosis(found, fitted, target)
+    if as_json:
+        out.print_json(data={"file": str(fit), **diagnosis_record(found, fitted)}, allow_nan=False)
+    else:
+        n = fitted.tree["constant_data"].sizes["problem"]
+        out.print(diagnosis_tables(found, f"{fit}: {n} questions, {fitted.n_samples} draws"))
+        if target is not None:
+            out.print(f"\n{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
+    if not found.believable:
+        raise typer.Exit(1)

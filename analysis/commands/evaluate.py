@@ -1,0 +1,128 @@
+"""The command ``direag evaluate``: score every method, print the tables, write the folder."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_direag.answers import AnswerKind
+from bayes_direag.cli_options import (
+    AcceptOption,
+    AnswersOption,
+    ChainsOption,
+    DrawsOption,
+    JsonOption,
+    ObservationsFile,
+    OutOfFoldOption,
+    PresetOption,
+    RecalibrationOption,
+    SeedOption,
+    SetOption,
+    WarmupOption,
+    WeightedOption,
+    chosen_preset,
+    chosen_sampling,
+)
+from bayes_direag.console import out, progress, require_parent
+from bayes_direag.presets import label
+from bayes_direag.settings import Method
+
+if TYPE_CHECKING:
+    from analysis.evaluation import Evaluation
+    from bayes_direag.observations import Observations
+
+
+def evaluate_command(
+    observations: ObservationsFile,
+    target: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
+    test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
+    samples: Annotated[
+        Path | None, typer.Option(help="Several samples a question, for self_consistency and answer_entropy.")
+    ] = None,
+    topk: Annotated[Path | None, typer.Option(help="One list of guesses a question, for topk.")] = None,
+    fit_method: Annotated[
+        Method, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
+    ] = "map",
+    preset: PresetOption = None,
+    folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
+    methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: all.")] = None,
+    vanilla_level: Annotated[
+        str | None, typer.Option(help="Level of method vanilla, if not the one so called.")
+    ] = None,
+    answers: AnswersOption = None,
+    recalibration: RecalibrationOption = None,
+    out_of_fold: OutOfFoldOption = None,
+    overrides: SetOption = None,
+    chains: ChainsOption = 4,
+    warmup: WarmupOption = 1000,
+    draws: DrawsOption = 1000,
+    target_accept: AcceptOption = 0.9,
+    allow_weighted: WeightedOption = False,
+    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")] = 1000,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Score every method on questions it has not seen, by cross-fitting or on a test set.
+
+    Methods: vanilla, majority, mean_confidence, steerconf; self_consistency, answer_entropy and topk, from
+    elicitations of their own; count, level and confidence, also as count_calibrated and level_calibrated; direag,
+    which is confidence calibrated.
+
+    The folder, where an earlier evaluation gives way, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
+    evaluation.json with the settings and versions.
+    """
+    from analysis.evaluation import evaluate as run
+    from analysis.evaluation_folder import check_folder, write_evaluation
+
+    settings = chosen_preset(preset, fit_method, recalibration, out_of_fold, overrides)
+    require_parent(target)
+    check_folder(target)
+    labelled = read_observations(observations, answers, quiet=as_json)
+    tested = None if test is None else read_observations(test, answers or labelled.kind, quiet=as_json)
+    paths = {"samples": samples, "topk": topk}
+    elicited = {name: read_observations(path, labelled.kind, quiet=True) for name, path in paths.items() if path}
+    sampling = chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
+    with progress() as step:
+        found = run(
+            labelled,
+            tested,
+            elicited=elicited,
+            fit_method=fit_method,
+            preset=settings,
+            sampling=sampling,
+            allow_weighted=allow_weighted,
+            methods=None if methods is None else [name.strip() for name in methods.split(",")],
+            vanilla_level=vanilla_level,
+            n_folds=folds,
+            seed=seed,
+            n_resamples=resamples,
+            on_step=step,
+        )
+        write_evaluation(found, target, labelled, tested, elicited)
+    fitted = "MAP" if fit_method == "map" else "NUTS"
+    how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
+    show_evaluation(found, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
+
+
+def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) -> "Observations":
+    """Read an observation file and, unless quiet, say what is usable in it."""
+    from analysis.tables import quality_table
+    from bayes_direag.observations import Observations
+
+    observations = Observations.read(path, answers)
+    if not quiet:
+        inferred = " (inferred from the gold answers)" if answers is None else ""
+        out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{inferred}"))
+    return observations
+
+
+def show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
+    """Print the tables of an evaluation, or the same as JSON."""
+    from analysis.tables import interval_table, metrics_table
+    from bayes_direag.tables import as_records
+
+    if as_json:
+        out.print_json(data={"out": str(target), "metrics": as_records(found.metrics)}, allow_nan=False)
+        return
+    out.print(metrics_table(found, title), interval_table(found))
+    out.print(f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True)

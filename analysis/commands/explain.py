@@ -1,0 +1,49 @@
+"""The command ``direag explain``: one question, explained in tables, as JSON, as a picture."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.cli_options import FitFile, JsonOption, ObservationsFile
+from bayes_direag.console import check_file, out, progress
+
+
+def explain_command(
+    fit: FitFile,
+    observations: ObservationsFile,
+    problem_id: Annotated[str, typer.Argument(help="The question's problem_id in OBS.", metavar="PROBLEM_ID")],
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Also write a picture there: .png, .svg or .pdf.")
+    ] = None,
+    level: Annotated[float, typer.Option(help="Posterior probability of the intervals (of a NUTS fit).")] = 0.9,
+    as_json: JsonOption = False,
+) -> None:
+    """Say why one question got its answer and its probability.
+
+    What each report counted for, what went to the null, how that adds up, which reports decide, and how support becomes
+    the final probability. The question's right answer is shown if OBS has it, and not used.
+    """
+    from analysis.explanation import explain
+    from analysis.explanation_figure import explanation_figure
+    from analysis.explanation_view import explanation_record, explanation_text
+    from analysis.style import save_figure
+    from bayes_direag.fit import Fit
+    from bayes_direag.observations import Observations
+
+    if target is not None:
+        check_file(target, fit, observations)
+    learned = Fit.load(fit)
+    with progress() as step:
+        step(f"explaining {problem_id}")
+        questions = Observations.read(observations, learned.tree.attrs["answers"])
+        found = explain(learned, questions, problem_id, interval_level=level)
+        if target is not None:
+            save_figure(explanation_figure(found), target)
+    if as_json:
+        files = {"fit": str(fit), "out": None if target is None else str(target)}
+        out.print_json(data=files | explanation_record(found), allow_nan=False)
+        return
+    out.print(explanation_text(found))
+    if target is not None:
+        out.print(f"{target}: the same as a picture", soft_wrap=True)

@@ -1,0 +1,89 @@
+"""The command ``direag plot``: the pictures of an evaluation or of a fit, each with its numbers beside it."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from bayes_direag.cli_options import SeedOption
+from bayes_direag.console import out, progress, require_parent
+from bayes_direag.errors import DirEAGError
+
+Format = Literal["png", "svg", "pdf"]
+
+
+def plot_command(
+    source: Annotated[
+        Path, typer.Argument(metavar="RUN|FIT", help="A folder written by `direag evaluate`, or a fit (.nc).")
+    ],
+    target: Annotated[Path, typer.Option("--out", help="Folder for the pictures and their numbers (CSV).")],
+    observations: Annotated[
+        Path | None,
+        typer.Option(
+            "--obs",
+            help="With a fit: also draw how it does on those of these questions that it has not seen. With an "
+            "evaluation: the evaluated observations, needed only where it was a test set or nothing was fitted.",
+        ),
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option("--method", help="Of an evaluation: whose reliability and null state. [direag]")
+    ] = None,
+    form: Annotated[Format, typer.Option("--format", metavar="FORMAT", help="png, svg or pdf.")] = "png",
+    level: Annotated[float, typer.Option(help="Level of the intervals and bands.")] = 0.95,
+    seed: SeedOption = 0,
+) -> None:
+    """Draw an evaluation, from its held-out predictions, or what a fit has learned.
+
+    Of an evaluation: base_rate, null_state, reliability, risk_coverage, accuracy_rejection, stated_confidence. Of a
+    fit: calibration_curves, levels, shared, recalibration, and the former too where unseen observations are given.
+    """
+    if not 0 < level < 1:
+        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
+    _check_target(target)
+    if method is not None and not source.is_dir():
+        raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
+    with progress() as step:
+        step("reading")
+        from itertools import chain
+
+        from analysis.held_out import read_held_out, unseen_questions
+        from analysis.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
+        from analysis.style import save_figure
+        from bayes_direag.fit import Fit
+        from bayes_direag.observations import Observations
+        from bayes_direag.tables import write_table
+
+        if source.is_dir():
+            questions = read_held_out(source, observations)
+            pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
+        else:
+            fit = Fit.load(source)
+            pictures = fit_pictures(fit, level=level)
+            if observations is not None:
+                labelled = Observations.read(observations, fit.tree.attrs["answers"])
+                unseen = unseen_questions(fit, labelled, observations.name)
+                pictures = chain(pictures, evaluation_pictures(unseen, calibrated_method(fit), seed=seed, level=level))
+        lines = []
+        for picture in pictures:
+            if isinstance(picture, LeftOut):
+                lines.append(f"{picture.name}: left out, {picture.reason}.")
+                continue
+            step(picture.name)
+            target.mkdir(exist_ok=True)
+            save_figure(picture.figure, target / f"{picture.name}.{form}")
+            for name, table in picture.tables.items():
+                write_table(table, target / f"{name}.csv")
+            numbers = ", ".join(f"{name}.csv" for name in picture.tables)
+            lines.append(f"{target / picture.name}.{form}  ({numbers})")
+    for line in lines:
+        out.print(line, soft_wrap=True)
+
+
+def _check_target(target: Path) -> None:
+    from analysis.evaluation_folder import MANIFEST
+
+    require_parent(target)
+    if target.exists() and not target.is_dir():
+        raise DirEAGError(f"--out {target}: saw a file; expected a folder, new or not. Choose another name.")
+    if (target / MANIFEST).exists():
+        raise DirEAGError(f"--out {target}: saw an evaluation there; expected a folder of its own. Choose another.")

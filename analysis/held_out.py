@@ -1,0 +1,168 @@
+"""What each method said of questions that nothing was fitted to: of an evaluation, or of those new to a fit."""
+
+import json
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from analysis.evaluated_run import read_evaluated_run
+from analysis.evaluation import FITTED_METHODS
+from analysis.evaluation_folder import FITS, MANIFEST
+from analysis.labelled_reports import LabelledReports
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+
+
+class Scores(NamedTuple):
+    """One method's answered, labelled questions.
+
+    Attributes
+    ----------
+    confidence : (problem,) array
+        Probability of being correct, in [0, 1].
+    correct : (problem,) array
+        Whether the answer was correct.
+    n_unanswered : int
+        Further labelled questions, without an answer.
+    """
+
+    confidence: Float[np.ndarray, " problem"]
+    correct: Bool[np.ndarray, " problem"]
+    n_unanswered: int
+
+
+class HeldOutQuestions(NamedTuple):
+    """Predictions of questions by fits that have not seen them, and what is known of the questions.
+
+    Attributes
+    ----------
+    predictions : DataFrame
+        As in :class:`~analysis.evaluation.Evaluation`.
+    reports : LabelledReports or None
+        The evaluated questions' own reports; None where they are not at hand.
+    name : str
+        What was evaluated.
+    held_out : str
+        Who predicted it: a clause such as "5-fold cross-fit".
+    """
+
+    predictions: pd.DataFrame
+    reports: LabelledReports | None
+    name: str
+    held_out: str
+
+
+def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
+    """Split predictions by method, in the order in which the methods first appear.
+
+    Parameters
+    ----------
+    predictions
+        With columns ``method``, ``confidence`` and ``correct``, as in :class:`~analysis.evaluation.Evaluation`.
+        Rows without ``correct`` are left out, those without ``confidence`` are counted.
+    """
+    found = {}
+    for method, rows in predictions.groupby("method", sort=False):
+        labelled = rows[rows["correct"].notna()]
+        answered = labelled[labelled["confidence"].notna()]
+        found[str(method)] = Scores(
+            answered["confidence"].to_numpy(float),
+            answered["correct"].to_numpy(bool),
+            len(labelled) - len(answered),
+        )
+    return found
+
+
+def require_method(method: str, methods: list[str]) -> None:
+    """Raise DirEAGError unless the method is among those that were evaluated."""
+    if method not in methods:
+        raise DirEAGError(
+            f"saw method {method!r}, not evaluated here; expected one of {', '.join(methods)}. Choose one of these."
+        )
+
+
+def read_held_out(folder: str | Path, observations: str | Path | None = None) -> HeldOutQuestions:
+    """Read an evaluation's predictions, and the reports on its questions.
+
+    Parameters
+    ----------
+    folder
+        Written by ``direag evaluate``.
+    observations
+        The file that was evaluated. Left out: the reports come from the fits of a cross-fit, which together have
+        learned from every labelled, answered question; there are none where the fits saw other questions.
+
+    Raises
+    ------
+    DirEAGError
+        If the folder cannot be read, or the observations are not those that were evaluated.
+    """
+    folder = Path(folder)
+    run = read_evaluated_run(folder)
+    null = pd.read_csv(folder / "predictions.csv", usecols=["null_probability"])["null_probability"]
+    reports = None
+    if observations is not None:
+        reports = LabelledReports.of_observations(_evaluated(folder, observations))
+    elif run.protocol.n_folds is not None and (paths := sorted((folder / FITS).glob("*-*.nc"))):
+        variant = paths[0].stem.rpartition("-")[0]
+        reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
+    return HeldOutQuestions(
+        run.predictions.assign(null_probability=null),
+        reports,
+        ", ".join((*run.datasets, *run.models)) or folder.name,
+        f"{run.protocol} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",
+    )
+
+
+def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOutQuestions:
+    """Predict the labelled questions that a fit has not learned from, before and after its recalibration.
+
+    Raises
+    ------
+    DirEAGError
+        If there are none; or as :meth:`~bayes_direag.fit.Fit.predict`.
+    """
+    learned_from = set(fit.tree["observed_data"]["problem"].to_numpy().astype(str))
+    seen = np.array([problem in learned_from for problem in observations.problem_id], bool)
+    unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
+    if not len(unseen):
+        raise DirEAGError(
+            f"{name}: saw {len(observations)} questions, {int(observations.labelled.sum())} of them labelled, "
+            f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
+        )
+    kept = observations.select(unseen)
+    found = fit.predict(kept)
+    right = [
+        isinstance(answer, str) and bool(correct[own.index(answer)])
+        for answer, own, correct in zip(found["answer"], kept.candidates, kept.correct_candidate, strict=True)
+    ]
+    shared = found[["problem_id", "answer", "null_probability"]].assign(correct=pd.array(right, dtype="boolean"))
+    parts = [
+        shared.assign(method=method, confidence=found[column])
+        for method, (variant, column) in FITTED_METHODS.items()
+        if variant == fit.variant
+    ]
+    held_out = f"{len(kept)} labelled questions that the fit has not seen"
+    return HeldOutQuestions(
+        pd.concat(parts, ignore_index=True),
+        LabelledReports.of_observations(kept.align(fit.level_names)),
+        name,
+        held_out + (f" ({n_seen} that it has seen are left out)" if n_seen else ""),
+    )
+
+
+def _evaluated(folder: Path, path: str | Path) -> Observations:
+    """Read observations, and make sure that they are those that were evaluated."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    evaluated = manifest["test"] or manifest["observations"]
+    given = Observations.read(path, evaluated["answers"])
+    if given.fingerprint != evaluated["sha256"]:
+        raise DirEAGError(
+            f"{path}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} evaluated; "
+            f"expected {evaluated['sha256'][:16]}. Give those."
+        )
+    return given

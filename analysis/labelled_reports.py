@@ -1,0 +1,99 @@
+"""What every level stated, and whether its own answer was right: from observations, or from fits to them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+
+#: Bins of stated confidence, in percent: right-closed as those of the ECE, the first also left-closed.
+STATED_EDGES = np.arange(0, 101, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledReports:
+    """The reports on labelled, answered questions.
+
+    Attributes
+    ----------
+    problem_id, level_names : tuple of str
+        The questions and the levels.
+    confidence : (problem, level) array
+        As stated, in [0, 1]; NaN where there is no usable report.
+    correct : (problem, level) array
+        Whether the level's own answer is right; False where there is no usable report.
+    """
+
+    problem_id: tuple[str, ...]
+    level_names: tuple[str, ...]
+    confidence: Float[np.ndarray, "problem level"]
+    correct: Bool[np.ndarray, "problem level"]
+
+    @property
+    def gold_present(self) -> pd.Series:
+        """Whether some level gave a right answer, by problem_id."""
+        return pd.Series(self.correct.any(axis=1), index=pd.Index(self.problem_id, dtype="str"), dtype=bool)
+
+    @classmethod
+    def of_observations(cls, observations: Observations) -> "LabelledReports":
+        """Take the labelled, answered questions out of observations."""
+        chosen = np.flatnonzero(observations.labelled & observations.answered)
+        kept = observations.select(chosen)
+        return cls(kept.problem_id, kept.level_names, kept.confidence, kept.correct)
+
+    @classmethod
+    def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
+        """Take the questions that any of some fits learned from, each once: those of all folds, in a cross-fit.
+
+        Raises
+        ------
+        DirEAGError
+            If there is no fit, or they have learned different levels.
+        """
+        levels = {fit.level_names for fit in fits}
+        if len(levels) != 1:
+            raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
+        found: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"]]] = {}
+        for fit in fits:
+            seen, observed = fit.tree["constant_data"].to_dataset(), fit.tree["observed_data"]["correct"].to_numpy()
+            candidate = seen["candidate"].to_numpy()
+            right = (candidate >= 0) & np.take_along_axis(observed, np.maximum(candidate, 0), axis=1)
+            names = seen["problem"].to_numpy().astype(str).tolist()
+            found |= dict(zip(names, zip(seen["confidence"].to_numpy(), right, strict=True), strict=True))
+        confidence, correct = (np.stack(part) for part in zip(*found.values(), strict=True))
+        return cls(tuple(found), levels.pop(), confidence, correct)
+
+
+def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
+    """Count by level which confidences were stated, and how often the level's own answer was right.
+
+    Returns
+    -------
+    DataFrame
+        A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, how many
+        answers of that level were. Reports that were not usable are not counted.
+    """
+    # Confidences are percentages, most of them whole: rounding keeps 15 % on the edge that 0.15 * 100 misses.
+    percent = np.round(reports.confidence * 100, 9)
+    place = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
+    tables = []
+    for level, name in enumerate(reports.level_names):
+        usable, right = ~np.isnan(percent[:, level]), reports.correct[:, level]
+        counts = [np.bincount(place[usable & own, level], minlength=len(STATED_EDGES) - 1) for own in (right, ~right)]
+        tables.append(
+            pd.DataFrame(
+                {
+                    "level": name,
+                    "low": STATED_EDGES[:-1],
+                    "high": STATED_EDGES[1:],
+                    "right": counts[0],
+                    "wrong": counts[1],
+                }
+            )
+        )
+    return pd.concat(tables, ignore_index=True)

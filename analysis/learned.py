@@ -1,0 +1,140 @@
+"""What a fit has learned, as tables: how levels calibrate, how much they count, and the final recalibration.
+
+Over several posterior draws every value is a mean, with the equal-tailed interval of the draws, pointwise along a
+curve. A MAP has one draw: its value, and intervals that are NaN.
+
+Multiplying weight, prior_strength and null_base by one number changes no prediction, so these appear as ratios to the
+total weight of all levels, which the data can speak of.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from bayes_direag.evidence import Parameters, Reports, calibrate
+from bayes_direag.fit import Fit
+from bayes_direag.posterior import sampled_parameters
+from bayes_direag.recalibration import LogisticRecalibration
+from bayes_direag.selection import supports
+
+#: Places along a curve, from 0 to 1; every half percent.
+GRID = np.linspace(0, 1, 201)
+
+
+def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
+    """Return what every level's stated confidence counts for, from 0 to 100 %.
+
+    Returns
+    -------
+    DataFrame
+        A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
+        that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and
+        1 for ``count``.
+    """
+    with jax.enable_x64(True):
+        parameters = sampled_parameters(fit.tree, fit.variant)
+        curves = [_calibrated(parameters, number, fit.preset.eps) for number in range(len(fit.level_names))]
+    return pd.concat(
+        [
+            pd.DataFrame({"level": name, "stated": GRID, **_summary(curve, "calibrated", level)})
+            for name, curve in zip(fit.level_names, curves, strict=True)
+        ],
+        ignore_index=True,
+    )
+
+
+def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
+    """Return what each level has of its own.
+
+    Returns
+    -------
+    DataFrame
+        A row a quantity and level: ``quantity``, ``share`` (of the total weight) or ``bias`` (on the logit scale; not
+        for the variant ``count``); ``level``, ``value``, ``low``, ``high``.
+    """
+    posterior = fit.tree["posterior"].to_dataset()
+    draws = {"share": posterior["weight"] / posterior["weight"].sum("level")}
+    if "bias" in posterior:
+        draws["bias"] = posterior["bias"]
+    return pd.concat(
+        [
+            pd.DataFrame(
+                {
+                    "quantity": name,
+                    "level": pd.Series(fit.level_names, dtype="str"),
+                    **_summary(values.to_numpy().reshape(-1, len(fit.level_names)), "value", level),
+                }
+            )
+            for name, values in draws.items()
+        ],
+        ignore_index=True,
+    )
+
+
+def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
+    """Return the identified quantities of all levels together.
+
+    Returns
+    -------
+    DataFrame
+        A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``,
+        ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept``
+        and ``recalibration slope`` where the final calibration is logistic.
+    """
+    posterior = fit.tree["posterior"].to_dataset()
+    total = posterior["weight"].sum("level")
+    draws = {name: posterior[name] for name in ("slope", "null_gain") if name in posterior}
+    draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}
+    final = fit.tree["recalibration"].to_dataset()
+    if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
+        draws |= {f"recalibration {name}": final[name] for name in ("intercept", "slope")}
+    values = np.stack([one.to_numpy().ravel() for one in draws.values()], axis=1)
+    return pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str"), **_summary(values, "value", level)})
+
+
+def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
+    """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``."""
+    n_samples = fit.n_samples if isinstance(fit.recalibration, LogisticRecalibration) else 1
+    curve = fit.recalibration(np.broadcast_to(GRID, (n_samples, len(GRID))))
+    return pd.DataFrame({"support": GRID, **_summary(curve, "probability", level)})
+
+
+def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
+    """Return the support of the selected answer of each question that was fitted to.
+
+    Under NUTS it is the leave-one-out support, which the recalibration has learned from; for a MAP that of the fit
+    itself, which has seen the question.
+    """
+    if "loo" in fit.tree:
+        return fit.tree["loo"]["support"].to_numpy()
+    seen = fit.tree["constant_data"].to_dataset()
+    candidate = seen["candidate"].to_numpy()
+    confidence = np.where(candidate >= 0, seen["confidence"].to_numpy(), 0.5)
+    reports = Reports(confidence, candidate, seen["n_candidates"].to_numpy())
+    with jax.enable_x64(True):
+        every = np.asarray(supports(reports, sampled_parameters(fit.tree, fit.variant), fit.preset.eps))
+    return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
+
+
+def _calibrated(parameters: Parameters, number: int, eps: float) -> Float[np.ndarray, "sample place"]:
+    """Return one level's calibrated confidence along the grid, in every sample."""
+    stated = jnp.asarray(GRID)[:, None]
+
+    def along(one: Parameters) -> Float[jax.Array, " place"]:
+        bias = None if one.bias is None else one.bias[number : number + 1]
+        return calibrate(stated, one._replace(bias=bias), eps)[0][:, 0]
+
+    return np.asarray(jax.vmap(along)(parameters))
+
+
+def _summary(
+    draws: Float[np.ndarray, "sample place"], name: str, level: float
+) -> dict[str, Float[np.ndarray, " place"]]:
+    """Return the mean over the draws under that name, and the interval: NaN for a single draw."""
+    if len(draws) == 1:
+        low = high = np.full(draws.shape[1], np.nan)
+    else:
+        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return {name: draws.mean(axis=0), "low": low, "high": high}

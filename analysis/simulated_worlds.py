@@ -1,0 +1,116 @@
+r"""Worlds whose truth is known: parameters from the prior, and the right answers that follow from them.
+
+Who said what, and how surely, is the same in all worlds; only parameters and right answers differ. In a world of the
+model itself a question's right answer is a draw from the support. In a world with *misfit* the support of its
+foremost candidate is first recalibrated with the world's own intercept and slope, and all other states give or take in
+proportion; no parameters of the evidence model can then be right, and a final calibration has something to learn.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+from scipy.special import expit, logit
+
+from bayes_direag.evidence import Parameters, Reports
+from bayes_direag.model import Labels, Raw, natural_parameters
+from bayes_direag.predictive import prior_draws
+from bayes_direag.selection import supports
+from bayes_direag.settings import Preset, Variant
+
+_SMALLEST = 1e-12
+
+
+class Worlds(NamedTuple):
+    """Some worlds, and what came true in each of the questions.
+
+    Attributes
+    ----------
+    raw
+        Their raw parameters by name, each with a leading axis world.
+    intercept, slope : (world,) arrays
+        Of their recalibration; 0 and 1 where the model holds.
+    target : (world, problem) array
+        The candidate that came true, -1 for the null.
+    """
+
+    raw: dict[str, Float[np.ndarray, "world ..."]]
+    intercept: Float[np.ndarray, " world"]
+    slope: Float[np.ndarray, " world"]
+    target: Int[np.ndarray, "world problem"]
+
+
+def draw_worlds(
+    reports: Reports, n: int, *, preset: Preset, variant: Variant, seed: int, misfit: float = 0.0
+) -> Worlds:
+    """Draw ``n`` worlds from a preset's prior.
+
+    Parameters
+    ----------
+    misfit
+        Standard deviation of the worlds' intercepts around 0 and of their slopes around 1. With 0 the model holds, and
+        NumPyro draws the right answers; otherwise they are drawn here.
+    """
+    raw, target = prior_draws(reports, preset=preset, variant=variant, n_draws=n, key=jax.random.key(seed))
+    rng = np.random.default_rng([seed, 3])
+    intercept, slope = misfit * rng.normal(size=(2, n)) + [[0.0], [1.0]]
+    worlds = Worlds({name: np.asarray(value[0]) for name, value in raw.items()}, intercept, slope, target[0])
+    if not misfit:
+        return worlds
+    cumulative = np.cumsum(world_support(worlds, reports, preset=preset, variant=variant), axis=2)
+    state = (rng.random(cumulative.shape[:2])[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
+    return worlds._replace(target=np.where(state == cumulative.shape[2] - 1, -1, state))
+
+
+def world_support(
+    worlds: Worlds, reports: Reports, *, preset: Preset, variant: Variant
+) -> Float[np.ndarray, "world problem state"]:
+    """Return with which probability each state comes true in each world, the null last; of any questions."""
+    parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
+    with jax.enable_x64(True):
+        support = np.asarray(_supports(reports, parameters, preset.eps))
+    return misfitting(support, worlds.intercept, worlds.slope)
+
+
+def misfitting(
+    support: Float[np.ndarray, "world problem state"],
+    intercept: Float[np.ndarray, " world"],
+    slope: Float[np.ndarray, " world"],
+) -> Float[np.ndarray, "world problem state"]:
+    """Recalibrate the support of each question's foremost candidate; the ratios of all other states stay."""
+    first = support[:, :, :-1].argmax(axis=2)[:, :, None]
+    before = np.clip(np.take_along_axis(support, first, axis=2), _SMALLEST, 1 - _SMALLEST)
+    after = expit(intercept[:, None, None] + slope[:, None, None] * logit(before))
+    others = support * (1 - after) / (1 - before)
+    return np.asarray(np.where(np.arange(support.shape[2]) == first, after, others))
+
+
+def right_levels(reports: Reports, target: Int[np.ndarray, "world problem"]) -> Bool[np.ndarray, "world problem level"]:
+    """Return which levels gave the candidate that came true; none under the null."""
+    return np.asarray((reports.candidate == target[:, :, None]) & (reports.candidate >= 0))
+
+
+def labels_of(reports: Reports, target: Int[np.ndarray, "world problem"]) -> Labels:
+    """Return what a fit is told of the right answers, with a leading axis world; every question counts once."""
+    return Labels(right_levels(reports, target), (target >= 0).astype(int), np.ones(target.shape))
+
+
+def parameters_of(raw: dict[str, Float[np.ndarray, "sample ..."]], *, preset: Preset, variant: Variant) -> Parameters:
+    """Return the natural parameters of all samples, each with a leading sample axis."""
+    with jax.enable_x64(True):
+        found: Parameters = _natural(jax.tree.map(jnp.asarray, raw), preset=preset.model_settings, variant=variant)
+    return found
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _natural(raw: Raw, *, preset: Preset, variant: Variant) -> Parameters:
+    found: Parameters = jax.vmap(partial(natural_parameters, preset=preset, variant=variant))(raw)
+    return found
+
+
+@partial(jax.jit, static_argnames="eps")
+def _supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
+    return supports(reports, parameters, eps)

@@ -1,0 +1,117 @@
+"""The mode of the posterior, and the final calibration at it, for one choice of questions or many at once."""
+
+import jax
+import numpy as np
+import xarray as xr
+from jaxtyping import Bool, Float
+
+from bayes_direag import recalibration
+from bayes_direag.fit import Fit
+from bayes_direag.folds import assign_folds
+from bayes_direag.inference import Optimum, likelihood_weights, map_estimates
+from bayes_direag.model import natural_parameters
+from bayes_direag.observations import Observations
+from bayes_direag.posterior import map_posterior
+from bayes_direag.presets import preset as named_preset
+from bayes_direag.selection import select_each
+from bayes_direag.settings import Preset, Variant
+
+
+def fit_map(
+    observations: Observations,
+    *,
+    preset: str | Preset = "paper",
+    variant: Variant = "confidence",
+    seed: int = 0,
+) -> Fit:
+    """Fit the evidence model and the recalibration to labelled questions; the mode of the posterior.
+
+    Unlabelled and unanswered questions are left out.
+
+    Parameters
+    ----------
+    preset
+        ``paper``, ``release``, ``bayes`` or a preset of your own.
+    seed
+        Deals the folds of an out-of-fold recalibration; nothing else is random.
+
+    Raises
+    ------
+    DirEAGError
+        If no question is both labelled and answered.
+    ConvergenceError
+        If the optimum is not reached.
+    """
+    everything = np.ones((1, len(observations)), bool)
+    return fit_map_batch(observations, everything, preset=preset, variant=variant, seed=seed)[0]
+
+
+def fit_map_batch(
+    observations: Observations,
+    chosen: Bool[np.ndarray, "batch problem"],
+    *,
+    preset: str | Preset = "paper",
+    variant: Variant = "confidence",
+    seed: int = 0,
+) -> list[Fit]:
+    """Fit to several choices of the same questions at once; see :func:`fit_map`.
+
+    Nothing of a question that a row leaves out has any influence on that row's fit.
+    """
+    settings = named_preset(preset)
+    weight = likelihood_weights(chosen, observations, settings)
+    optimum = map_estimates(observations, weight, preset=settings, variant=variant)
+    used = weight > 0
+    if settings.recalibration.out_of_fold:
+        support, right = _out_of_fold(observations, used, settings, variant, seed)
+    else:
+        support, right = _selected(optimum, observations, settings, variant)
+    final = recalibration.recalibrate(support, right, used, settings.recalibration)
+    fits = []
+    for member, row in enumerate(used):
+        tree = map_posterior(
+            optimum,
+            member,
+            observations.select(row),
+            weight[member, row],
+            preset=settings,
+            variant=variant,
+            seed=seed,
+        )
+        tree["recalibration"] = xr.DataTree(final[member].to_dataset())
+        fits.append(Fit(tree))
+    return fits
+
+
+def _out_of_fold(
+    observations: Observations,
+    used: Bool[np.ndarray, "batch problem"],
+    preset: Preset,
+    variant: Variant,
+    seed: int,
+) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
+    """Return the selected answers' support, and whether they are right, from fits that did not see the question."""
+    n_folds = preset.recalibration.out_of_fold
+    fold = np.full(used.shape, -1)
+    for row, mine in zip(fold, used, strict=True):
+        row[mine] = assign_folds(int(mine.sum()), n_folds, seed)
+    held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
+    kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
+    weight = likelihood_weights(kept, observations, preset)
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant)
+    support, right = (part.reshape(held_out.shape) for part in _selected(optimum, observations, preset, variant))
+    return (
+        np.where(held_out, support, 0.0).sum(axis=1),
+        np.where(held_out, right, False).any(axis=1),
+    )
+
+
+def _selected(
+    optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
+) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
+    """Return the support of each selected answer, and whether it is right, for every fit of a batch."""
+    with jax.enable_x64(True):
+        parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
+    chosen, support = select_each(observations, parameters, preset.eps)
+    right = np.take_along_axis(observations.correct_candidate, np.maximum(chosen, 0).T, axis=1).T
+    return support, right

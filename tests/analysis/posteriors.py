@@ -1,0 +1,214 @@
+"""NUTS fits made from given draws: every group that a diagnosis reads, computed here in numpy, nothing sampled."""
+
+from collections.abc import Mapping
+from functools import cache
+
+import arviz_base
+import numpy as np
+import xarray as xr
+from scipy.special import expit, logit, logsumexp
+
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.presets import preset as named_preset
+from bayes_direag.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.simulate import simulate_observations
+
+Draws = dict[str, np.ndarray]
+
+#: About where the posterior of simulated observations lies, and how wide it is, on the raw scale of preset bayes.
+CENTRE = {
+    "weight": np.array([1.0, 1.3, 2.2, 1.9, 1.6]),
+    "bias": np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
+    "slope": 0.47,
+    "null_base": -0.5,
+    "null_gain": -1.9,
+}
+_LINKS = {"exp": np.exp, "softplus": lambda raw: np.logaddexp(raw, 0), "identity": lambda raw: raw}
+
+
+def gaussian_draws(seed: int, *, spread: float = 0.3, n_chains: int = 4, n_draws: int = 250) -> Draws:
+    """Return independent normal draws around :data:`CENTRE`."""
+    rng = np.random.default_rng(seed)
+    return {
+        name: centre + spread * rng.standard_normal((n_chains, n_draws, *np.shape(centre)))
+        for name, centre in CENTRE.items()
+    }
+
+
+def made_posterior(
+    observations: Observations,
+    raw: Mapping[str, np.ndarray],
+    *,
+    preset: str | Preset = "bayes",
+    variant: Variant = "confidence",
+    calibrated: tuple[float, float] = (0.0, 1.0),
+    statistics: Mapping[str, np.ndarray] | None = None,
+    seed: int = 0,
+) -> Fit:
+    """Return a NUTS fit with these raw draws (chain, draw, ...), a good sampler's statistics unless others are given."""
+    settings, rng = named_preset(preset), np.random.default_rng(seed)
+    n_chains, n_draws = raw["weight"].shape[:2]
+    support = supports(observations, raw, settings)
+    right = observations.correct_candidate
+    state = np.concatenate([right, ~right.any(axis=1, keepdims=True)], axis=1)
+    log_likelihood = np.log((support * state).sum(axis=-1))
+    importance = -log_likelihood - logsumexp(-log_likelihood, axis=(0, 1))
+    left_out = np.einsum("cdp,cdpk->pk", np.exp(importance), support)[:, :-1]
+    candidate = left_out.argmax(axis=1)
+    drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
+    priors = _prior_draws(observations, raw, settings, rng)
+    noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
+    groups = {
+        "posterior": _with_natural(raw, settings),
+        "prior": _with_natural(priors, settings),
+        "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
+        "log_likelihood": {"target": log_likelihood},
+        "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
+        "observed_data": {"correct": right},
+        "constant_data": {
+            "confidence": observations.confidence,
+            "candidate": observations.candidate,
+            "n_candidates": observations.n_candidates,
+            "weight_in_likelihood": weights(observations, settings),
+        },
+    }
+    tree = arviz_base.from_dict(groups, dims=_DIMS, coords=_coordinates(observations))
+    tree["loo"] = xr.DataTree(
+        xr.Dataset(
+            {
+                "elpd": ("problem", -logsumexp(-log_likelihood, axis=(0, 1)) + np.log(n_chains * n_draws)),
+                "pareto_k": ("problem", np.full(len(observations), 0.1)),
+                "candidate": ("problem", candidate),
+                "support": ("problem", left_out.max(axis=1)),
+                "correct": ("problem", right[np.arange(len(right)), candidate]),
+            },
+            coords={"problem": tree["observed_data"]["problem"]},
+        )
+    )
+    pair = {"intercept": calibrated[0] + noise[0], "slope": calibrated[1] + noise[1]}
+    final = {name: (("chain", "draw"), values) for name, values in pair.items()}
+    method = settings.recalibration.method
+    tree["recalibration"] = xr.DataTree(xr.Dataset(final, attrs={"method": method, "eps": 1e-6}))
+    tree.attrs = {
+        "variant": variant,
+        "preset": settings.model_dump_json(),
+        "answers": observations.kind,
+        "dataset": "simulated",
+        "model": "simulated",
+        "observations_sha256": observations.fingerprint,
+        "versions": "{}",
+        "method": "nuts",
+        "seed": seed,
+        "sampling": SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws).model_dump_json(),
+    }
+    return Fit(tree)
+
+
+@cache
+def good_fit(n: int = 120, seed: int = 3, calibrated: tuple[float, float] = (0.0, 1.0)) -> Fit:
+    """Return a fit of which nothing bad is to be said: its draws lie where the labels were simulated from."""
+    raw = gaussian_draws(seed, spread=0.1)
+    observations = relabelled(simulate_observations(n, seed=seed), raw, seed=seed)
+    return made_posterior(observations, raw, calibrated=calibrated)
+
+
+def replaced(fit: Fit, group: str, **variables: np.ndarray) -> Fit:
+    """Return the fit with other values of some variables of a group."""
+    tree = fit.tree.copy()
+    own = tree[group].to_dataset()
+    changed = {name: (own[name].dims, np.asarray(values)) for name, values in variables.items()}
+    tree[group] = xr.DataTree(own.assign(changed))
+    return Fit(tree)
+
+
+def relabelled(observations: Observations, raw: Mapping[str, np.ndarray], *, seed: int) -> Observations:
+    """Draw right answers anew, under preset bayes, from the first draw of these parameters."""
+    first = {name: values[:1, :1] for name, values in raw.items()}
+    support = supports(observations, first, named_preset("bayes"))[0, 0]
+    state = (np.random.default_rng(seed).random((len(support), 1)) > support.cumsum(axis=-1)).sum(axis=-1)
+    questions = [
+        question.model_copy(update={"gold_answer": own[k] if k < len(own) else "123456789"})
+        for question, own, k in zip(observations.questions, observations.candidates, state.tolist(), strict=True)
+    ]
+    return Observations.from_questions(questions, answers="numeric")
+
+
+def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: Preset) -> np.ndarray:
+    """Return the support of every state (chain, draw, problem, state), the null last, from the paper's equations."""
+    own = _natural(raw, preset)
+    usable = observations.candidate >= 0
+    stated = logit(np.clip(np.where(usable, observations.confidence, 0.5), preset.eps, 1 - preset.eps))
+    belief = expit(own["bias"][..., None, :] + own["slope"][..., None, None] * stated)
+    given = usable * own["weight"][..., None, :] * belief
+    taken = usable * own["weight"][..., None, :] * (1 - belief)
+    n_candidates = observations.n_candidates
+    share = own["prior_strength"][..., None] / (n_candidates + 1)
+    said = observations.candidate[:, :, None] == np.arange(observations.n_levels)
+    exists = np.arange(observations.n_levels) < n_candidates[:, None]
+    candidates = exists * (share[..., None] + np.einsum("cdpl,plk->cdpk", given, said))
+    null = share + own["null_base"][..., None] + own["null_gain"][..., None] * taken.sum(axis=-1)
+    alpha = np.concatenate([candidates, null[..., None]], axis=-1)
+    return alpha / alpha.sum(axis=-1, keepdims=True)
+
+
+def weights(observations: Observations, preset: Preset) -> np.ndarray:
+    """Return what every question counts; the null-target weight is a number here."""
+    return np.where(observations.gold_generated, 1.0, preset.null_target_weight)
+
+
+def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
+    found = {name: _LINKS[getattr(preset, name).link](values) for name, values in raw.items()}
+    for name in ("slope", "prior_strength", "null_base", "null_gain"):
+        if name not in found:
+            found[name] = np.full(raw["weight"].shape[:2], getattr(preset, name).fixed)
+    return found
+
+
+def _with_natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
+    return _natural(raw, preset) | {f"{name}_raw": values for name, values in raw.items()}
+
+
+def _prior_draws(
+    observations: Observations, raw: Mapping[str, np.ndarray], preset: Preset, rng: np.random.Generator
+) -> Draws:
+    n_raw = sum(np.size(values[0, 0]) for values in raw.values())
+    total = weights(observations, preset).sum()
+    implied = np.sqrt(n_raw / (2 * preset.penalty * total)) if preset.penalty else np.nan
+    return {
+        name: getattr(preset, name).loc
+        + (getattr(preset, name).scale or implied) * rng.standard_normal((1, 400, *values.shape[2:]))
+        for name, values in raw.items()
+    }
+
+
+def _statistics(n_chains: int, n_draws: int, rng: np.random.Generator) -> Draws:
+    shape = (n_chains, n_draws)
+    return {
+        "lp": -rng.standard_normal(shape),
+        "energy": rng.standard_normal(shape),
+        "diverging": np.zeros(shape, bool),
+        "n_steps": np.full(shape, 7),
+        "tree_depth": np.full(shape, 3),
+        "acceptance_rate": np.full(shape, 0.9),
+        "step_size": np.full(shape, 0.3),
+    }
+
+
+def _coordinates(observations: Observations) -> dict[str, np.ndarray]:
+    return {
+        "level": np.array(observations.level_names, dtype=object),
+        "problem": np.array(observations.problem_id, dtype=object),
+        "candidate": np.arange(observations.n_levels),
+    }
+
+
+_DIMS = {
+    **{f"{name}{raw}": ["level"] for name in LEVEL_PARAMETERS for raw in ("", "_raw")},
+    "target": ["problem"],
+    "correct": ["problem", "candidate"],
+    "confidence": ["problem", "level"],
+    "candidate": ["problem", "level"],
+    "n_candidates": ["problem"],
+    "weight_in_likelihood": ["problem"],
+}

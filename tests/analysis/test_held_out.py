@@ -1,0 +1,118 @@
+"""Held-out predictions: of an evaluation's folder, and of questions that are new to a fit."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.held_out import read_held_out, require_method, scores_by_method, unseen_questions
+from analysis.labelled_reports import LabelledReports
+from bayes_direag.errors import DirEAGError
+from bayes_direag.observations import Observations
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.handmade_runs import handmade_run
+
+METHODS = ("majority", "confidence", "direag")
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    """Return 30 questions, one of them unanswered and one without a gold answer."""
+    questions = list(simulate_observations(30, seed=3).questions)
+    questions[4] = questions[4].model_copy(update={"gold_answer": None})
+    silent = tuple(report.model_copy(update={"confidence": None}) for report in questions[9].observations)
+    questions[9] = questions[9].model_copy(update={"observations": silent})
+    return Observations.from_questions(questions, answers="numeric")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, observations):
+    path = tmp_path_factory.mktemp("held_out")
+    observations.write(path / "observations.jsonl")
+    return handmade_run(path / "run", observations, methods=METHODS)
+
+
+class TestScores:
+    def test_unlabelled_left_out_unanswered_counted(self):
+        table = pd.DataFrame(
+            {
+                "method": ["b", "a", "b", "b", "a"],
+                "confidence": [0.5, np.nan, np.nan, 0.7, 0.9],
+                "correct": pd.array([True, False, False, None, True], "boolean"),
+            }
+        )
+        scores = scores_by_method(table)
+        assert list(scores) == ["b", "a"]
+        assert scores["b"].confidence.tolist() == [0.5]
+        assert scores["b"].n_unanswered == scores["a"].n_unanswered == 1
+        assert scores["a"].correct.tolist() == [True]
+
+    def test_a_method_that_was_not_evaluated(self):
+        require_method("a", ["a", "b"])
+        with pytest.raises(DirEAGError, match="saw method 'c', not evaluated here; expected one of a, b"):
+            require_method("c", ["a", "b"])
+
+
+class TestEvaluation:
+    def test_the_fits_of_a_cross_fit_say_what_the_observations_say(self, folder, observations):
+        found = read_held_out(folder)
+        given = read_held_out(folder, folder.parent / "observations.jsonl")
+        expected = LabelledReports.of_observations(observations)
+        for reports in (found.reports, given.reports):
+            pd.testing.assert_series_equal(reports.gold_present[list(expected.problem_id)], expected.gold_present)
+        assert found.name == "simulated, simulated"
+        assert found.held_out == "30 questions, 2-fold cross-fit (MAP): no question is predicted by a fit that has seen it"
+        null = found.predictions.groupby("method")["null_probability"].count()
+        assert null.to_dict() == {"majority": 0, "confidence": 30, "direag": 30}
+
+    def test_other_observations_are_refused(self, folder, tmp_path):
+        simulate_observations(30, seed=4).write(tmp_path / "other.jsonl")
+        with pytest.raises(DirEAGError, match=r"saw other observations \(SHA-256 [0-9a-f]{16}\) than those that"):
+            read_held_out(folder, tmp_path / "other.jsonl")
+
+    def test_a_test_set_needs_its_observations(self, tmp_path, observations):
+        test = simulate_observations(8, seed=5)
+        test.write(tmp_path / "test.jsonl")
+        run = handmade_run(tmp_path / "run", observations, methods=METHODS, test=test)
+        assert read_held_out(run).reports is None
+        given = read_held_out(run, tmp_path / "test.jsonl")
+        assert given.reports.problem_id == test.problem_id
+        assert "8 questions, fitted to 30 others" in given.held_out
+
+    def test_nothing_fitted(self, tmp_path, observations):
+        assert read_held_out(handmade_run(tmp_path / "run", observations, methods=["majority"])).reports is None
+
+    def test_no_evaluation(self, tmp_path):
+        with pytest.raises(DirEAGError, match="expected a folder written by direag evaluate"):
+            read_held_out(tmp_path)
+
+
+class TestUnseen:
+    def test_before_and_after_on_the_questions_it_has_not_seen(self, observations):
+        fit = handmade_fit(observations.select(slice(0, 12)))
+        found = unseen_questions(fit, observations, "set.jsonl")
+        kept = observations.select(np.flatnonzero(observations.labelled & (np.arange(30) >= 12)))
+        predicted = fit.predict(kept)
+        for method, column in (("confidence", "support"), ("direag", "confidence")):
+            rows = found.predictions[found.predictions["method"] == method].reset_index()
+            assert rows["problem_id"].tolist() == list(kept.problem_id)
+            np.testing.assert_array_equal(rows["confidence"], predicted[column])
+            right = [
+                answer in own and bool(correct[own.index(answer)])
+                for answer, own, correct in zip(
+                    predicted["answer"], kept.candidates, kept.correct_candidate, strict=True
+                )
+            ]
+            assert rows["correct"].tolist() == right
+        assert found.reports.problem_id == LabelledReports.of_observations(kept).problem_id
+        assert found.held_out == "18 labelled questions that the fit has not seen (11 that it has seen are left out)"
+
+    def test_methods_are_named_after_the_variant(self, observations):
+        fit = handmade_fit(observations.select(slice(0, 12)), variant="count")
+        found = unseen_questions(fit, observations, "set.jsonl")
+        assert found.predictions["method"].unique().tolist() == ["count", "count_calibrated"]
+
+    def test_nothing_new(self, observations):
+        kept = observations.select(slice(0, 4))
+        with pytest.raises(DirEAGError, match="saw 4 questions, 4 of them labelled, 4 of them learned from"):
+            unseen_questions(handmade_fit(observations), kept, "set.jsonl")

@@ -1,0 +1,186 @@
+"""Paired comparisons against brute force over every swap, SciPy's permutation test, and a loop over resamples."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, permutation_test
+from sklearn.metrics import roc_auc_score
+
+from analysis.bootstrap import bootstrap_metrics, resample_weights
+from analysis.metrics import METRICS, evaluate_metrics
+from analysis.paired import (
+    PairedDifference,
+    Scored,
+    control_false_discoveries,
+    paired_differences,
+    paired_table,
+    permutation_p_value,
+)
+
+#: Steps of 0.1, so that confidences tie within and between methods.
+N = 8
+
+
+@pytest.fixture(scope="module")
+def two() -> tuple[Scored, Scored]:
+    rng = np.random.default_rng(4)
+    confidence = rng.integers(1, 10, (2, N)) / 10
+    correct = np.array([[1, 1, 0, 1, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 0, 1]], bool)
+    return Scored(confidence[0], correct[0]), Scored(confidence[1], correct[1])
+
+
+def every_difference(metric, first: Scored, second: Scored) -> np.ndarray:
+    """Return the difference under each of the 2^n ways to swap the two methods' results."""
+    found = []
+    for swap in itertools.product([False, True], repeat=len(first.correct)):
+        here = [np.where(swap, b, a) for a, b in zip(first, second, strict=True)]
+        there = [np.where(swap, a, b) for a, b in zip(first, second, strict=True)]
+        found.append(metric(*there) - metric(*here))
+    return np.array(found)
+
+
+class TestDifferences:
+    def test_equal_a_loop_over_shared_resamples(self, two):
+        first, second = two
+        found = paired_differences(first, second, rng=5, n_resamples=150, level=0.8)
+        replicates = []
+        for row in resample_weights(N, 150, 5):
+            drawn = np.repeat(np.arange(N), row)
+            own, other = (evaluate_metrics(one.confidence[drawn], one.correct[drawn]) for one in two)
+            replicates.append({name: getattr(other, name) - getattr(own, name) for name in vars(own)})
+        for name, one in vars(found).items():
+            values = np.array([replicate[name] for replicate in replicates])
+            point = [getattr(evaluate_metrics(*each), name) for each in two]
+            assert one[:3] == pytest.approx((*point, point[1] - point[0]))
+            assert one[3:5] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
+            assert one.n_undefined == np.isnan(values).sum(), name
+        assert found.auroc.n_undefined > 0
+
+    def test_share_the_resamples_of_a_single_bootstrap(self, two):
+        first, _ = two
+        right = Scored(np.ones(N), np.ones(N, bool))
+        shifted = paired_differences(right, first, rng=3, n_resamples=50).accuracy
+        alone = bootstrap_metrics(*first, rng=3, n_resamples=50).accuracy
+        assert (shifted.low + 1, shifted.high + 1) == pytest.approx(alone[:2])
+
+    def test_of_a_method_with_itself_are_none(self, two):
+        for one in vars(paired_differences(two[0], two[0], rng=1, n_resamples=40)).values():
+            assert one[2:5] == (0, 0, 0)
+            assert one.p_value == 1
+
+    def test_change_sign_with_the_order(self, two):
+        first, second = two
+        there, back = (vars(paired_differences(*pair, rng=2, n_resamples=60)) for pair in (two, (second, first)))
+        for name, one in there.items():
+            other = back[name]
+            assert one.difference == -other.difference
+            assert (one.low, one.high) == pytest.approx((-other.high, -other.low), nan_ok=True)
+            assert one.p_value == other.p_value
+
+    def test_are_undefined_without_questions_and_for_one_class(self):
+        nothing = paired_differences(Scored([], []), Scored([], []), rng=0, n_resamples=9)
+        for one in vars(nothing).values():
+            expected = PairedDifference(*[math.nan] * 5, 9, math.nan)
+            assert one == pytest.approx(expected, nan_ok=True)
+        right = paired_differences(Scored([0.4, 0.9], [1, 1]), Scored([0.7, 0.8], [1, 1]), rng=0, n_resamples=9)
+        assert math.isnan(right.auroc.difference)
+        assert math.isnan(right.auroc.p_value)
+        assert right.brier.p_value > 0
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")],
+    )
+    def test_settings_out_of_range_are_named(self, two, settings, message):
+        with pytest.raises(ValueError, match=message):
+            paired_differences(*two, rng=0, **settings)
+
+    def test_different_numbers_of_questions_are_an_error(self, two):
+        fewer = Scored(two[0].confidence[1:], two[0].correct[1:])
+        for compare in (paired_differences, lambda *pair, **_: permutation_p_value(METRICS.brier, *pair, rng=0)):
+            with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
+                compare(two[0], fewer, rng=0)
+
+    def test_the_table_holds_the_metrics_asked_for(self, two):
+        whole = paired_table(*two, rng=7, n_resamples=30)
+        assert whole["metric"].tolist() == list(vars(METRICS))
+        some = paired_table(*two, metrics=["nll", "auroc"], rng=7, n_resamples=30)
+        expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
+        pd.testing.assert_frame_equal(some, expected)
+
+
+class TestPermutation:
+    @pytest.mark.parametrize("name", ["accuracy", "ece", "adaptive_ece", "brier", "nll"])
+    def test_approaches_the_share_over_all_swaps(self, two, name):
+        metric = getattr(METRICS, name)
+        every = every_difference(metric, *two)
+        exact = np.mean(np.abs(every) >= abs(every[0]) - 1e-12)
+        n = 20_000
+        found = permutation_p_value(metric, *two, rng=1, n_permutations=n)
+        assert found == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / n) + 2 / n)
+
+    def test_of_auroc_counts_swaps_without_a_value_as_large(self):
+        # One question of each class for either method: swapping one of the two leaves a method with one class.
+        first, second = Scored([0.9, 0.2], [True, False]), Scored([0.1, 0.8], [False, True])
+        aurocs = roc_auc_score([1, 0], [0.9, 0.2]), roc_auc_score([0, 1], [0.1, 0.8])
+        assert aurocs == (1, 1)
+        assert permutation_p_value(METRICS.auroc, first, second, rng=0) == 1
+        mixed = Scored([0.9, 0.6, 0.7, 0.8], [1, 1, 0, 1]), Scored([0.5, 0.3, 0.8, 0.6], [1, 1, 1, 0])
+        every = every_difference(METRICS.auroc, *mixed)
+        exact = np.mean(np.isnan(every) | (np.abs(every) >= abs(every[0]) - 1e-12))
+        assert 0 < np.isnan(every).mean() < exact < 1
+        found = permutation_p_value(METRICS.auroc, *mixed, rng=1, n_permutations=20_000)
+        assert found == pytest.approx(exact, abs=0.02)
+
+    def test_of_a_mean_is_scipys(self, two):
+        loss = [(np.asarray(one.confidence) - one.correct) ** 2 for one in two]
+        exact = permutation_test(
+            loss, lambda a, b: np.mean(b) - np.mean(a), permutation_type="samples", n_resamples=np.inf
+        )
+        assert permutation_p_value(METRICS.brier, *two, rng=3, n_permutations=20_000) == pytest.approx(
+            exact.pvalue, abs=0.02
+        )
+
+    def test_rejects_a_true_hypothesis_as_often_as_it_says(self):
+        rng, rejected, n = np.random.default_rng(8), 0, 400
+        for _ in range(n):
+            confidence, right = rng.random((2, 25)), rng.random((2, 25)) < 0.6
+            pair = Scored(confidence[0], right[0]), Scored(confidence[1], right[1])
+            rejected += permutation_p_value(METRICS.brier, *pair, rng=rng, n_permutations=99) <= 0.1
+        assert binom.ppf(1e-4, n, 0.1) <= rejected <= binom.ppf(1 - 1e-4, n, 0.1)
+
+    def test_finds_a_real_difference(self):
+        right = np.arange(60) < 40
+        sharp, vague = Scored(np.where(right, 0.9, 0.2), right), Scored(np.full(60, 0.67), right)
+        found = paired_table(vague, sharp, metrics=["brier", "auroc"], rng=0, n_resamples=199)
+        assert found["p_value"].tolist() == pytest.approx([1 / 200] * 2)
+        assert (found["difference"] * [-1, 1] > 0).all()
+
+    def test_needs_a_permutation(self, two):
+        with pytest.raises(ValueError, match="n_permutations is 0"):
+            permutation_p_value(METRICS.brier, *two, rng=0, n_permutations=0)
+
+
+class TestFalseDiscoveries:
+    def test_is_the_step_up_procedure(self):
+        p = np.random.default_rng(0).random(30) ** 3
+        ranked = np.sort(p)
+        for q in (0.01, 0.05, 0.2):
+            below = np.flatnonzero(ranked <= q * np.arange(1, 31) / 30)
+            limit = ranked[below[-1]] if len(below) else -1.0
+            np.testing.assert_array_equal(control_false_discoveries(p) <= q, p <= limit)
+
+    def test_undefined_ones_do_not_count(self):
+        p = np.array([[0.01, math.nan], [0.5, 0.02]])
+        found = control_false_discoveries(p)
+        assert math.isnan(found[0, 1])
+        np.testing.assert_allclose(found[~np.isnan(p)], control_false_discoveries([0.01, 0.5, 0.02]))
+        assert control_false_discoveries([]).shape == (0,)
+        assert np.isnan(control_false_discoveries([math.nan])).all()
+
+    def test_what_is_no_probability_is_an_error(self):
+        with pytest.raises(ValueError, match=r"0.*1"):
+            control_false_discoveries([0.2, 1.2])

@@ -1,0 +1,80 @@
+"""A problem small enough to integrate: one level, two free parameters, its posterior by quadrature on a grid."""
+
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import logsumexp
+
+from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.presets import PRESETS
+from tests.bayes_direag import brute_force
+
+#: Weight and bias are free; slope, null_base and null_gain are not.
+PRESET = PRESETS["bayes"].override(
+    name="one level", slope={"fixed": 0.7}, null_base={"fixed": 0.5}, null_gain={"fixed": 0.8}
+)
+
+#: Right and wrong answers at each stated confidence.
+_COUNTS = {50: (4, 6), 80: (6, 4), 95: (8, 2), 100: (9, 1)}
+
+
+def observations() -> Observations:
+    asked = [(stated, number < right) for stated, (right, wrong) in _COUNTS.items() for number in range(right + wrong)]
+    return Observations.from_questions(
+        [
+            Question(
+                problem_id=f"{stated} % number {number}",
+                gold_answer="7" if right else "8",
+                observations=(Observation(level=0, level_name="only", answer="7", confidence=stated),),
+            )
+            for number, (stated, right) in enumerate(asked)
+        ],
+        answers="numeric",
+    )
+
+
+class Posterior(NamedTuple):
+    """Values at the points of a grid of even spacing.
+
+    Attributes
+    ----------
+    raw : dict of (point,) arrays
+        The two raw parameters.
+    log_prior : (point,) array
+        Up to a constant.
+    support : (point, problem) array
+        Of the one candidate.
+    log_likelihood : (point, problem) array
+        Of what came true.
+    """
+
+    raw: dict[str, Float[np.ndarray, " point"]]
+    log_prior: Float[np.ndarray, " point"]
+    support: Float[np.ndarray, "point problem"]
+    log_likelihood: Float[np.ndarray, "point problem"]
+
+    def probability(self, without: int | None = None) -> Float[np.ndarray, " point"]:
+        """Return the posterior probability of each point, given all questions or all but one."""
+        kept = np.arange(self.log_likelihood.shape[1]) != (-1 if without is None else without)
+        log_density = self.log_prior + self.log_likelihood[:, kept].sum(axis=1)
+        return np.exp(log_density - logsumexp(log_density))
+
+
+@cache
+def posterior(n_side: int = 61) -> Posterior:
+    priors = {name: (getattr(PRESET, name).loc, getattr(PRESET, name).scale) for name in ("weight", "bias")}
+    sides = {name: np.linspace(loc - 5 * scale, loc + 5 * scale, n_side) for name, (loc, scale) in priors.items()}
+    raw = {name: grid.ravel() for name, grid in zip(sides, np.meshgrid(*sides.values()), strict=True)}
+    log_prior = sum(-(((raw[name] - loc) / scale) ** 2) / 2 for name, (loc, scale) in priors.items())
+    asked = observations()
+    support = np.empty((n_side**2, len(asked)))
+    for stated in _COUNTS:
+        mine = [number for number, name in enumerate(asked.problem_id) if name.startswith(f"{stated} %")]
+        for point, (weight, bias) in enumerate(zip(raw["weight"], raw["bias"], strict=True)):
+            values = brute_force.natural({"weight": [weight], "bias": [bias]}, PRESET)
+            alpha = brute_force.concentrations([(0, "7", stated / 100)], values, PRESET.eps)
+            support[point, mine] = brute_force.support(alpha)["7"]
+    right = asked.gold_generated
+    return Posterior(raw, log_prior, support, np.where(right, np.log(support), np.log1p(-support)))

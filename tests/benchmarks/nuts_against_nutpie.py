@@ -1,0 +1,141 @@
+"""Effective draws a second: our NUTS against nutpie's, on the same density, in one session.
+
+Both sample the log joint density of the raw parameters that a NUTS fit explores, in double precision, with four chains
+on the cores there are. The clock runs over warm-up and draws, not over compilation. The runs alternate, and the median
+of the ratios is what counts: on a busy machine the two are slowed alike.
+
+    pip install '.[benchmark]'
+    python tests/benchmarks/nuts_against_nutpie.py observations.jsonl --repeats 3
+"""
+
+import argparse
+import os
+import statistics
+import time
+from functools import partial
+
+import jax
+import nutpie
+import numpy as np
+import numpyro
+from arviz_base import from_dict
+from arviz_stats import ess
+from jax.flatten_util import ravel_pytree
+from nutpie.compiled_pyfunc import from_pyfunc
+from numpyro.infer import MCMC, NUTS
+from numpyro.infer.util import initialize_model
+
+N_CHAINS = 4
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("observations", help="a file of labelled observations, or simulate:N")
+    parser.add_argument("--preset", default="bayes")
+    parser.add_argument("--warmup", type=int, default=500)
+    parser.add_argument("--draws", type=int, default=1000)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--target-accept", type=float, default=0.9)
+    arguments = parser.parse_args()
+    numpyro.set_host_device_count(N_CHAINS)
+    jax.config.update("jax_enable_x64", True)
+
+    model, model_arguments, names = density(arguments.observations, arguments.preset)
+    ours = our_sampler(model, model_arguments, names, arguments)
+    theirs = their_sampler(model, model_arguments, arguments)
+    ours(0), theirs(0)
+    print(f"{'':>10} {'ours: s':>9} {'min ESS':>8} {'ESS/s':>7} {'nutpie: s':>10} {'min ESS':>8} {'ESS/s':>7} {'ratio':>6}")
+    ratios = []
+    for repeat in range(1, arguments.repeats + 1):
+        (our_seconds, our_size), (their_seconds, their_size) = ours(repeat), theirs(repeat)
+        our_rate, their_rate = our_size / our_seconds, their_size / their_seconds
+        ratios.append(our_rate / their_rate)
+        print(
+            f"{f'run {repeat}':>10} {our_seconds:9.2f} {our_size:8.0f} {our_rate:7.0f} "
+            f"{their_seconds:10.2f} {their_size:8.0f} {their_rate:7.0f} {ratios[-1]:6.2f}"
+        )
+    print(f"median ratio of minimum bulk ESS per second, ours / nutpie: {statistics.median(ratios):.2f}")
+
+
+def density(source: str, preset_name: str):
+    """Return the model that a NUTS fit samples, its arguments and the names of its raw parameters."""
+    from bayes_direag import Observations, preset, simulate_observations
+    from bayes_direag.evidence import Reports
+    from bayes_direag.model import Labels, direag
+
+    kind, _, number = source.partition(":")
+    observations = simulate_observations(int(number), seed=0) if kind == "simulate" else Observations.read(source)
+    fitted = observations.select(observations.labelled & observations.answered)
+    chosen = preset(preset_name)
+    model = partial(direag, preset=chosen, variant="confidence")
+    labels = Labels.of(fitted, np.ones(len(fitted)))
+    print(f"{source}: {len(fitted)} labelled questions, {fitted.n_levels} levels, preset {preset_name}")
+    return model, (Reports.of(fitted), labels), [f"{name}_raw" for name in chosen.free_parameters("confidence")]
+
+
+def our_sampler(model, model_arguments, names, arguments):
+    kernel = NUTS(model, dense_mass=True, target_accept_prob=arguments.target_accept)
+    mcmc = MCMC(
+        kernel,
+        num_warmup=arguments.warmup,
+        num_samples=arguments.draws,
+        num_chains=N_CHAINS,
+        chain_method="parallel",
+        progress_bar=False,
+    )
+
+    def run(seed: int) -> tuple[float, float]:
+        start = time.perf_counter()
+        mcmc.run(jax.random.key(seed), *model_arguments)
+        samples = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
+        seconds = time.perf_counter() - start
+        return seconds, smallest_ess({name: np.asarray(samples[name]) for name in names})
+
+    return run
+
+
+def their_sampler(model, model_arguments, arguments):
+    # Both potentials are numpyro's own, so it is the same function that the two explore.
+    info = initialize_model(jax.random.key(0), model, model_args=model_arguments)
+    flat, unravel = ravel_pytree(info.param_info.z)
+    negative = jax.jit(jax.value_and_grad(lambda x: -info.potential_fn(unravel(x))))
+    negative(flat)
+
+    def make_logp():
+        def logp(x):
+            value, gradient = negative(x)
+            return float(value), np.asarray(gradient)
+
+        return logp
+
+    def make_expand(*_):
+        return lambda x: {"x": x}
+
+    compiled = from_pyfunc(len(flat), make_logp, make_expand, [np.dtype("float64")], [(len(flat),)], ["x"])
+
+    def run(seed: int) -> tuple[float, float]:
+        start = time.perf_counter()
+        trace = nutpie.sample(
+            compiled,
+            draws=arguments.draws,
+            tune=arguments.warmup,
+            chains=N_CHAINS,
+            cores=os.cpu_count(),
+            seed=seed,
+            progress_bar=False,
+            target_accept=arguments.target_accept,
+        )
+        seconds = time.perf_counter() - start
+        return seconds, smallest_ess({"x": trace["posterior"]["x"].to_numpy()})
+
+    return run
+
+
+def smallest_ess(draws: dict[str, np.ndarray]) -> float:
+    """Return the smallest bulk effective sample size over all raw parameters."""
+    sizes = ess(from_dict({"posterior": draws})["posterior"].to_dataset(), method="bulk")
+    return min(float(sizes[name].min()) for name in sizes.data_vars)
+
+
+if __name__ == "__main__":
+    main()
