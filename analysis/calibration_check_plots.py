@@ -29,14 +29,14 @@ def rank_figure(check: RankCheck, about: str) -> "Figure":
     """
     n = len(check.ranks)
     outside = check.table.loc[check.table["p_adjusted"] <= 1 - check.level, "quantity"].tolist()
-    verdict = f"{len(outside)} of {len(check.table)} outside" if outside else f"all {len(check.table)} inside"
-    groups = _groups(list(check.ranks))
+    verdict = f"{len(outside)} of {len(check.table)} leave" if outside else f"All {len(check.table)} keep within"
+    groups = _groups(check.table["quantity"].tolist())
     height = 2.6 * -(-len(groups) // 2)
     figure = headed_figure(
-        f"Does the truth rank evenly among the draws? Rank distributions, {verdict} the band",
-        f"{about} {n} simulations; each ranks its true value among {check.n_ranked} draws from its posterior. Line: share "
-        "of simulations at or below a rank, less the share expected. Above 0 on the left: draws too high; an S that "
-        f"rises first: draws too narrow. Grey: holds all {len(check.table)} lines, everywhere, with probability "
+        f"Does the truth rank evenly among the draws? {verdict} the band",
+        f"{about} {n} simulations; each ranks its true value among {check.n_ranked} draws from its posterior. Line: "
+        "share of simulations at or below a rank, less the share expected. A line above 0: draws too high; below: too "
+        "low; an S that rises first: too narrow. Grey: holds every line, everywhere, with probability "
         f"{check.level:.0%} if model and sampler are right.",
         height,
         width=7.6,
@@ -77,10 +77,10 @@ def coverage_figure(table: pd.DataFrame, about: str) -> "Figure":
     widths = table.groupby("recalibration", sort=False)["mean_width"].first()
     figure = headed_figure(
         "Do intervals hold the truth as often as they say?",
-        f"{about} {n} simulations. Truth: the probability, given the simulation's parameters, that the selected answer is "
-        "right (left), and its mean over questions of like confidence (right). Bars: 95 % for the number of "
-        "simulations. Above the line: intervals wider than need be. Mean width of 90 % intervals: "
-        + ", ".join(f"{_NAMES.get(name, name)} {width:.3f}" for name, width in widths.items())
+        f"{about} {n} simulations. Truth: the probability, in the simulation's world, that the selected answer is "
+        "right (left), and its mean over questions of like confidence (right). Bars: 95% for the number of "
+        "simulations. Above the line: intervals wider than need be. Mean width of 90% intervals: "
+        + ", ".join(f"{_NAMES.get(str(name), name)} {width:.3f}" for name, width in widths.items())
         + ".",
         3.3,
         width=7.6,

@@ -147,7 +147,10 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
     if len(changed):
         findings.shown.append(comparison_tables.changed_table(table, pair.heads, INTERVAL_LEVEL))
     findings.record.update(
-        interval_level=INTERVAL_LEVEL, predictions=_plain(asdict(summary)), changed=as_records(changed)
+        observations_sha256=questions.fingerprint,
+        interval_level=INTERVAL_LEVEL,
+        predictions=_plain(asdict(summary)),
+        changed=as_records(changed),
     )
     findings.tables["predictions"] = table
     findings.pictures["confidence_shift"] = lambda: comparison_plots.shift_figure(table, pair.captions, INTERVAL_LEVEL)

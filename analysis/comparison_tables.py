@@ -62,6 +62,7 @@ def prediction_table(summary: PredictionSummary, heads: tuple[str, str], interva
     first, second = heads
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
     unanswered = f"; {summary.unanswered} more were not answered" if summary.unanswered else ""
     table.add_row("questions", f"{summary.n}{unanswered}")
     is_seen = summary.first_fitted or summary.second_fitted
@@ -197,6 +198,7 @@ def width_table(widths: pd.DataFrame, interval_level: float) -> Group:
 def descriptions_table(descriptions: Mapping[str, str]) -> Group:
     """Return what is compared, a line each."""
     table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
     table.add_column(overflow="fold")
     for name, text in descriptions.items():
         table.add_row(Text(name), Text(text, style="dim"))

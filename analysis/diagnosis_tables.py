@@ -182,11 +182,11 @@ def _compared(row: Mapping[Hashable, Any]) -> tuple[str, str, Text]:
     )
 
 
-def _judged(value: float, form: str, *, fine: bool) -> Text:
+def _judged(value: float | int, form: str, *, fine: bool) -> Text:
     return Text(_number(value, form), style="" if fine else _FAILS)
 
 
-def _number(value: float, form: str) -> str:
+def _number(value: float | int, form: str) -> str:
     return _UNDEFINED if math.isnan(value) else format(value, form)
 
 

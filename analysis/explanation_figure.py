@@ -100,7 +100,7 @@ def _draw_bar(axes: "Axes", explanation: Explanation, row: int) -> None:
             source = "for" if explanation.reports["answer"].iloc[report] == explanation.answer else "against"
         face, hatch, ink = _LOOKS[source]
         edge = REFERENCE if hatch else "white"
-        axes.barh(row, width, _THICKNESS, left=left, facecolor=face, hatch=hatch, edgecolor=edge, linewidth=0.6)
+        axes.barh(row, width, _THICKNESS, left=left, facecolor=face, hatch=hatch, edgecolor=edge, linewidth=0.4)
         if ink and width >= _NARROWEST_NUMBERED:
             number = str(explanation.reports["number"].iloc[report])
             axes.text(left + width / 2, row, number, ha="center", va="center", fontsize=8, color=ink)
@@ -116,7 +116,7 @@ def _draw_probability(axes: "Axes", explanation: Explanation) -> None:
     confidence = explanation.confidence
     way = {"arrowstyle": "-", "color": REFERENCE, "linestyle": ":", "linewidth": 1}
     axes.annotate("", (confidence, -1), (explanation.support, -_THICKNESS / 2), arrowprops=way)
-    axes.plot([confidence], [-1], "D", color="black", markersize=7, zorder=3)
+    axes.plot([confidence], [-1], "D", color="black", markersize=7, zorder=3, clip_on=False)
     _draw_interval(axes, -1.0, explanation.confidence_low, explanation.confidence_high)
     _write(axes, -1, confidence, np.fmax(confidence + 0.01, explanation.confidence_high))
 

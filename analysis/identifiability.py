@@ -20,6 +20,7 @@ no prediction. A preset may fix prior_strength, which makes it the unit; else th
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -159,18 +160,15 @@ def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) ->
 
 def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
     """Return the log-likelihood of all questions of a fit, weighted as it was fitted, as a function of raw vectors."""
-    total = _total(fit)
     n_levels, preset, variant = len(fit.level_names), fit.preset.model_settings, fit.variant
 
-    def of_raw(vector: Float[Array, " parameter"]) -> Float[Array, ""]:
+    def natural(vector: Float[Array, " parameter"]) -> Parameters:
         raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels)
-        return total(natural_parameters(raw, preset, variant))
-
-    compiled = jax.jit(lambda vectors: jax.lax.map(of_raw, vectors))
+        return natural_parameters(raw, preset, variant)
 
     def at(vectors: Float[np.ndarray, "sample parameter"]) -> Float[np.ndarray, " sample"]:
         with jax.enable_x64(True):
-            return np.asarray(compiled(jnp.asarray(vectors)))
+            return _totals(fit, jax.vmap(natural)(jnp.asarray(vectors)))
 
     return at
 
@@ -180,38 +178,37 @@ def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     fixed = fit.preset.prior_strength.fixed is not None
     logs = _log_scale(fit.tree["posterior"].to_dataset())
     factor = float(np.exp(logs.std(ddof=1)))
-    total = _total(fit)
-
-    def moved(parameters: Parameters, by: Float[Array, ""]) -> Float[Array, ""]:
-        strength = parameters.prior_strength if fixed else parameters.prior_strength * by
-        return total(
-            parameters._replace(
-                weight=parameters.weight * by, null_base=parameters.null_base * by, prior_strength=strength
-            )
-        )
-
-    def change(parameters: Parameters) -> Float[Array, "2"]:
-        here = total(parameters)
-        return jnp.stack([moved(parameters, jnp.asarray(by)) - here for by in (factor, 1 / factor)])
-
     with jax.enable_x64(True):
-        some = jax.tree.map(lambda values: jnp.asarray(_thinned(values)), sampled_parameters(fit.tree, fit.variant))
-        changes = np.asarray(jax.jit(lambda parameters: jax.lax.map(change, parameters))(some))
+        some = jax.tree.map(_thinned, sampled_parameters(fit.tree, fit.variant))
+    here = _totals(fit, some)
+    changes = [_totals(fit, _scaled(some, by, fixed=fixed)) - here for by in (factor, 1 / factor)]
     place = draws.standardised @ flat.loadings["loading"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = float(np.corrcoef(place, logs)[0, 1])
     return Scale(fixed, factor, float(np.median(np.abs(changes))), correlation)
 
 
-def _total(fit: Fit) -> Callable[[Parameters], Float[Array, ""]]:
-    reports, labels = _reports_and_labels(fit)
-    eps = fit.preset.eps
+def _scaled(parameters: Parameters, by: float, *, fixed: bool) -> Parameters:
+    moved = parameters._replace(weight=parameters.weight * by, null_base=parameters.null_base * by)
+    return moved if fixed else moved._replace(prior_strength=parameters.prior_strength * by)
 
-    def total(parameters: Parameters) -> Float[Array, ""]:
-        alpha = target_concentration(reports, labels.correct, labels.n_correct, parameters, eps)
+
+def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:
+    reports, labels = _reports_and_labels(fit)
+    with jax.enable_x64(True):
+        return np.asarray(_total_log_likelihoods(parameters, reports, labels, fit.preset.eps))
+
+
+@partial(jax.jit, static_argnames="eps")
+def _total_log_likelihoods(
+    parameters: Parameters, reports: Reports, labels: Labels, eps: float
+) -> Float[Array, " sample"]:
+    def total(one: Parameters) -> Float[Array, ""]:
+        alpha = target_concentration(reports, labels.correct, labels.n_correct, one, eps)
         return jnp.sum(labels.weight * log_support(alpha)[:, 0])
 
-    return total
+    found: Float[Array, " sample"] = jax.lax.map(total, parameters)
+    return found
 
 
 def _reports_and_labels(fit: Fit) -> tuple[Reports, Labels]:

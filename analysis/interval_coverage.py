@@ -21,7 +21,7 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Float
 
-from analysis.simulated_worlds import Worlds, labels_of, parameters_of, right_levels, world_support
+from analysis.simulated_worlds import Worlds, parameters_of, right_levels, world_support
 from bayes_direag.evidence import Parameters, Reports
 from bayes_direag.loo import leave_one_out
 from bayes_direag.model import Labels, Raw, log_likelihood
@@ -30,7 +30,7 @@ from bayes_direag.recalibration import LogisticRecalibration
 from bayes_direag.recalibration_posterior import draw_recalibration
 from bayes_direag.sampling import Draws
 from bayes_direag.selection import select
-from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.settings import Preset, Variant
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _N_BINS, _SMALLEST_BIN = 10, 20
@@ -100,7 +100,8 @@ def place_truth(
         support = np.concatenate([part.support for part in parts], axis=1)
         candidate = np.concatenate([part.candidate for part in parts])
         right = truth[world, np.arange(len(fresh)), candidate]
-        for final in _recalibrations(replace(fitted, correct=correct), raw, parameters, preset, variant, [seed, world]):
+        labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
+        for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
             rows.setdefault(final.method, []).append(_placed(final(support), right))
     return {method: Placement(*map(np.stack, zip(*own, strict=True))) for method, own in rows.items()}
 
@@ -145,32 +146,21 @@ def _recalibrations(
     parameters: Parameters,
     preset: Preset,
     variant: Variant,
-    seed: list[int],
+    rng: np.random.Generator,
 ) -> list[LogisticRecalibration]:
     """Return the identity, and the preset's own final calibration drawn for each draw of the parameters."""
-    n_draws = len(next(iter(raw.values())))
+    shape = (1, len(next(iter(raw.values()))))
     final = preset.recalibration
-    identity = LogisticRecalibration("none", np.zeros((1, n_draws)), np.ones((1, n_draws)), final.eps)
+    identity = LogisticRecalibration("none", np.zeros(shape), np.ones(shape), final.eps)
     if final.method == "none":
         return [identity]
-    reports = Reports.of(labelled)
-    target = labelled.correct_candidate
-    labels = Labels(labelled.correct, target.sum(axis=1), np.ones(len(labelled)))
+    dims = ("chain", "draw", "level")
+    posterior = xr.Dataset({name: (dims[: value.ndim + 1], value[None]) for name, value in raw.items()})
+    labels = Labels.of(labelled, np.ones(len(labelled)))
     with jax.enable_x64(True):
-        reached = np.asarray(
-            _log_likelihood(
-                jax.tree.map(jnp.asarray, raw), reports, labels, preset=preset.model_settings, variant=variant
-            )
-        )
-    posterior = xr.Dataset(
-        {
-            name: (("chain", "draw", "level") if name in LEVEL_PARAMETERS else ("chain", "draw"), value[None])
-            for name, value in raw.items()
-        }
-    )
-    left_out = leave_one_out(labelled, posterior, reached[None], parameters, preset.eps)
-    rng = np.random.default_rng(seed)
-    return [identity, draw_recalibration(left_out.support, left_out.correct, final, (1, n_draws), rng)]
+        found = _log_likelihood(jax.tree.map(jnp.asarray, raw), Reports.of(labelled), labels, preset, variant)
+    left_out = leave_one_out(labelled, posterior, np.asarray(found)[None], parameters, preset.eps)
+    return [identity, draw_recalibration(left_out.support, left_out.correct, final, shape, rng)]
 
 
 def _placed(
@@ -195,7 +185,7 @@ def _placed(
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
 def _log_likelihood(
-    raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
+    raw: Raw, reports: Reports, labels: Labels, preset: Preset, variant: Variant
 ) -> Float[Array, "draw problem"]:
     found: Array = jax.vmap(lambda one: log_likelihood(one, reports, labels, preset=preset, variant=variant))(raw)
     return found

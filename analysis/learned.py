@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from bayes_direag.evidence import Parameters, Reports, calibrate
+from bayes_direag.evidence import Reports, calibrate
 from bayes_direag.fit import Fit
 from bayes_direag.posterior import sampled_parameters
 from bayes_direag.recalibration import LogisticRecalibration
@@ -33,13 +33,15 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and
         1 for ``count``.
     """
+    eps = fit.preset.eps
     with jax.enable_x64(True):
+        stated = jnp.broadcast_to(jnp.asarray(GRID)[:, None], (len(GRID), len(fit.level_names)))
         parameters = sampled_parameters(fit.tree, fit.variant)
-        curves = [_calibrated(parameters, number, fit.preset.eps) for number in range(len(fit.level_names))]
+        curves = np.asarray(jax.lax.map(lambda one: calibrate(stated, one, eps)[0], parameters))
     return pd.concat(
         [
-            pd.DataFrame({"level": name, "stated": GRID, **_summary(curve, "calibrated", level)})
-            for name, curve in zip(fit.level_names, curves, strict=True)
+            pd.DataFrame({"level": name, "stated": GRID, **_summary(curves[:, :, number], "calibrated", level)})
+            for number, name in enumerate(fit.level_names)
         ],
         ignore_index=True,
     )
@@ -116,17 +118,6 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     with jax.enable_x64(True):
         every = np.asarray(supports(reports, sampled_parameters(fit.tree, fit.variant), fit.preset.eps))
     return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
-
-
-def _calibrated(parameters: Parameters, number: int, eps: float) -> Float[np.ndarray, "sample place"]:
-    """Return one level's calibrated confidence along the grid, in every sample."""
-    stated = jnp.asarray(GRID)[:, None]
-
-    def along(one: Parameters) -> Float[jax.Array, " place"]:
-        bias = None if one.bias is None else one.bias[number : number + 1]
-        return calibrate(stated, one._replace(bias=bias), eps)[0][:, 0]
-
-    return np.asarray(jax.vmap(along)(parameters))
 
 
 def _summary(

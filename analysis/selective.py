@@ -179,7 +179,7 @@ def _by_threshold(
 def _harmonic(k: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     """Return 1 + 1/2 + ... + 1/k, 0 for k = 0."""
     numbers = np.cumsum(1 / np.arange(1, k.max(initial=0) + 1))
-    return np.concatenate([[0.0], numbers])[k]
+    return np.asarray(np.concatenate([[0.0], numbers])[k])
 
 
 def _over(area: Float[np.ndarray, " replicate"], n: Int[np.ndarray, " replicate"]) -> Float[np.ndarray, " replicate"]:

@@ -54,7 +54,8 @@ def draw_worlds(
         Standard deviation of the worlds' intercepts around 0 and of their slopes around 1. With 0 the model holds, and
         NumPyro draws the right answers; otherwise they are drawn here.
     """
-    raw, target = prior_draws(reports, preset=preset, variant=variant, n_draws=n, key=jax.random.key(seed))
+    key = jax.random.fold_in(jax.random.key(seed), 3)
+    raw, target = prior_draws(reports, preset=preset, variant=variant, n_draws=n, key=key)
     rng = np.random.default_rng([seed, 3])
     intercept, slope = misfit * rng.normal(size=(2, n)) + [[0.0], [1.0]]
     worlds = Worlds({name: np.asarray(value[0]) for name, value in raw.items()}, intercept, slope, target[0])

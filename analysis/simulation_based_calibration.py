@@ -30,6 +30,8 @@ from bayes_direag.sampling import Draws
 from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
 
 _NULL_RUNS = 20_000
+#: Tails on either side that are equal but for rounding are equal.
+_ROUNDING = 1e-9
 
 #: Values of one quantity: a row a simulation, a column a draw.
 Values = Float[np.ndarray, "simulation draw"]
@@ -109,15 +111,19 @@ def check_ranks(
         raise DirEAGError(f"{n_draws} draws a simulation: expected at least the {n_ranked} that the truth ranks among.")
     every = n_draws // n_ranked
     kept = {name: np.asarray(value)[:, every - 1 :: every][:, :n_ranked] for name, value in draws.raw.items()}
-    labels = labels_of(reports, worlds.target)
-    arguments = {"preset": preset, "variant": variant, "level_names": level_names}
-    truth = quantities(
-        {name: value[:, None] for name, value in worlds.raw.items()}, labels, reports, held_out, **arguments
+    of = partial(
+        quantities,
+        labels=labels_of(reports, worlds.target),
+        reports=reports,
+        held_out=held_out,
+        preset=preset,
+        variant=variant,
+        level_names=level_names,
     )
-    drawn = quantities(kept, labels, reports, held_out, **arguments)
+    truth, drawn = of({name: value[:, None] for name, value in worlds.raw.items()}), of(kept)
     rng = np.random.default_rng([seed, 4])
-    found = pd.DataFrame({name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth})
-    p_value = np.array([uniformity_p_value(found[name].to_numpy(), n_ranked) for name in found])
+    found = {name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth}
+    p_value = np.array([uniformity_p_value(own, n_ranked) for own in found.values()])
     table = pd.DataFrame(
         {
             "quantity": list(found),
@@ -126,7 +132,7 @@ def check_ranks(
             "autocorrelation": [autocorrelation(drawn[name]) for name in found],
         }
     )
-    return RankCheck(found, n_ranked, level, table)
+    return RankCheck(pd.DataFrame(found), n_ranked, level, table)
 
 
 def quantities(
@@ -216,7 +222,8 @@ def uniformity_p_value(ranks: Int[np.ndarray, " simulation"], n_ranked: int) -> 
     """
     counts = np.bincount(ranks, minlength=n_ranked + 1).cumsum()[:-1]
     smallest = _tails(len(ranks), n_ranked)[np.arange(n_ranked), counts].min()
-    return float((1 + (_null(len(ranks), n_ranked) <= smallest).sum()) / (1 + _NULL_RUNS))
+    as_uneven = _null(len(ranks), n_ranked) <= smallest * (1 + _ROUNDING)
+    return float((1 + as_uneven.sum()) / (1 + _NULL_RUNS))
 
 
 def ecdf_band(
@@ -231,7 +238,8 @@ def ecdf_band(
     (rank,) arrays
         Lowest and highest values at ranks 0 to ``n_ranked - 1``.
     """
-    allowed = _tails(n_simulations, n_ranked) > np.quantile(_null(n_simulations, n_ranked), 1 - level)
+    limit = np.quantile(_null(n_simulations, n_ranked), 1 - level)
+    allowed = _tails(n_simulations, n_ranked) > limit * (1 + _ROUNDING)
     lowest = allowed.argmax(axis=1)
     highest = n_simulations - allowed[:, ::-1].argmax(axis=1)
     return lowest / n_simulations, highest / n_simulations

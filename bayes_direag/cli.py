@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from analysis.commands.compare import compare_command
+from analysis.commands.diagnose import diagnose_command
 from analysis.commands.evaluate import evaluate_command, read_observations, show_evaluation
+from analysis.commands.explain import explain_command
+from analysis.commands.plot import plot_command
+from analysis.commands.sbc import sbc_command
+from analysis.commands.tables import tables_command
 from bayes_direag.cli_options import (
     AcceptOption,
     AnswersOption,
@@ -67,6 +73,12 @@ app.command("elicit", epilog="Example: direag elicit --questions svamp --model F
     elicit_command
 )
 app.command("evaluate", epilog="Example: direag evaluate observations.jsonl --out results --folds 5")(evaluate_command)
+app.command("diagnose", epilog="Example: direag diagnose fit.nc --out diagnosis")(diagnose_command)
+app.command("compare", epilog="Example: direag compare map.nc nuts.nc --obs labelled.jsonl")(compare_command)
+app.command("explain", epilog="Example: direag explain fit.nc observations.jsonl svamp-00017")(explain_command)
+app.command("plot", epilog="Example: direag plot results --out figures")(plot_command)
+app.command("tables", epilog="Example: direag tables results --out tables")(tables_command)
+app.command("sbc", epilog="Example: direag sbc --n 200 --questions 100 --out sbc")(sbc_command)
 
 
 @app.command(epilog="Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric")
@@ -125,11 +137,15 @@ def predict(
     fit: FitFile,
     observations: ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
+    interval_level: Annotated[
+        float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
+    ] = 0.9,
     as_json: JsonOption = False,
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
 
-    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file.
+    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
+    adds the interval of that probability, and the probability that the selected answer would change.
     """
     from bayes_direag.fit import Fit
     from bayes_direag.observations import Observations
@@ -141,13 +157,18 @@ def predict(
     questions = Observations.read(observations, found.tree.attrs["answers"])
     with progress() as step:
         step(f"predicting {len(questions)} questions")
-        table = found.predict(questions)
+        table = found.predict(questions, interval_level=interval_level)
         write_table(table, target)
     unanswered = int(table["confidence"].isna().sum())
+    summary = {"out": str(target), "n": len(table), "unanswered": unanswered}
+    said = f"{target}: {len(table)} questions, {unanswered} of them unanswered."
+    if found.n_samples > 1:
+        summary |= {"draws": found.n_samples, "interval_level": interval_level}
+        said += f" Intervals hold with probability {interval_level:g}, over {found.n_samples} draws."
     if as_json:
-        out.print_json(data={"out": str(target), "n": len(table), "unanswered": unanswered})
+        out.print_json(data=summary)
     else:
-        out.print(f"{target}: {len(table)} questions, {unanswered} of them unanswered.", soft_wrap=True)
+        out.print(said, soft_wrap=True)
 
 
 @app.command(epilog="Example: direag show fit.nc")

@@ -67,7 +67,7 @@ def nuts_draws(
         mcmc = _sampler(preset, variant, sampling, sampling.n_chains, progress=progress)
         mcmc.run(jax.random.key(seed), reports, labels, extra_fields=_FIELDS)
         found = mcmc.get_samples(group_by_chain=True), mcmc.get_extra_fields(group_by_chain=True)
-    return _draws(*found, preset, variant)
+    return _draws(found, preset, variant)
 
 
 def draws_for_each(
@@ -101,7 +101,7 @@ def draws_for_each(
         key = jax.random.split(jax.random.key(seed), n)
         each = key[everyone], jax.tree.map(lambda array: jnp.asarray(array)[everyone], labels)
         found = _draw_each(each, reports, preset=preset.model_settings, variant=variant, sampling=sampling)
-        return _draws(*jax.tree.map(lambda array: array[:n], found), preset, variant)
+        return _draws(jax.tree.map(lambda array: array[:n], found), preset, variant)
 
 
 _Found = tuple[dict[str, Array], dict[str, Array]]
@@ -122,7 +122,7 @@ def _draw_each(
         return mcmc.get_samples(), mcmc.get_extra_fields()
 
     devices = jax.make_mesh((jax.local_device_count(),), ("simulation",), axis_types=(AxisType.Auto,))
-    shared = PartitionSpec("simulation")
+    shared = PartitionSpec("simulation")  # type: ignore[no-untyped-call]
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
     whole = jax.shard_map(
         partial(jax.lax.map, one), mesh=devices, in_specs=(shared,), out_specs=shared, check_vma=False
@@ -153,7 +153,8 @@ def _sampler(
     )
 
 
-def _draws(samples: dict[str, Array], fields: dict[str, Array], preset: Preset, variant: Variant) -> Draws:
+def _draws(found: _Found, preset: Preset, variant: Variant) -> Draws:
+    samples, fields = found
     raw: RawDraws = {name: np.asarray(samples[f"{name}_raw"]) for name in preset.free_parameters(variant)}
     stats = {name: np.asarray(value) for name, value in fields.items()}
     return Draws(

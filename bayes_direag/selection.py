@@ -109,7 +109,7 @@ def _selection(
     index = jnp.maximum(candidate, 0)[None, :, None]
     mine = jnp.take_along_axis(support, index, axis=2)[:, :, 0]
     in_sample = jax.vmap(lambda one: selected_candidate(one, n_candidates))(support)
-    return candidate, mine, mean[:, -1], jnp.mean(in_sample != candidate[None, :], axis=0)
+    return candidate, mine, mean[:, -1], jnp.mean(in_sample != candidate[None, :], axis=0, dtype=support.dtype)
 
 
 def pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:

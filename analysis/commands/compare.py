@@ -1,5 +1,6 @@
 """The command ``direag compare``: fits against each other, by parameters, predictions or leave-one-out; evaluations."""
 
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -91,7 +92,14 @@ def compare_command(
                         seed=seed,
                         on_step=step,
                     )
-        record = {"compared": described, "seed": seed, "resamples": resamples, **found.record}
+        record = {
+            "compared": described,
+            "paths": {name: str(paths[name]) for name in described},
+            "seed": seed,
+            "resamples": resamples,
+            **found.record,
+            "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
+        }
         if target is not None:
             step("drawing")
             write_comparison(target, record, found.tables, {name: draw() for name, draw in found.pictures.items()})

@@ -15,7 +15,12 @@ from tests.analysis.handmade_fits import handmade_fit
 
 
 def handmade_run(
-    folder: Path, observations: Observations, *, methods: Sequence[str], test: Observations | None = None, n_folds: int = 2
+    folder: Path,
+    observations: Observations,
+    *,
+    methods: Sequence[str],
+    test: Observations | None = None,
+    n_folds: int = 2,
 ) -> Path:
     """Write an evaluation whose predictions are random; its folds deal the questions in turn."""
     rng = np.random.default_rng(0)
@@ -60,6 +65,8 @@ def handmade_run(
     elif "direag" in methods:
         fits["confidence", "test"] = handmade_fit(observations)
     columns = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
-    found = Evaluation(predictions, score(predictions, seed=0, n_resamples=5), pd.DataFrame(columns=columns), fits, settings)
+    found = Evaluation(
+        predictions, score(predictions, seed=0, n_resamples=5), pd.DataFrame(columns=columns), fits, settings
+    )
     write_evaluation(found, folder, observations, test)
     return folder

@@ -46,7 +46,7 @@ def made_posterior(
     statistics: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
 ) -> Fit:
-    """Return a NUTS fit with these raw draws (chain, draw, ...), a good sampler's statistics unless others are given."""
+    """Return a NUTS fit of these raw draws (chain, draw, ...); a good sampler's statistics unless others are given."""
     settings, rng = named_preset(preset), np.random.default_rng(seed)
     n_chains, n_draws = raw["weight"].shape[:2]
     support = supports(observations, raw, settings)
@@ -119,6 +119,14 @@ def replaced(fit: Fit, group: str, **variables: np.ndarray) -> Fit:
     own = tree[group].to_dataset()
     changed = {name: (own[name].dims, np.asarray(values)) for name, values in variables.items()}
     tree[group] = xr.DataTree(own.assign(changed))
+    return Fit(tree)
+
+
+def with_level_names(fit: Fit, names: list[str]) -> Fit:
+    """Return the fit with other names for its levels."""
+    tree = fit.tree.copy()
+    for group in ("posterior", "prior", "constant_data"):
+        tree[group] = xr.DataTree(tree[group].to_dataset().assign_coords(level=names))
     return Fit(tree)
 
 

@@ -1,6 +1,8 @@
 """``direag compare``: what it prints, what it writes, what it refuses; and real fits from end to end."""
 
 import json
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import arviz_stats
@@ -24,7 +26,7 @@ from bayes_direag.presets import PRESETS
 from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import simulate_observations
 from tests.analysis.evaluated_runs import random_said, write_run
-from tests.analysis.made_fits import made_fit, natural
+from tests.analysis.made_fits import around, made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, made_posterior
 
 app = typer.Typer()
@@ -51,6 +53,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _each_file_is_read_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fit, "load", staticmethod(cache(Fit.load)))
+        yield
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with fits to 40 questions, made by hand, and with observations: these and 20 others."""
@@ -61,10 +70,13 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     observations.select(slice(40, 60)).write(home / "others.jsonl")
     made_fit(fitted, natural(5), preset="paper").save(home / "map.nc")
     made_fit(observations, natural(5, slope=1.3), preset="paper").save(home / "other_map.nc")
-    for number, name in enumerate(("nuts", "near", "third")):
-        made_posterior(fitted, gaussian_draws(number, n_chains=2, n_draws=50)).save(home / f"{name}.nc")
-    balanced = PRESETS["bayes"].override(null_target_weight="balanced")
-    made_posterior(fitted, gaussian_draws(3, n_chains=2, n_draws=50), preset=balanced).save(home / "heavy.nc")
+    doubled = PRESETS["bayes"].override(null_target_weight=2.0)
+    for number, name in enumerate(("nuts", "near", "third", "heavy")):
+        rng = np.random.default_rng(number)
+        draws = around(natural(5), rng, n_draws=50, spread=0.3)
+        reached = -0.5 - 0.1 * number + 0.1 * rng.standard_normal((2, 50, 40))
+        preset = doubled if name == "heavy" else "bayes"
+        made_fit(fitted, draws, preset=preset, log_likelihood=reached).save(home / f"{name}.nc")
     return home
 
 
@@ -103,6 +115,9 @@ class TestMapAndPosterior:
         assert record["predictions"]["mean_shift"] == pytest.approx(summary.mean_shift)
         assert (record["predictions"]["first_fitted"], record["predictions"]["n"]) == (40, 60)
         assert record["n_scored"] == 60
+        assert record["observations_sha256"] == observations.fingerprint
+        assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
+        assert record["versions"].keys() >= {"bayes-direag", "scipy"}
         assert [row["metric"] for row in record["metrics"]][:2] == ["accuracy", "ece"]
 
     def test_what_was_fitted_to_is_said(self, home: Path) -> None:
@@ -187,7 +202,7 @@ class TestLeaveOneOut:
 
     def test_a_weighted_fit_is_refused_and_flagged(self, home: Path) -> None:
         both = home / "nuts.nc", home / "heavy.nc"
-        assert "heavy weighs questions unequally (null_target_weight balanced)" in refuse(*both)
+        assert "heavy weighs questions unequally (null_target_weight 2.0)" in refuse(*both)
         text = one_line(succeed(*both, "--allow-weighted"))
         assert "heavy (weighted)" in text
         assert "its likelihood is weighted, and no probability model's" in text
@@ -261,6 +276,7 @@ class TestRefusals:
         assert list(record["compared"]) == [str(tmp_path / "nuts.nc"), str(home / "nuts.nc")]
 
 
+@pytest.mark.slow
 def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
     observations = simulate_observations(80, seed=6)
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=150)

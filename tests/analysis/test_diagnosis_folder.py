@@ -49,7 +49,7 @@ class TestRecord:
 
     def test_what_is_undefined_is_null(self):
         raw = gaussian_draws(1)
-        raw["slope"][0, 0] = np.inf
+        raw["slope"][0, 0] = np.nan
         fit = made_posterior(simulate_observations(30, seed=1), raw)
         record = json.loads(json.dumps(diagnosis_record(diagnose(fit), fit), allow_nan=False))
         (slope,) = [row for row in record["parameters"] if row["parameter"] == "slope"]

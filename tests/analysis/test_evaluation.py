@@ -11,6 +11,7 @@ import pytest
 from analysis.baselines import BASELINES
 from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
 from analysis.scoring import METRIC_NAMES, score
+from bayes_direag import protocol
 from bayes_direag.answers import canonical
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.folds import assign_folds
@@ -19,6 +20,7 @@ from bayes_direag.observations import Observation, Observations, Question
 from bayes_direag.presets import PRESETS
 from bayes_direag.recalibration import recalibrate
 from bayes_direag.selection import select_each
+from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import simulate_observations
 
 RECORDED_SEED = 20260517
@@ -189,6 +191,37 @@ def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations)
     ]
     found = evaluate(Observations.from_questions(plain, answers="numeric"), n_folds=3, n_resamples=1)
     assert tuple(found.metrics["method"]) == FROM_ONE_ELICITATION[1:]
+
+
+def test_how_to_sample_is_recorded_with_its_defaults(questions: Observations) -> None:
+    found = evaluate(questions, methods=["majority"], fit_method="nuts", n_resamples=1).settings
+    assert (found.fit_method, found.sampling, found.preset) == ("nuts", SamplingSettings(), PRESETS["bayes"])
+    found = evaluate(questions, methods=["majority"], sampling=SamplingSettings(n_draws=50), n_resamples=1).settings
+    assert (found.fit_method, found.sampling, found.preset) == ("map", None, PRESETS["paper"])
+
+
+@pytest.mark.parametrize(("method", "variant"), [("count", "count"), ("level_calibrated", "level")])
+def test_how_to_fit_reaches_the_fits(
+    method: str, variant: str, questions: Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def record(_: Observations, **settings: object) -> None:
+        seen.append(settings)
+        raise InterruptedError
+
+    monkeypatch.setattr(protocol, "fit_nuts", record)
+    sampling = SamplingSettings(n_chains=3, n_draws=50)
+    options = {"fit_method": "nuts", "preset": "pooled", "sampling": sampling, "allow_weighted": True, "seed": 4}
+    with pytest.raises(InterruptedError):
+        evaluate(questions, methods=[method], **options)
+    expected = {"preset": PRESETS["pooled"], "sampling": sampling, "seed": 4, "allow_weighted": True}
+    assert seen == [{"variant": variant, **expected}]
+
+
+def test_weights_are_refused_under_nuts_without_leave(questions: Observations) -> None:
+    with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
+        evaluate(questions, methods=["count"], fit_method="nuts", preset="release", n_resamples=1)
 
 
 def test_an_unknown_method_is_an_error(questions: Observations) -> None:

@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,7 +13,8 @@ from analysis.evaluation_folder import CONTENTS, FITS, MANIFEST, check_folder, w
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
-from bayes_direag.settings import Preset
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import Preset, SamplingSettings
 from bayes_direag.simulate import simulate_observations
 
 
@@ -118,6 +120,53 @@ class TestWriting:
         monkeypatch.chdir(tmp_path)
         write_evaluation(other, "r", observations)
         assert (tmp_path / "r" / MANIFEST).is_file()
+
+
+class TestNuts:
+    """One fit by sampling, evaluated on a test set."""
+
+    SAMPLING = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def sets() -> tuple[Observations, Observations]:
+        return simulate_observations(40, seed=3), simulate_observations(15, seed=4)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def sampled(sets) -> Evaluation:
+        methods = ["count", "count_calibrated"]
+        return evaluate(*sets, methods=methods, fit_method="nuts", sampling=TestNuts.SAMPLING, n_resamples=5, seed=7)
+
+    @pytest.mark.parametrize(("method", "column"), [("count", "support"), ("count_calibrated", "confidence")])
+    def test_predictions_are_means_over_the_draws(self, sampled, sets, method, column):
+        fit = sampled.fits["count", "test"]
+        assert fit.tree.attrs["method"] == "nuts"
+        expected = fit.predict(sets[1]).set_index("problem_id")
+        found = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
+        pd.testing.assert_series_equal(found["confidence"], expected[column], check_names=False)
+        pd.testing.assert_series_equal(found["answer"], expected["answer"])
+
+    def test_parameters_have_a_standard_deviation_and_the_samplers_statistics(self, sampled):
+        table, fit = sampled.parameters, sampled.fits["count", "test"]
+        assert table["sd"].notna().all()
+        assert (table.query("parameter == 'weight'")["sd"] > 0).all()
+        stats = fit.tree["sample_stats"].to_dataset()
+        for name in ("lp", "diverging", "acceptance_rate", "step_size"):
+            assert table[name].unique().tolist() == [pytest.approx(float(stats[name].mean()))]
+
+    def test_the_folder(self, sampled, sets, tmp_path):
+        write_evaluation(sampled, tmp_path / "r", *sets)
+        assert [path.name for path in (tmp_path / "r" / FITS).iterdir()] == ["count-test.nc"]
+        again = Fit.load(tmp_path / "r" / FITS / "count-test.nc")
+        assert again.tree.equals(sampled.fits["count", "test"].tree)
+        settings = json.loads((tmp_path / "r" / MANIFEST).read_text())["settings"]
+        assert settings["fit_method"] == "nuts"
+        assert SamplingSettings.model_validate(settings["sampling"]) == self.SAMPLING
+        assert Preset.model_validate(settings["preset"]) == PRESETS["bayes"]
+        assert settings["n_folds"] is None
+        written = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": "str"})
+        np.testing.assert_allclose(written["confidence"], sampled.predictions["confidence"])
 
 
 class TestFailing:

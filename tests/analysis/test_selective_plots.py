@@ -35,7 +35,7 @@ def test_a_panel_for_each_method(n_methods):
     assert_stands_alone(figure, "Some set, held out.", "90% bootstrap interval")
     assert len(figure.axes) == n_methods
     for axes, curve in zip(figure.axes, curves.values(), strict=True):
-        own = [line for line in axes.lines if line.get_linewidth() == 2][0]
+        own = next(line for line in axes.lines if line.get_linewidth() == 2)
         np.testing.assert_allclose(own.get_xydata(), 100 * curve[["coverage", "risk"]])
         assert len(axes.lines) >= n_methods + 1
     first = summary.iloc[0]
@@ -44,7 +44,7 @@ def test_a_panel_for_each_method(n_methods):
 
 
 def test_the_dotted_line_has_the_area_of_the_best_order():
-    curves, summary, figure = drawn(2, "risk-coverage")
+    _, summary, figure = drawn(2, "risk-coverage")
     for axes, row in zip(figure.axes, summary.to_dict("records"), strict=True):
         best = next(line for line in axes.lines if line.get_linestyle() == ":")
         assert best.get_ydata().mean() / 100 == pytest.approx(row["oracle_aurc"])

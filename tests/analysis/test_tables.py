@@ -28,6 +28,7 @@ from bayes_direag.map_fit import fit_map
 from bayes_direag.observations import Observation, Observations, Question
 from bayes_direag.presets import PRESETS, preset
 from bayes_direag.simulate import simulate_observations
+from tests.analysis.posteriors import good_fit, replaced
 
 DASH = "\N{EN DASH}"
 COLUMNS = ("acc", "ECE", "aECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
@@ -204,6 +205,50 @@ class TestFit:
         assert "NO: the largest gradient is 0.1" in shown(summary_table(Fit(tree), "t"))
         tree["sample_stats"]["projected_gradient"][:] = np.nan
         assert fit_summary(Fit(tree))["converged"] is False
+
+    def test_the_summary_of_nuts_is_judged_by_its_chains(self):
+        fit = good_fit()
+        summary = fit_summary(fit)
+        assert (summary["method"], summary["chains"], summary["draws"], summary["divergences"]) == ("nuts", 4, 250, 0)
+        assert summary["largest_rhat"] < 1.01
+        assert summary["smallest_ess"] > 400
+        assert summary["converged"] is True
+        assert not {"penalised_loss", "projected_gradient", "newton_steps"} & set(summary)
+        words = " ".join(shown(summary_table(fit, "t")).split())
+        assert "method NUTS, the whole posterior" in words
+        assert "recalibration platt, on leave-one-out support" in words
+        assert "converged yes: R-hat at most 1.00" in words
+        assert "draws 250 of each of 4 chains" in words
+        assert "NOTE" not in words
+
+    def test_one_divergence_or_one_chain_astray_is_no_convergence(self):
+        fit = good_fit()
+        astray = np.zeros((4, 250), bool)
+        astray[2, 7] = True
+        diverged = replaced(fit, "sample_stats", diverging=astray)
+        assert fit_summary(diverged)["converged"] is False
+        assert "converged NO: " in " ".join(shown(summary_table(diverged, "t")).split())
+        assert "1 divergences (none)" in " ".join(shown(summary_table(diverged, "t")).split())
+        slope = fit.tree["posterior"]["slope_raw"].to_numpy() + np.array([[0.0], [0.0], [0.0], [1.0]])
+        summary = fit_summary(replaced(fit, "posterior", slope_raw=slope))
+        assert summary["converged"] is False
+        assert summary["largest_rhat"] > 1.1
+        stuck = replaced(fit, "posterior", slope_raw=np.full((4, 250), 0.5))
+        assert fit_summary(stuck)["converged"] is False
+
+    def test_a_weighted_likelihood_is_noted(self):
+        tree = good_fit().tree.copy()
+        tree.attrs["preset"] = PRESETS["bayes"].override(null_target_weight=2.0).model_dump_json()
+        assert fit_summary(Fit(tree))["weighted"] is True
+        assert "NOTE questions are weighted unequally" in " ".join(shown(summary_table(Fit(tree), "t")).split())
+
+    def test_every_draw_counts_in_mean_and_standard_deviation(self):
+        fit = good_fit()
+        weight = fit.tree["posterior"]["weight"].to_numpy().reshape(-1, 5)
+        rows = cells(shown(parameter_tables(fit)))
+        for level, name in enumerate(fit.level_names):
+            expected = f"{weight[:, level].mean():.4f} ± {weight[:, level].std(ddof=1):.4f}"
+            assert " ".join(rows[name][:3]) == expected
 
     def test_parameters_by_level_and_shared(self, fit):
         rows = cells(shown(parameter_tables(fit)))

@@ -1,6 +1,7 @@
 """The command line: what each command writes, prints and refuses."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from bayes_direag.cli import app
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
+from bayes_direag.presets import PRESETS
 from bayes_direag.simulate import simulate_observations
 
 COMMANDS = list(typer.main.get_command(app).commands)
@@ -240,6 +242,111 @@ class TestFitAndShow:
         printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2)
         assert "[red]run[/red]" in printed
         assert "[bold]:+1:.jsonl" in printed.replace("\n", "")
+
+
+class TestNuts:
+    """The whole posterior, by a run too short to be relied on."""
+
+    SHORT = ("--method", "nuts", "--variant", "count", "--chains", 2, "--warmup", 60, "--draws", 40)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def sampled(home, observations) -> tuple[Path, str]:
+        """A fit by sampling, and what was printed when it was made; the environment is as it was before."""
+        path = home / "nuts.nc"
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+            return path, succeed("fit", observations, "--out", path, *TestNuts.SHORT, "--seed", 3)
+
+    def test_the_options_reach_the_sampler(self, sampled):
+        attributes = Fit.load(sampled[0]).tree.attrs
+        assert (attributes["method"], attributes["variant"], int(attributes["seed"])) == ("nuts", "count", 3)
+        assert json.loads(attributes["sampling"]) == {
+            "n_chains": 2,
+            "n_warmup": 60,
+            "n_draws": 40,
+            "target_accept": 0.9,
+        }
+        assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 40, "level": 5}
+
+    def test_bayes_is_the_preset_unless_told_otherwise(self, sampled):
+        assert Fit.load(sampled[0]).preset == PRESETS["bayes"]
+
+    def test_what_is_printed_is_what_show_shows(self, sampled):
+        path, printed = sampled
+        shown = one_line(succeed("show", path))
+        assert shown in one_line(printed)
+        assert "method NUTS, the whole posterior" in shown
+        assert "variant count, preset bayes" in shown
+        assert "learned from 80 questions with numeric answers" in shown
+        assert "recalibration platt, on leave-one-out support" in shown
+        assert "draws 40 of each of 2 chains" in shown
+        assert "R-hat" in shown
+        assert " ± " in shown
+
+    def test_show_json(self, sampled):
+        shown = json.loads(succeed("show", sampled[0], "--json"))
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 40)
+        # eighty draws are too few by any measure
+        assert shown["converged"] is False
+        assert shown["smallest_ess"] > 0
+        assert all(row["sd"] is not None for row in shown["parameters"])
+
+    def test_predictions_have_intervals(self, tmp_path, sampled, questions):
+        succeed("predict", sampled[0], questions, "--out", tmp_path / "p.csv")
+        table = pd.read_csv(tmp_path / "p.csv")
+        assert len(table) == 81
+        answered = table[table["confidence"].notna()]
+        assert len(answered) == 80
+        assert (answered["confidence_low"] <= answered["confidence_high"]).all()
+        assert answered["change_probability"].between(0, 1).all()
+        assert table.iloc[-1][["confidence_low", "confidence_high", "change_probability"]].isna().all()
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (["--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
+            (["--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
+            (["--preset", "release"], "preset release weighs questions unequally"),
+            (["--preset", "release", "--recalibration", "platt", "--allow-weighted"], "within bounds"),
+            (["--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
+            (["--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
+            (["--out-of-fold", 5], "recalibration out_of_fold 5 is for MAP"),
+            (["--set", "null_target_weight=balanced"], "--allow-weighted"),
+            (["--set", "weight.low=-5"], "within bounds"),
+        ],
+    )
+    def test_what_cannot_be_sampled(self, tmp_path, observations, monkeypatch, options, says):
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", "--method", "nuts", *options)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("option", [("--chains", 1), ("--draws", 24), ("--warmup", 0), ("--method", "hmc")])
+    @pytest.mark.parametrize("command", ["fit", "evaluate"])
+    def test_a_run_that_cannot_be_is_a_usage_error(self, tmp_path, observations, command, option):
+        name = "--fit-method" if option[0] == "--method" and command == "evaluate" else option[0]
+        result = direag(command, observations, "--out", tmp_path / "out", name, option[1])
+        assert result.exit_code == 2
+        assert name in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_evaluate_refuses_what_cannot_be_sampled(self, tmp_path, observations, monkeypatch):
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        nuts = ["--out", tmp_path / "r", "--fit-method", "nuts", "--methods", "count"]
+        assert "--target-accept 1.0: expected" in refuse("evaluate", observations, *nuts, "--target-accept", 1)
+        assert "weighs questions unequally" in refuse("evaluate", observations, *nuts, "--preset", "release")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_ctrl_c_while_sampling(self, tmp_path, observations, monkeypatch):
+        def interrupt(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        monkeypatch.setattr("bayes_direag.nuts_fit.nuts_draws", interrupt)
+        result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
+        assert result.exit_code == 130
+        assert "interrupted" in result.stderr
+        assert list(tmp_path.iterdir()) == []
 
 
 class TestPredict:

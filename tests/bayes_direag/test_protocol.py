@@ -2,10 +2,16 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_direag import protocol
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.map_fit import fit_map
 from bayes_direag.observations import Observations, Question
 from bayes_direag.presets import PRESETS
 from bayes_direag.protocol import cross_fit, train_test
+from bayes_direag.settings import SamplingSettings
+
+TINY = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
 
 
 def with_golds(observations: Observations, golds: dict[int, str | None]) -> Observations:
@@ -80,3 +86,59 @@ def test_a_question_in_both_sets_is_an_error(simulated: Observations) -> None:
 def test_too_many_folds_are_an_error(simulated: Observations) -> None:
     with pytest.raises(DirEAGError, match=r"cannot deal 3 .* into 5 folds"):
         cross_fit(simulated.select(slice(0, 3)), n_folds=5)
+
+
+class TestNuts:
+    """The whole posterior instead of its mode: the same questions are kept from it."""
+
+    @pytest.fixture
+    def handed_over(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Observations, dict[str, object]]]:
+        """Record what would be sampled from, and take the mode instead."""
+        seen: list[tuple[Observations, dict[str, object]]] = []
+
+        def stand_in(observations: Observations, **settings: object) -> Fit:
+            seen.append((observations, settings))
+            return fit_map(observations, preset="bayes", variant="count")
+
+        monkeypatch.setattr(protocol, "fit_nuts", stand_in)
+        return seen
+
+    def test_no_fold_is_handed_the_questions_that_it_predicts(self, simulated: Observations, handed_over) -> None:
+        folds = cross_fit(
+            simulated, n_folds=3, method="nuts", variant="count", sampling=TINY, allow_weighted=True, seed=2
+        )
+        as_map = cross_fit(simulated, n_folds=3, preset="bayes", variant="count", seed=2)
+        assert len(handed_over) == len(folds) == 3
+        for one, twin, (given, settings) in zip(folds, as_map, handed_over, strict=True):
+            assert one.index.tolist() == twin.index.tolist()
+            assert list(given.problem_id) == [name for i, name in enumerate(simulated.problem_id) if i not in one.index]
+            assert settings == {
+                "preset": PRESETS["bayes"],
+                "variant": "count",
+                "sampling": TINY,
+                "seed": 2,
+                "allow_weighted": True,
+            }
+            np.testing.assert_allclose(one.predictions["support"], twin.predictions["support"], rtol=1e-6)
+
+    def test_train_test_samples_from_the_training_set_alone(self, simulated: Observations, handed_over) -> None:
+        train, test = simulated.select(slice(0, 60)), simulated.select(slice(60, 90))
+        (one,) = train_test(train, test, method="nuts", preset="pooled", variant="count")
+        ((given, settings),) = handed_over
+        assert given.problem_id == train.problem_id
+        assert (settings["preset"], settings["sampling"], settings["allow_weighted"]) == ("pooled", None, False)
+        assert one.predictions["problem_id"].tolist() == list(test.problem_id)
+
+    @pytest.mark.slow
+    def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(self, simulated: Observations) -> None:
+        some = simulated.select(slice(0, 60))
+        options = {"n_folds": 2, "method": "nuts", "variant": "confidence", "sampling": TINY, "seed": 2}
+        before = cross_fit(some, **options)
+        assert {"confidence_low", "confidence_high", "change_probability"} <= set(before[0].predictions)
+        for number, one in enumerate(before):
+            wrong = {int(i): ["123456789", some.candidates[i][0], None][int(i) % 3] for i in one.index}
+            corrupted = with_golds(some, wrong)
+            assert (corrupted.correct[one.index] != some.correct[one.index]).any()
+            after = cross_fit(corrupted, **options)
+            pd.testing.assert_frame_equal(after[number].predictions, one.predictions, check_exact=True)
+            assert not after[1 - number].predictions["support"].equals(before[1 - number].predictions["support"])

@@ -1,0 +1,108 @@
+"""The command ``direag sbc``: whether sampler and intervals are right, in simulations whose truth is known."""
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_direag.cli_options import AcceptOption, JsonOption, SeedOption, SetOption, chosen_preset, chosen_sampling
+from bayes_direag.console import out, progress, require_parent
+from bayes_direag.settings import PresetName, Variant
+
+if TYPE_CHECKING:
+    from rich.console import Group
+
+    from analysis.simulation_check import SimulationCheck
+
+EPILOG = "Example: direag sbc --n 200 --questions 100 --out sbc"
+
+
+def sbc_command(
+    target: Annotated[Path, typer.Option("--out", help="Folder for sbc.json, tables and pictures.")],
+    n: Annotated[int, typer.Option("--n", min=2, help="Number of simulations.")] = 200,
+    questions: Annotated[int, typer.Option(min=1, help="Labelled questions in each.")] = 100,
+    variant: Annotated[Variant, typer.Option(metavar="VARIANT", help="count, level or confidence.")] = "confidence",
+    preset: Annotated[
+        PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes, pooled or paper.")
+    ] = "bayes",
+    overrides: SetOption = None,
+    misfit: Annotated[
+        float, typer.Option(min=0, help="More than 0: draw right answers from the model recalibrated at random.")
+    ] = 0.0,
+    warmup: Annotated[int, typer.Option(min=1, help="Steps of each chain that adapt, and are thrown away.")] = 500,
+    draws: Annotated[int, typer.Option(min=99, help="Draws kept of each chain.")] = 1000,
+    target_accept: AcceptOption = 0.9,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Check sampler and intervals where the truth is known, by simulation.
+
+    Parameters are drawn from the prior and right answers from the model, and NUTS is given these. Where the truth
+    ranks among the draws says whether model and sampler are right. How often the intervals of fresh questions'
+    probabilities hold the truth is measured without and with the final calibration.
+
+    Exit code 0: the ranks are as they should be. 1: they are not. With --misfit there are none.
+    """
+    settings = chosen_preset(preset, "nuts", None, None, overrides)
+    require_parent(target)
+    sampling = chosen_sampling(max(2, os.cpu_count() or 1), warmup, draws, target_accept)
+    with progress() as step:
+        step("loading")
+        from analysis.simulation_check import (
+            FOLDER,
+            SimulationSettings,
+            check_by_simulation,
+            simulation_record,
+            write_simulation_check,
+        )
+
+        FOLDER.check(target)
+        wanted = SimulationSettings(
+            n=n,
+            n_questions=questions,
+            variant=variant,
+            preset=settings,
+            misfit=misfit,
+            sampling=sampling,
+            seed=seed,
+        )
+        found = check_by_simulation(wanted, step)
+        step("drawing")
+        write_simulation_check(found, target)
+    if as_json:
+        out.print_json(data={"out": str(target), **simulation_record(found)}, allow_nan=False)
+    else:
+        out.print(_shown(found), f"{target}: sbc.json, tables and pictures\n", soft_wrap=True)
+    if not found.sound:
+        raise typer.Exit(1)
+
+
+def _shown(check: "SimulationCheck") -> "Group":
+    from rich.console import Group
+    from rich.text import Text
+
+    from analysis.tables import plain_table, titled
+
+    parts = []
+    if check.ranks is not None:
+        ranks = plain_table("quantity", "p", "adjusted p", "autocorrelation")
+        for row in check.ranks.table.to_dict("records"):
+            style = "bold red" if row["p_adjusted"] <= 1 - check.ranks.level else ""
+            figures = (f"{row['p_value']:.4f}", f"{row['p_adjusted']:.3f}", f"{row['autocorrelation']:+.2f}")
+            ranks.add_row(Text(row["quantity"]), *figures, style=style)
+        verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
+        parts.append(
+            titled(
+                f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations",
+                ranks,
+                f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
+                f"{check.n_divergent} simulations had divergent draws.",
+            )
+        )
+    covered = plain_table("final calibration", "of", "level", "covered", "90% width")
+    for row in check.coverage.to_dict("records"):
+        error = f"{row['coverage']:.3f} ± {row['error']:.3f}"
+        covered.add_row(row["recalibration"], row["unit"], f"{row['level']:.0%}", error, f"{row['mean_width']:.3f}")
+    caption = "Share of intervals that hold the truth, ± its standard error over the simulations."
+    return Group(*parts, titled(f"Coverage. {check.settings.text}", covered, caption))
