@@ -8,6 +8,7 @@ from analysis.diagnostics import Diagnosis
 from analysis.panels import headed_figure, plain
 from analysis.reliability_plots import reliability_figure
 from analysis.style import REFERENCE, RIGHT, WRONG
+from analysis.verdict import tail_in_words
 from bayes_direag.fit import Fit
 from bayes_direag.loo import LARGEST_PARETO_K
 
@@ -26,7 +27,7 @@ def predictive_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG0
         "Do the labels look as the fitted model predicts them?",
         "By how many levels gave each answer, most first. Bars with a line: what the posterior predicts, "
         f"{diagnosis.interval_level:.0%} intervals and means. Dots: observed; diamonds: observed outside the interval. "
-        f"All comparisons together: tail probability {checks.tail_probability:.3f}. The model has seen these labels, "
+        f"All comparisons together: {tail_in_words(checks.tail_probability)}. The model has seen these labels, "
         "so agreement says little.",
         0.8 + 0.3 * len(patterns),
         width=7.6,
@@ -54,10 +55,10 @@ def calibration_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG
     checks = {name: check for name, check in diagnosis.calibration.items() if check.reliability.n}
     if not checks:
         return headed_figure("Reliability", "Support and confidence are undefined: draws not finite.", 0.5)
-    tails = ", ".join(f"{name} {check.tail_probability:.3f}" for name, check in checks.items())
+    tails = ", ".join(f"{name} {tail_in_words(check.tail_probability)}" for name, check in checks.items())
     about = (
         "Questions that were fitted to, each predicted with its own label left out; confidence is support after the "
-        f"final calibration. All bins together, tail probability: {tails}."
+        f"final calibration. All bins together: {tails}."
     )
     return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
 

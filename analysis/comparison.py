@@ -234,15 +234,17 @@ def was_fitted(fit: Fit, observations: Observations) -> Bool[np.ndarray, " probl
 
 
 def _check_same_model(first: Fit, second: Fit) -> None:
-    for what, one, other in (
-        ("variants", first.variant, second.variant),
-        ("levels", ", ".join(sorted(first.level_names)), ", ".join(sorted(second.level_names))),
-    ):
-        if one != other:
-            raise DirEAGError(
-                f"the fits have different {what}, {one} and {other}; expected the same, so that their parameters mean "
-                "the same. Several NUTS fits of different variants can be compared by leave-one-out."
-            )
+    unshared = sorted(set(first.level_names) ^ set(second.level_names))
+    if first.variant != second.variant:
+        seen = f"different variants, {first.variant} and {second.variant}"
+    elif unshared:
+        seen = f"different levels: {len(unshared)} are in one of them only, {unshared[0]!r} among these"
+    else:
+        return
+    raise DirEAGError(
+        f"the fits have {seen}; expected the same, so that their parameters mean the same. NUTS fits of several "
+        "variants can be compared by leave-one-out."
+    )
 
 
 def _scale_is_fixed_alike(first: Fit, second: Fit) -> bool:

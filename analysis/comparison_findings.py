@@ -111,10 +111,7 @@ def add_parameters(findings: Findings, pair: FitPair) -> None:
             "same), so not all differences are of method."
         )
     if pair.first.preset.model_settings != pair.second.preset.model_settings:
-        title += (
-            " Their presets differ, so what separates them is also what each believed beforehand; a MAP and a NUTS fit "
-            "of one preset differ in method alone."
-        )
+        title += " Their presets differ, so what separates them is also what each believed beforehand."
     findings.shown.append(comparison_tables.parameter_comparison_table(found, title, pair.heads))
     findings.record.update(
         interval_level=INTERVAL_LEVEL,

@@ -163,7 +163,9 @@ def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure"
     with figure_style():
         rows_of_panels = -(-len(by_name) // 2)
         figure = headed_figure(f"{method}: metrics less those of {comparison.reference}", caption, 3.2 * rows_of_panels)
-        panels = panel_grid(figure, [(name, f"n = {comparison.n}") for name in by_name], 2, x_label="difference", y_label="")
+        panels = panel_grid(
+            figure, [(name, f"n = {comparison.n}") for name in by_name], 2, x_label="difference", y_label=""
+        )
         for axes, rows in zip(panels, by_name.values(), strict=True):
             axes.axvline(0, color=REFERENCE, linewidth=1)
             forest(axes, *(rows[name].to_numpy(float) for name in ("difference", "low", "high")), colour=RIGHT)

@@ -32,10 +32,11 @@ def parameter_comparison_table(comparison: ParameterComparison, title: str, head
     heads
         What the two fits are called; short, for they head columns.
     """
-    point, posterior = heads
-    table = plain_table("quantity")
     own, theirs = _short(heads)
-    for header in (own, f"{theirs} ± sd", f"{comparison.interval_level:.0%} interval", "distance"):
+    has_spread = comparison.table["sd"].notna().any()
+    table = plain_table("quantity")
+    spread = (f"{theirs} ± sd", f"{comparison.interval_level:.0%} interval", "distance") if has_spread else (theirs,)
+    for header in (own, *spread):
         table.add_column(header, justify="right", no_wrap=True)
     for quantity, rows in comparison.table.groupby("quantity", sort=False):
         has_levels = rows["level"].notna().all()
@@ -43,18 +44,17 @@ def parameter_comparison_table(comparison: ParameterComparison, title: str, head
             table.add_row(Text(str(quantity), style="bold"))
         for row in rows.to_dict("records"):
             name = Text(f"  {row['level']}") if has_levels else Text(str(quantity), style="bold")
-            spread = "" if math.isnan(row["sd"]) else f" ± {_number(row['sd'])}"
-            table.add_row(
-                name,
-                _number(row["point"]),
-                f"{_number(row['mean'])}{spread}",
-                _interval(row["low"], row["high"]),
-                _number(row["distance"], 2, signed=True),
-            )
-    caption = (
-        f"distance: {point} less the mean of {posterior}, in posterior standard deviations. {_SCALES[comparison.scale]}"
+            sd = "" if math.isnan(row["sd"]) else f" ± {_number(row['sd'])}"
+            cells = [_number(row["point"]), f"{_number(row['mean'])}{sd}"]
+            if has_spread:
+                cells += [_interval(row["low"], row["high"]), _number(row["distance"], 2, signed=True)]
+            table.add_row(name, *cells)
+    distance = (
+        f"distance: {heads[0]} less the mean of {heads[1]}, in posterior standard deviations."
+        if has_spread
+        else "Two points: there is no posterior to say how far apart they are."
     )
-    return titled(title, table, caption)
+    return titled(title, table, f"{distance} {_SCALES[comparison.scale]}")
 
 
 def prediction_table(summary: PredictionSummary, heads: tuple[str, str], interval_level: float) -> Group:
@@ -91,8 +91,9 @@ def changed_table(predictions: pd.DataFrame, heads: tuple[str, str], interval_le
     first, second = _short(heads)
     changed = predictions[predictions["changed"].fillna(value=False)]
     least = changed[["first_confidence", "second_confidence"]].min(axis=1)
+    has_interval = changed["second_low"].notna().any()
     table = plain_table("question")
-    for header in (first, "", second, "", f"{interval_level:.0%} interval"):
+    for header in (first, "", second, "", *([f"{interval_level:.0%} interval"] if has_interval else [])):
         table.add_column(header, justify="right", overflow="fold")
     for row in changed.loc[least.sort_values(ascending=False, kind="stable").index].head(_SHOWN).to_dict("records"):
         cells = [Text(str(row["problem_id"]))]
@@ -100,7 +101,7 @@ def changed_table(predictions: pd.DataFrame, heads: tuple[str, str], interval_le
             right = row[f"{name}_correct"]
             mark = "" if pd.isna(right) else " ✓" if right else " ✗"
             cells += [Text(f"{_shortened(str(row[f'{name}_answer']))}{mark}"), Text(_number(row[f"{name}_confidence"]))]
-        table.add_row(*cells, _interval(row["second_low"], row["second_high"]))
+        table.add_row(*cells, *([_interval(row["second_low"], row["second_high"])] if has_interval else []))
     more = len(changed) - _SHOWN
     rest = f" The other {more} are in predictions.csv (--out) and --json." if more > 0 else ""
     return titled(
@@ -129,8 +130,8 @@ def paired_metrics_table(table: pd.DataFrame, title: str, heads: tuple[str, str]
     return titled(
         title,
         shown,
-        f"Difference: {second} less {first}. Paired percentile bootstrap and permutation test over questions, the fits "
-        "as they are; adjusted: for the number of comparisons (Benjamini and Hochberg).",
+        f"Difference: {second} less {first}, with its paired bootstrap interval over questions, the fits as they are. "
+        "p: permutation test, for means over questions alone; adjusted for their number (Benjamini and Hochberg).",
     )
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 from analysis.diagnostics import Diagnosis
 from analysis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from analysis.tables import plain_table, titled
-from analysis.verdict import direction_in_words, parameter_labels, weighted_finding
+from analysis.verdict import direction_in_words, parameter_labels, tail_in_words, weighted_finding
 
 _UNDEFINED = "\N{EN DASH}"
 _FAILS = "bold red"
@@ -50,12 +50,15 @@ def _parameters(diagnosis: Diagnosis, title: str) -> Group:
             _number(row["contraction"], ".2f"),
             _number(row["z_score"], "+.1f"),
         )
+    pooled = rows["parameter"].str.endswith("_spread").any()
+    offsets = " weight, bias: a level's offset from the centre, in units of the spread." if pooled else ""
     return titled(
         title,
         table,
         f"Expected: R-hat below {RHAT_LIMIT}, ESS (effective number of draws) above {ESS_LIMIT:.0f}. MCSE / sd: "
         "Monte-Carlo error of the mean in posterior sds. contraction: share of the prior's variance that the labels "
-        "have removed. prior z: posterior mean in prior sds from the prior's. All on the scale that is sampled (raw).",
+        "have removed. prior z: posterior mean in prior sds from the prior's. All on the scale that is sampled (raw)."
+        f"{offsets}",
     )
 
 
@@ -106,8 +109,8 @@ def _predictive(diagnosis: Diagnosis) -> Group:
         f"Do the labels look as predicted? With {diagnosis.interval_level:.0%} intervals",
         table,
         "levels agree: how many gave each answer, most first. tail: probability, under the fitted model, of a share "
-        f"as far out, on both sides. All together: {checks.tail_probability:.3f}.{several} The model has seen these "
-        "labels, so agreement says little.",
+        f"as far out, on both sides. All together: {tail_in_words(checks.tail_probability)}.{several} The model has "
+        "seen these labels, so agreement says little.",
     )
 
 
@@ -119,8 +122,8 @@ def _calibration(diagnosis: Diagnosis) -> Group:
             cells = [cell for row in rows for cell in _bin_cells(row)]
             table.add_row(f"{rows[0]['low']:.1f}-{rows[0]['high']:.1f}", *cells)
     measures = "; ".join(
-        f"{name}: ECE {one.reliability.ece:.3f}, smECE {one.reliability.smece:.3f}, tail probability of all bins "
-        f"together {one.tail_probability:.3f}"
+        f"{name}: ECE {one.reliability.ece:.3f}, smECE {one.reliability.smece:.3f}, all bins together: "
+        f"{tail_in_words(one.tail_probability)}"
         for name, one in found.items()
     )
     return titled(
@@ -158,10 +161,12 @@ def _verdict(diagnosis: Diagnosis) -> Group:
     table.add_column()
     for finding in diagnosis.verdict:
         table.add_row(Text(*_MARKS[finding.status]), Text(finding.text))
-    if diagnosis.believable:
-        last = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
-    else:
+    if not diagnosis.believable:
         last = "Believable: NO. Mend the sampling first; every other figure above rests on these draws."
+    else:
+        last = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
+        if any(finding.status == "warning" for finding in diagnosis.verdict):
+            last += " Mind what is marked care."
     return Group(Text("Verdict", style="italic"), Padding(table, (1, 0)), Text(last, style="bold"))
 
 

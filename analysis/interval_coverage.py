@@ -114,27 +114,26 @@ def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVEL
     DataFrame
         A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
         ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard
-        error over the worlds; ``n_worlds``, those with any unit; ``mean_width`` of the questions' 90 % intervals and
-        ``rmse`` of their mean, by world (both of the calibration, the same in all of its rows).
+        error over the worlds, NaN for fewer than two; ``n_worlds``, those with any unit; ``mean_width`` and ``rmse``,
+        over the worlds, the means of :class:`Placement`'s width and error (the same in all rows of a calibration).
     """
     rows: list[dict[str, object]] = []
     for method, placed in placements.items():
-        for unit in ("question", "bin"):
-            place = getattr(placed, unit)
+        summary = {"mean_width": placed.width.mean(), "rmse": placed.error.mean()}
+        for unit, place in (("question", placed.question), ("bin", placed.bin)):
             place = place[~np.isnan(place).all(axis=1)]
+            n = len(place)
             for level in levels:
-                inside = np.where(np.isnan(place), np.nan, np.abs(place - 0.5) <= level / 2)
-                by_world = np.nanmean(inside, axis=1)
+                by_world = np.nanmean(np.where(np.isnan(place), np.nan, np.abs(place - 0.5) <= level / 2), axis=1)
                 rows.append(
                     {
                         "recalibration": method,
                         "unit": unit,
                         "level": level,
-                        "coverage": by_world.mean(),
-                        "error": by_world.std(ddof=1) / np.sqrt(len(by_world)),
-                        "n_worlds": len(by_world),
-                        "mean_width": placed.width.mean(),
-                        "rmse": placed.error.mean(),
+                        "coverage": by_world.mean() if n else np.nan,
+                        "error": by_world.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan,
+                        "n_worlds": n,
+                        **summary,
                     }
                 )
     return pd.DataFrame(rows)
@@ -178,8 +177,8 @@ def _placed(
     return (
         (probability < truth).mean(axis=0),
         share,
-        np.mean(high - low),
-        np.sqrt(np.mean((mean - truth) ** 2)),
+        np.asarray(np.mean(high - low)),
+        np.asarray(np.sqrt(np.mean((mean - truth) ** 2))),
     )
 
 

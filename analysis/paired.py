@@ -1,25 +1,35 @@
 r"""Two methods on the same questions: differences of metrics, their intervals, and whether chance explains them.
 
 Both methods are scored on the very same resamples of the questions, so what makes a question hard for both drops out
-of the difference. The permutation test asks how large a difference arises if the two methods' results are exchanged
-at random, question by question; for a metric that is a mean over questions this is the test that flips the signs
-of the paired differences. A swapped method is one row of weights over both methods' results, so that any metric, mean
-or not, is tested in the same array computation.
+of the difference. Where a metric is a mean over questions (accuracy, Brier score, negative log-likelihood), a
+permutation test says how large a mean difference arises if the sign of every question's difference is a matter of
+chance. Calibration errors and rankings have no such test here: swapping two methods' results question by question
+mixes their errors, and found "differences" between two equally miscalibrated methods far too often; for those
+the interval speaks.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
 from analysis.bootstrap import percentile_interval, resample_weights
-from analysis.metrics import METRICS, Metric, Metrics
+from analysis.metrics import METRICS, MIN_CONFIDENCE, Metric, Metrics
 
-#: Differences nearer to each other than this are equal: it covers rounding, and nothing that could matter.
-_TOLERANCE = 1e-10
+_Problems = Float[np.ndarray, " problem"]
+
+#: The metrics that are means over questions: the score of one question, given clipped confidence and correctness.
+MEAN_SCORES: Mapping[str, Callable[[_Problems, _Problems], _Problems]] = {
+    "accuracy": lambda _, correct: correct,
+    "brier": lambda confidence, correct: (confidence - correct) ** 2,
+    "nll": lambda confidence, correct: -np.log(np.where(correct == 1, confidence, 1 - confidence)),
+}
+
+#: Sums of differences nearer to each other than this are equal: it covers rounding, and nothing that could matter.
+_TOLERANCE = 1e-9
 
 
 class Scored(NamedTuple):
@@ -50,7 +60,8 @@ class PairedDifference(NamedTuple):
         Resamples in which the difference was undefined (one class, for AUROC and average precision), and which the
         interval leaves out.
     p_value : float
-        Two-sided, of the paired permutation test; NaN where the difference is.
+        Two-sided, of the paired permutation test, for :data:`MEAN_SCORES`; NaN for the other metrics, and without
+        questions.
     """
 
     first: float
@@ -134,39 +145,50 @@ def paired_table(
     return pd.DataFrame([{"metric": name, **one._asdict()} for name, one in found.items()])
 
 
-def permutation_p_value(
-    metric: Metric[[]],
-    first: Scored,
-    second: Scored,
-    *,
-    rng: np.random.Generator | int,
-    n_permutations: int = 1000,
-) -> float:
-    r"""Test whether two methods' results can be told, by a metric, from the same results swapped at random.
+def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int, n_permutations: int = 1000) -> float:
+    r"""Test whether paired differences have mean 0, by flipping their signs at random.
 
-    .. math:: p = \frac{1 + \#\{r : |d_r| \ge |d|\}}{1 + R}
+    .. math:: p = \frac{1 + \#\{r : |\sum_i \sigma_{ri} d_i| \ge |\sum_i d_i|\}}{1 + R}
 
-    where :math:`d` is the observed difference and :math:`d_r` the one after each question's two results have been
-    swapped, or not, by the toss of a coin. The hypothesis is that nothing distinguishes the two but their names; only
-    for a mean over questions (accuracy, Brier score, NLL) is that much the same as equal metrics.
+    with signs :math:`\sigma_{ri} = \pm 1` by the toss of a coin, which is to swap two methods' scores of a question, or
+    not. Exact where the differences are symmetric about 0; for many questions it tests their mean.
+
+    Parameters
+    ----------
+    difference : (problem,)
+        Of a score of one question, between two methods.
+    rng : generator or seed
+        Of the signs.
+    n_permutations : int
+        R, at least 1.
 
     Returns
     -------
     float
-        At least ``1 / (1 + n_permutations)``. NaN where the observed difference is; a permutation whose difference is
-        undefined counts as one at least as large, which can only raise p.
+        At least ``1 / (1 + n_permutations)``; 1 where all differences are 0; NaN without questions.
 
     Raises
     ------
     ValueError
-        As :func:`paired_differences` does.
+        If `n_permutations` is less than 1.
 
     References
     ----------
     Phipson and Smyth (2010), doi:10.2202/1544-6115.1585, on the added 1.
+
+    Examples
+    --------
+    >>> permutation_p_value([0.1, 0.2, 0.1, 0.3, 0.2, 0.1, 0.2, 0.1, 0.3, 0.2], rng=0, n_permutations=9999) < 0.005
+    True
     """
-    _check_lengths(first, second)
-    return _p_value(metric, first, second, _swaps(np.size(first.confidence), n_permutations, rng))
+    if n_permutations < 1:
+        raise ValueError(f"n_permutations is {n_permutations}; expected 1 or more")
+    values = np.asarray(difference, float)
+    if not len(values):
+        return np.nan
+    flipped = np.random.default_rng(rng).integers(2, size=(n_permutations, len(values)), dtype=np.int8)
+    sums = values.sum() - 2 * (flipped @ values)
+    return float((1 + np.sum(np.abs(sums) >= abs(values.sum()) - _TOLERANCE)) / (1 + n_permutations))
 
 
 def control_false_discoveries(p_value: ArrayLike) -> Float[np.ndarray, "..."]:
@@ -215,41 +237,23 @@ def _differences(
     _check_lengths(first, second)
     generator = np.random.default_rng(rng)
     weight = resample_weights(np.size(first.confidence), n_resamples, generator)
-    swapped = _swaps(np.size(first.confidence), n_resamples, generator)
+    signs = int(generator.integers(2**63))  # one seed, so that a metric's p-value does not depend on the others
     found = {}
     for name, metric in metrics.items():
         point, other = metric(*first), metric(*second)
         interval = percentile_interval(metric(*second, weight) - metric(*first, weight), level)
-        p_value = _p_value(metric, first, second, swapped)
+        p_value = np.nan
+        if name in MEAN_SCORES:
+            difference = _scores(name, second) - _scores(name, first)
+            p_value = permutation_p_value(difference, rng=signs, n_permutations=n_resamples)
         found[name] = PairedDifference(point, other, other - point, *interval, p_value)
     return found
 
 
-def _swaps(
-    n_problems: int, n_permutations: int, rng: np.random.Generator | int
-) -> Int[np.ndarray, "replicate problem"]:
-    """Toss a coin for each question of each permutation; the first row swaps none."""
-    if n_permutations < 1:
-        raise ValueError(f"n_permutations is {n_permutations}; expected 1 or more")
-    swapped = np.random.default_rng(rng).integers(2, size=(1 + n_permutations, n_problems), dtype=np.int8)
-    swapped[0] = 0
-    return swapped
-
-
-def _p_value(metric: Metric[[]], first: Scored, second: Scored, swapped: Int[np.ndarray, "replicate problem"]) -> float:
-    # Question by question, so that equal confidences keep the order of the questions whoever is swapped.
-    confidence, correct = (
-        np.stack([np.asarray(a), np.asarray(b)], axis=1).ravel() for a, b in zip(first, second, strict=True)
-    )
-    difference = metric(confidence, correct, _places(swapped)) - metric(confidence, correct, _places(1 - swapped))
-    if np.isnan(difference[0]):
-        return np.nan
-    return float(np.mean(~(np.abs(difference) < abs(difference[0]) - _TOLERANCE)))
-
-
-def _places(first: Int[np.ndarray, "replicate problem"]) -> Int[np.ndarray, "replicate result"]:
-    """Say of each result, two a question and the first method's first, whether a row takes it."""
-    return np.stack([first, 1 - first], axis=2).reshape(len(first), -1)
+def _scores(name: str, scored: Scored) -> _Problems:
+    """Return the score of every question."""
+    confidence = np.clip(np.asarray(scored.confidence, float), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    return MEAN_SCORES[name](confidence, np.asarray(scored.correct, float))
 
 
 def _check_lengths(first: Scored, second: Scored) -> None:

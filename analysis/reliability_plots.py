@@ -32,11 +32,11 @@ def reliability_figure(found: Mapping[str, Reliability], about: str) -> "Figure"
         f"{about} Dashed: perfectly calibrated. Top: {N_BINS} bins, right-closed, with {level:.0%} Wilson intervals. "
         f"Middle: isotonic regression, no bins; shaded: where {level:.0%} of such curves would lie, point by point, "
         "were the confidence calibrated. Miscalibration (less is better) and discrimination (more is better) are parts "
-        "of the Brier score. Bottom: number of questions. n: answered, labelled questions."
+        "of the Brier score. Bottom: questions in each bin. n: answered, labelled questions."
     )
     with figure_style():
         figure = headed_figure("Reliability: how often answers are right, by the confidence given", caption, 7.0)
-        rows = figure.subplots(3, len(found), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 3, 1.1])
+        rows = figure.subplots(3, len(found), sharex=True, sharey="row", squeeze=False, height_ratios=[3, 3, 1.2])
         for column, (name, one) in zip(rows.T, found.items(), strict=True):
             column[0].set_title(plain(f"{name}, n = {one.n}"), fontsize=10)
             _draw_bins(column[0], one)
@@ -71,10 +71,10 @@ def _draw_curve(axes: "Axes", one: Reliability) -> None:
 
 
 def _draw_counts(axes: "Axes", one: Reliability) -> None:
-    edges = np.linspace(0, 1, 41)
-    place = np.clip(np.searchsorted(edges, one.curve["confidence"].to_numpy(), side="left") - 1, 0, len(edges) - 2)
-    count = np.bincount(place, weights=one.curve["n"].to_numpy(), minlength=len(edges) - 1)
-    axes.bar(edges[:-1], count, np.diff(edges), align="edge", color="0.45")
+    bins = one.bins
+    bars = axes.bar(bins["low"], bins["n"], bins["high"] - bins["low"], align="edge", color="0.55", edgecolor="white")
+    axes.bar_label(bars, [str(n) if n else "" for n in bins["n"]], rotation=90, fontsize=9, padding=2)
+    axes.margins(y=0.55)
     axes.set_xlabel("confidence (probability of being right)", fontsize=9)
 
 

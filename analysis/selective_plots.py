@@ -65,23 +65,19 @@ def selective_figure(
                 if other != method:
                     axes.plot(*_line(curves[other], risk), color="0.82", linewidth=0.9)
             _draw_curve(axes, curves[method], risk)
-            x, y, sides = (0.04, 0.94, ("left", "top")) if risk else (0.96, 0.06, ("right", "bottom"))
-            axes.text(
-                x,
-                y,
-                f"excess {_short(row['excess_aurc'])}",
-                transform=axes.transAxes,
-                ha=sides[0],
-                va=sides[1],
-                fontsize=9,
-            )
-        worst = max(float(curve.loc[curve["coverage"] >= 0.1, "risk"].max()) for curve in curves.values())
+            x, y, side = (0.04, 0.94, "left") if risk else (0.96, 0.06, "right")
+            excess = f"excess {_short(row['excess_aurc'])}"
+            axes.text(x, y, excess, transform=axes.transAxes, ha=side, va="top" if risk else "bottom", fontsize=9)
+        seen = pd.concat(curves.values())
+        worst = seen.loc[seen["coverage"] >= 0.1, "risk"].max()
         reach = min(100.0, 110 * max(worst, 0.02))
         panels[0].set(xlim=(0, 100), xticks=[0, 50, 100], ylim=(0, reach) if risk else (100 - reach, 100))
     return figure
 
 
 def _draw_curve(axes: "Axes", curve: pd.DataFrame, risk: bool) -> None:
+    if curve.empty:
+        return
     n, n_wrong = len(curve), round(float(curve["risk"].iloc[-1]) * len(curve))
     best = np.maximum(0, curve["accepted"] - (n - n_wrong)) / curve["accepted"]
     axes.plot(*_line(curve.assign(risk=best), risk), color=REFERENCE, linewidth=1.4, linestyle=":")
@@ -99,8 +95,8 @@ def _line(curve: pd.DataFrame, risk: bool) -> tuple[pd.Series, pd.Series]:
 
 
 def _area(value: float, low: float, high: float) -> str:
-    return f"AURC {_short(value)} [{_short(low)}, {_short(high)}]"
+    return f"AURC {_short(value)}" + ("" if np.isnan(value) else f" [{_short(low)}, {_short(high)}]")
 
 
 def _short(value: float) -> str:
-    return f"{value:.3f}".removeprefix("0")
+    return "undefined" if np.isnan(value) else f"{value:.3f}".removeprefix("0")

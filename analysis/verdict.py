@@ -53,9 +53,9 @@ def weighted_finding() -> Finding:
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
     """Judge convergence and the chains' movement; NaN counts as failure."""
     labels = parameter_labels(parameters)
-    yield _rhat(parameters["rhat"], labels, sampling)
+    yield _rhat(parameters, labels, sampling)
     yield _ess(parameters, labels, sampling)
-    yield _divergences(chains, sampling)
+    yield _divergences(parameters, chains, sampling)
     slow = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy()
     if slow.any():
         yield Finding(
@@ -63,7 +63,7 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
             "energy",
             f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {chains['bfmi'].min():.2f} "
             f"(above {BFMI_LIMIT} expected), so the tails of the posterior are badly explored. Fit again with "
-            f"{_longer(sampling)}; if it stays, with --preset pooled.",
+            f"{_longer(sampling)}; if it stays, with {_easier(parameters)}.",
         )
     else:
         yield Finding("fine", "energy", f"The energy moves freely: BFMI is at least {chains['bfmi'].min():.2f}.")
@@ -109,7 +109,7 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scal
 
 def predictive_finding(checks: PredictiveChecks) -> Finding:
     """Judge whether the model would have produced such labels: over all questions, and pattern by pattern together."""
-    table, together = checks.table, f"all comparisons together: tail probability {checks.tail_probability:.3f}"
+    table, together = checks.table, f"all comparisons together: {tail_in_words(checks.tail_probability)}"
     everywhere = table["pattern"] == ALL_QUESTIONS
     out = ((table["observed"] - table["predicted"]) / (table["high"] - table["low"]).replace(0, np.nan)).abs()
     if (table.loc[everywhere, "tail_probability"] < SMALLEST_TAIL).any():
@@ -132,7 +132,7 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
 def calibration_finding(name: str, found: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
     """Judge whether leave-one-out support, or the confidence made of it, can be taken at its word."""
     tail, bins = found[name].tail_probability, found[name].reliability.bins
-    together = f"all bins together: tail probability {tail:.3f}"
+    together = f"all bins together: {tail_in_words(tail)}"
     if found[name].n_undefined:
         text = f"{name.capitalize()} is undefined for {found[name].n_undefined} questions: draws not finite."
         return Finding("warning", "calibration", text)
@@ -176,7 +176,13 @@ def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
     return name.where(level.isna(), name + "[" + level.fillna("") + "]")
 
 
-def _rhat(rhat: pd.Series, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+def tail_in_words(tail: float) -> str:
+    """Return a tail probability as a sentence has it; from draws, so that none is told from 0 below 0.001."""
+    return f"tail probability {'below 0.001' if tail < 0.001 else f'{tail:.3f}'}"
+
+
+def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+    rhat = parameters["rhat"]
     apart = ~(rhat < RHAT_LIMIT).to_numpy()
     if not apart.any():
         return Finding("fine", "R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
@@ -188,7 +194,7 @@ def _rhat(rhat: pd.Series, labels: pd.Series, sampling: SamplingSettings) -> Fin
         "R-hat",
         f"The chains do not agree on {apart.sum()} of {len(rhat)} parameters: R-hat of {labels.iloc[where]} is "
         f"{seen}{cause}; below {RHAT_LIMIT} expected. Fit again with {_longer(sampling)}; if that does not help, the "
-        "chains sit in different places: --preset pooled, or more labelled questions.",
+        f"chains sit in different places: {_easier(parameters)}.",
     )
 
 
@@ -222,7 +228,13 @@ def _longer(sampling: SamplingSettings) -> str:
     return f"--warmup {max(2 * sampling.n_warmup, 1000)} --draws {max(2 * sampling.n_draws, 1000)}"
 
 
-def _divergences(chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
+def _easier(parameters: pd.DataFrame) -> str:
+    """Say what makes a posterior easier to explore; levels that are pooled already cannot be pooled."""
+    pooled = parameters["parameter"].str.endswith("_spread").any()
+    return "more labelled questions" if pooled else "--preset pooled, or more labelled questions"
+
+
+def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
     n, of = int(chains["divergences"].sum()), int(chains["draws"].sum())
     if not n:
         return Finding("fine", "divergences", f"None of the {of} draws diverged.")
@@ -231,7 +243,7 @@ def _divergences(chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
         "failure",
         "divergences",
         f"{n} of {of} draws diverged (none expected): a part of the posterior was not explored, and the draws lean "
-        f"away from it. Fit again with {first}--preset pooled, or more labelled questions.",
+        f"away from it. Fit again with {first}{_easier(parameters)}.",
     )
 
 

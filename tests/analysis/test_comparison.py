@@ -183,7 +183,7 @@ class TestParameters:
         with pytest.raises(DirEAGError, match="different variants, count and confidence; expected the same"):
             compare_parameters(counted, posterior)
         fewer = made_fit(observations.align([*observations.level_names, "sixth"]), natural(6))
-        with pytest.raises(DirEAGError, match="different levels, cautious, confident, sixth"):
+        with pytest.raises(DirEAGError, match="different levels: 1 are in one of them only, 'sixth' among"):
             compare_parameters(fewer, posterior)
 
 

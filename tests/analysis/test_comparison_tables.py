@@ -60,6 +60,11 @@ def test_parameters(heads: tuple[str, str]) -> None:
     assert row(shown, "slope") == ["slope", "1.000", "1.100", DASH, DASH]
     assert "90% interval" in shown
     assert "which the data cannot see" in " ".join(shown.split())
+    points = table.assign(**dict.fromkeys(("sd", "low", "high", "distance"), np.nan))
+    shown = text(parameter_comparison_table(ParameterComparison(points, "raw", 0.9), "Title", heads))
+    assert row(shown, "[b]vanilla") == ["[b]vanilla", "0.200", "0.250"]
+    assert "interval" not in shown
+    assert "Two points: there is no posterior" in shown
 
 
 @each_pair

@@ -25,20 +25,22 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
 
 
-@pytest.fixture
-def good(tmp_path) -> Path:
-    good_fit().save(tmp_path / "good.nc")
-    return tmp_path / "good.nc"
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("good") / "good.nc"
+    good_fit().save(path)
+    return path
 
 
-@pytest.fixture
-def bad(tmp_path) -> Path:
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("bad") / "bad.nc"
     diverging = np.zeros((4, 250), bool)
     diverging[0, 0] = True
     observations = simulate_observations(40, seed=1)
     fit = made_posterior(observations, gaussian_draws(1, spread=0.1), statistics={"diverging": diverging})
-    fit.save(tmp_path / "bad.nc")
-    return tmp_path / "bad.nc"
+    fit.save(path)
+    return path
 
 
 class TestExitCodes:
@@ -91,10 +93,15 @@ class TestOutput:
         assert record["interval_level"] == 0.8
         assert [row["divergences"] for row in record["chains"]] == [1, 0, 0, 0]
 
-    def test_the_folder(self, good, tmp_path):
+    def test_the_folder(self, good, tmp_path, monkeypatch):
+        some = {name: diagnosis_folder.FIGURES[name] for name in ("pareto", "energy")}
+        monkeypatch.setattr(diagnosis_folder, "FIGURES", some)
         result = run(good, "--out", tmp_path / "out", "--json")
         assert result.exit_code == 0, result.output
-        assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
+        names = {path.name for path in (tmp_path / "out").iterdir()}
+        assert (
+            names == {"diagnosis.json", "parameters.csv", "pareto.png", "energy.png"} < diagnosis_folder.FOLDER.contents
+        )
         written = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
         assert json.loads(result.output) == {"file": str(good), **written}
 
@@ -124,7 +131,8 @@ def test_a_fit_that_was_sampled(tmp_path):
     observations = simulate_observations(80, seed=5)
     fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=150))
     fit.save(tmp_path / "fit.nc")
-    record = json.loads(run(tmp_path / "fit.nc", "--json").output)
+    record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
     assert len(record["parameters"]) == 15
     assert all(row["rhat"] < 1.2 for row in record["parameters"])
     assert record["loo"]["p_loo"] > 0

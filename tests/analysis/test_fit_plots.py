@@ -7,7 +7,6 @@ from analysis.fit_plots import calibration_curves_figure, level_figure, recalibr
 from analysis.labelled_reports import LabelledReports, stated_confidences
 from analysis.learned import (
     calibration_curves,
-    fitted_support,
     level_quantities,
     recalibration_curve,
     shared_quantities,
@@ -125,7 +124,7 @@ class TestRecalibration:
     @pytest.mark.parametrize("method", ["platt", "isotonic"])
     def test_the_curve_over_the_support(self, observations, method):
         fit = handmade_fit(observations, n_draws=1 if method == "isotonic" else 5, recalibration=method)
-        curve, support = recalibration_curve(fit, 0.8), fitted_support(fit)
+        curve, support = recalibration_curve(fit, 0.8), np.linspace(0.2, 1, 30)
         figure = recalibration_figure(curve, support, "in-sample", ABOUT, 0.8)
         assert_stands_alone(figure, ABOUT, f"in-sample support of the selected answers, n = {len(support)}")
         above, below = figure.axes

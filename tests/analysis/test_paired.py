@@ -1,4 +1,4 @@
-"""Paired comparisons against brute force over every swap, SciPy's permutation test, and a loop over resamples."""
+"""Paired comparisons against brute force over every sign, SciPy's permutation test, and a loop over resamples."""
 
 import itertools
 import math
@@ -7,11 +7,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom, permutation_test
-from sklearn.metrics import roc_auc_score
 
 from analysis.bootstrap import bootstrap_metrics, resample_weights
-from analysis.metrics import METRICS, evaluate_metrics
+from analysis.metrics import METRICS, MIN_CONFIDENCE, evaluate_metrics
 from analysis.paired import (
+    MEAN_SCORES,
     PairedDifference,
     Scored,
     control_false_discoveries,
@@ -30,16 +30,6 @@ def two() -> tuple[Scored, Scored]:
     confidence = rng.integers(1, 10, (2, N)) / 10
     correct = np.array([[1, 1, 0, 1, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 0, 1]], bool)
     return Scored(confidence[0], correct[0]), Scored(confidence[1], correct[1])
-
-
-def every_difference(metric, first: Scored, second: Scored) -> np.ndarray:
-    """Return the difference under each of the 2^n ways to swap the two methods' results."""
-    found = []
-    for swap in itertools.product([False, True], repeat=len(first.correct)):
-        here = [np.where(swap, b, a) for a, b in zip(first, second, strict=True)]
-        there = [np.where(swap, a, b) for a, b in zip(first, second, strict=True)]
-        found.append(metric(*there) - metric(*here))
-    return np.array(found)
 
 
 class TestDifferences:
@@ -69,7 +59,7 @@ class TestDifferences:
     def test_of_a_method_with_itself_are_none(self, two):
         for one in vars(paired_differences(two[0], two[0], rng=1, n_resamples=40)).values():
             assert one[2:5] == (0, 0, 0)
-            assert one.p_value == 1
+        assert all(getattr(paired_differences(two[0], two[0], rng=1), name).p_value == 1 for name in MEAN_SCORES)
 
     def test_change_sign_with_the_order(self, two):
         first, second = two
@@ -78,7 +68,7 @@ class TestDifferences:
             other = back[name]
             assert one.difference == -other.difference
             assert (one.low, one.high) == pytest.approx((-other.high, -other.low), nan_ok=True)
-            assert one.p_value == other.p_value
+            assert one.p_value == pytest.approx(other.p_value, nan_ok=True)
 
     def test_are_undefined_without_questions_and_for_one_class(self):
         nothing = paired_differences(Scored([], []), Scored([], []), rng=0, n_resamples=9)
@@ -87,7 +77,6 @@ class TestDifferences:
             assert one == pytest.approx(expected, nan_ok=True)
         right = paired_differences(Scored([0.4, 0.9], [1, 1]), Scored([0.7, 0.8], [1, 1]), rng=0, n_resamples=9)
         assert math.isnan(right.auroc.difference)
-        assert math.isnan(right.auroc.p_value)
         assert right.brier.p_value > 0
 
     @pytest.mark.parametrize(
@@ -100,9 +89,8 @@ class TestDifferences:
 
     def test_different_numbers_of_questions_are_an_error(self, two):
         fewer = Scored(two[0].confidence[1:], two[0].correct[1:])
-        for compare in (paired_differences, lambda *pair, **_: permutation_p_value(METRICS.brier, *pair, rng=0)):
-            with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
-                compare(two[0], fewer, rng=0)
+        with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
+            paired_differences(two[0], fewer, rng=0)
 
     def test_the_table_holds_the_metrics_asked_for(self, two):
         whole = paired_table(*two, rng=7, n_resamples=30)
@@ -113,55 +101,58 @@ class TestDifferences:
 
 
 class TestPermutation:
-    @pytest.mark.parametrize("name", ["accuracy", "ece", "adaptive_ece", "brier", "nll"])
-    def test_approaches_the_share_over_all_swaps(self, two, name):
-        metric = getattr(METRICS, name)
-        every = every_difference(metric, *two)
-        exact = np.mean(np.abs(every) >= abs(every[0]) - 1e-12)
-        n = 20_000
-        found = permutation_p_value(metric, *two, rng=1, n_permutations=n)
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_approaches_the_share_over_all_signs_and_scipy(self, seed):
+        difference = np.random.default_rng(seed).normal(0.3, 1, 9).round(1)
+        sums = [np.dot(signs, difference) for signs in itertools.product([1, -1], repeat=9)]
+        exact = np.mean(np.abs(sums) >= abs(difference.sum()) - 1e-12)
+        theirs = permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=np.inf)
+        assert theirs.pvalue == pytest.approx(exact)
+        n = 50_000
+        found = permutation_p_value(difference, rng=1, n_permutations=n)
         assert found == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / n) + 2 / n)
 
-    def test_of_auroc_counts_swaps_without_a_value_as_large(self):
-        # One question of each class for either method: swapping one of the two leaves a method with one class.
-        first, second = Scored([0.9, 0.2], [True, False]), Scored([0.1, 0.8], [False, True])
-        aurocs = roc_auc_score([1, 0], [0.9, 0.2]), roc_auc_score([0, 1], [0.1, 0.8])
-        assert aurocs == (1, 1)
-        assert permutation_p_value(METRICS.auroc, first, second, rng=0) == 1
-        mixed = Scored([0.9, 0.6, 0.7, 0.8], [1, 1, 0, 1]), Scored([0.5, 0.3, 0.8, 0.6], [1, 1, 1, 0])
-        every = every_difference(METRICS.auroc, *mixed)
-        exact = np.mean(np.isnan(every) | (np.abs(every) >= abs(every[0]) - 1e-12))
-        assert 0 < np.isnan(every).mean() < exact < 1
-        found = permutation_p_value(METRICS.auroc, *mixed, rng=1, n_permutations=20_000)
-        assert found == pytest.approx(exact, abs=0.02)
+    def test_means_alone_have_one(self, two):
+        found = paired_differences(*two, rng=4, n_resamples=20_000)
+        assert {name for name, one in vars(found).items() if not math.isnan(one.p_value)} == set(MEAN_SCORES)
+        loss = {
+            "brier": [(one.confidence - one.correct) ** 2 for one in two],
+            "nll": [-np.log(np.where(one.correct, one.confidence, 1 - one.confidence)) for one in two],
+            "accuracy": [one.correct.astype(float) for one in two],
+        }
+        for name, (own, other) in loss.items():
+            exact = permutation_test((other - own,), np.mean, permutation_type="samples", n_resamples=np.inf)
+            assert getattr(found, name).p_value == pytest.approx(exact.pvalue, abs=0.02)
 
-    def test_of_a_mean_is_scipys(self, two):
-        loss = [(np.asarray(one.confidence) - one.correct) ** 2 for one in two]
-        exact = permutation_test(
-            loss, lambda a, b: np.mean(b) - np.mean(a), permutation_type="samples", n_resamples=np.inf
-        )
-        assert permutation_p_value(METRICS.brier, *two, rng=3, n_permutations=20_000) == pytest.approx(
-            exact.pvalue, abs=0.02
-        )
+    @pytest.mark.parametrize("name", list(MEAN_SCORES))
+    def test_the_scores_of_questions_have_the_metric_as_their_mean(self, name):
+        confidence, correct = np.array([0.0, 0.3, 0.9, 1.0, 1.0]), np.array([0.0, 1, 1, 0, 1])
+        clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+        score = MEAN_SCORES[name](clipped, correct)
+        assert score.mean() == pytest.approx(getattr(METRICS, name)(confidence, correct))
 
     def test_rejects_a_true_hypothesis_as_often_as_it_says(self):
         rng, rejected, n = np.random.default_rng(8), 0, 400
         for _ in range(n):
-            confidence, right = rng.random((2, 25)), rng.random((2, 25)) < 0.6
-            pair = Scored(confidence[0], right[0]), Scored(confidence[1], right[1])
-            rejected += permutation_p_value(METRICS.brier, *pair, rng=rng, n_permutations=99) <= 0.1
+            rejected += permutation_p_value(rng.standard_normal(25), rng=rng, n_permutations=99) <= 0.1
         assert binom.ppf(1e-4, n, 0.1) <= rejected <= binom.ppf(1 - 1e-4, n, 0.1)
 
     def test_finds_a_real_difference(self):
         right = np.arange(60) < 40
         sharp, vague = Scored(np.where(right, 0.9, 0.2), right), Scored(np.full(60, 0.67), right)
         found = paired_table(vague, sharp, metrics=["brier", "auroc"], rng=0, n_resamples=199)
-        assert found["p_value"].tolist() == pytest.approx([1 / 200] * 2)
+        assert found["p_value"].tolist() == pytest.approx([1 / 200, math.nan], nan_ok=True)
         assert (found["difference"] * [-1, 1] > 0).all()
 
-    def test_needs_a_permutation(self, two):
+    def test_nothing_and_no_difference(self):
+        assert permutation_p_value(np.zeros(7), rng=0) == 1
+        assert math.isnan(permutation_p_value([], rng=0))
+        # Equal but for rounding: 0.1 + 0.2 - 0.3 is not 0 in floating point.
+        assert permutation_p_value([0.1, 0.2, -0.3], rng=0) == 1
+
+    def test_needs_a_permutation(self):
         with pytest.raises(ValueError, match="n_permutations is 0"):
-            permutation_p_value(METRICS.brier, *two, rng=0, n_permutations=0)
+            permutation_p_value([0.1], rng=0, n_permutations=0)
 
 
 class TestFalseDiscoveries:

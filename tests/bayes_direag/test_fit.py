@@ -39,11 +39,7 @@ def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations
     table = fit.predict(simulated)
     values, final = natural(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
-        own = [
-            (level, simulated.candidates[i][a], simulated.confidence[i, level])
-            for level, a in enumerate(simulated.candidate[i])
-            if a >= 0
-        ]
+        own = brute_force.reports_of(simulated, i)
         support = brute_force.support(brute_force.concentrations(own, values, fit.preset.eps))
         null = support.pop(brute_force.NULL)
         best = max(support.values())
