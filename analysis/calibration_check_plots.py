@@ -1,5 +1,6 @@
 """Pictures of simulation checks: where the truth ranked among the draws, and how often intervals held it."""
 
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -8,15 +9,18 @@ import pandas as pd
 from analysis.panels import diagonal, headed_figure, panel_grid, plain
 from analysis.simulation_based_calibration import RankCheck
 from analysis.style import MARKERS, REFERENCE
-from bayes_direag.settings import LEVEL_PARAMETERS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 _LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
-#: Panels that hold one quantity a level are named after the parameter.
-_DERIVED = ("log_likelihood", "log_joint", "null_held_out", "support_held_out")
+_DERIVED = {
+    "log_joint": "log joint density",
+    "log_likelihood": "log-likelihood",
+    "null_held_out": "null, a new question",
+    "support_held_out": "support, a new question",
+}
 
 
 def rank_figure(check: RankCheck, about: str) -> "Figure":
@@ -53,7 +57,7 @@ def rank_figure(check: RankCheck, about: str) -> "Figure":
     for axes, members in zip(panels, groups.values(), strict=True):
         axes.fill_between(at, low - at, high - at, color="#DDDDDD", linewidth=0, step="post")
         axes.axhline(0, color=REFERENCE, linewidth=0.8)
-        for style, (label, column) in zip(_LINES, members.items(), strict=False):
+        for style, (label, column) in zip(cycle(_LINES), members.items(), strict=False):
             counts = np.bincount(check.ranks[column], minlength=check.n_ranked + 1).cumsum()[:-1]
             axes.plot(at, counts / n - at, linestyle=style, linewidth=1.3, label=plain(label))
         axes.set_xlim(0, 1)
@@ -112,7 +116,7 @@ def _draw_coverage(axes: "Axes", table: pd.DataFrame) -> None:
             linewidth=1.3,
             label=_NAMES.get(str(method), str(method)),
         )
-    lowest = float(min(table["level"].min(), (table["coverage"] - 1.96 * table["error"]).min()))
+    lowest = float(np.nanmin([table["level"], table["coverage"] - 1.96 * table["error"]]))
     axes.set(xlim=(table["level"].min() - 0.05, 1.0), ylim=(lowest - 0.04, 1.01))
 
 
@@ -120,12 +124,12 @@ def _groups(names: list[str]) -> dict[str, dict[str, str]]:
     """Return the columns of each panel by the label of their line: a panel a parameter of levels, and two others."""
     groups: dict[str, dict[str, str]] = {}
     for name in names:
-        parameter, _, level = name.rstrip("]").partition("[")
-        if parameter in LEVEL_PARAMETERS and level:
-            groups.setdefault(f"{parameter}, by level", {})[level] = name
+        parameter, bracket, level = name.partition("[")
+        if bracket:
+            groups.setdefault(f"{parameter}, by level", {})[level[:-1]] = name
     others = [name for name in names if "[" not in name]
     groups["other parameters"] = {name: name for name in others if name not in _DERIVED}
-    groups["what follows from all"] = {name: name for name in others if name in _DERIVED}
+    groups["what follows from all parameters"] = {_DERIVED[name]: name for name in others if name in _DERIVED}
     return {title: members for title, members in groups.items() if members}
 
 

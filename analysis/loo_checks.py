@@ -37,7 +37,8 @@ class LeaveOneOutSummary:
     Attributes
     ----------
     elpd, se : float
-        Sum over the questions of the log predictive density of what came true, in nats, and its standard error.
+        Sum over the questions of the log predictive density of what came true, in nats, and its standard error (NaN
+        for a single question).
     p_loo : float
         Effective number of parameters.
     n : int
@@ -72,7 +73,7 @@ class CalibrationCheck(NamedTuple):
 def loo_summary(fit: Fit) -> LeaveOneOutSummary:
     """Sum up the leave-one-out predictive density of a NUTS fit."""
     pointwise = fit.tree["loo"]["elpd"].to_numpy()
-    error = np.sqrt(len(pointwise) * pointwise.var(ddof=1))
+    error = np.sqrt(len(pointwise) * pointwise.var(ddof=1)) if len(pointwise) > 1 else np.nan
     return LeaveOneOutSummary(float(pointwise.sum()), float(error), effective_parameters(fit), len(pointwise))
 
 

@@ -57,7 +57,7 @@ def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     axes[-1, 1].set_xlabel("rank (0: lowest, 1: highest)")
     names = [f"chain {number}" for number in range(n_chains)]
     lines = axes[0, 1].get_lines()[:n_chains]
-    axes[0, 0].legend(lines, names, loc="lower right", bbox_to_anchor=(1, 0.98), ncols=min(n_chains, 4), fontsize=8)
+    axes[-1, 0].legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.4), ncols=min(n_chains, 6), fontsize=8)
     return figure
 
 

@@ -48,10 +48,11 @@ def selective_figure(
     )
     rows = summary.to_dict("records")
     titles = [
-        (f"{row['method']}, n = {row['n']}", _area(row["aurc"], row["aurc_low"], row["aurc_high"])) for row in rows
+        (f"{row['method']}, n = {row['n']}", _areas(row["aurc"], row["aurc_low"], row["aurc_high"], row["excess_aurc"]))
+        for row in rows
     ]
     with figure_style():
-        figure = headed_figure(title, caption, 0.5 + 1.75 * -(-len(titles) // 3))
+        figure = headed_figure(title, caption, 0.5 + 1.9 * -(-len(titles) // 3))
         panels = panel_grid(
             figure,
             titles,
@@ -65,9 +66,6 @@ def selective_figure(
                 if other != method:
                     axes.plot(*_line(curves[other], risk), color="0.82", linewidth=0.9)
             _draw_curve(axes, curves[method], risk)
-            x, y, side = (0.04, 0.94, "left") if risk else (0.96, 0.06, "right")
-            excess = f"excess {_short(row['excess_aurc'])}"
-            axes.text(x, y, excess, transform=axes.transAxes, ha=side, va="top" if risk else "bottom", fontsize=9)
         seen = pd.concat(curves.values())
         worst = seen.loc[seen["coverage"] >= 0.1, "risk"].max()
         reach = min(100.0, 110 * max(worst, 0.02))
@@ -94,9 +92,11 @@ def _line(curve: pd.DataFrame, risk: bool) -> tuple[pd.Series, pd.Series]:
     return 100 * (1 - curve["coverage"]), 100 * (1 - curve["risk"])
 
 
-def _area(value: float, low: float, high: float) -> str:
-    return f"AURC {_short(value)}" + ("" if np.isnan(value) else f" [{_short(low)}, {_short(high)}]")
+def _areas(value: float, low: float, high: float, excess: float) -> str:
+    if np.isnan(value):
+        return "AURC undefined"
+    return f"AURC {_short(value)} [{_short(low)}, {_short(high)}]\nexcess {_short(excess)}"
 
 
 def _short(value: float) -> str:
-    return "undefined" if np.isnan(value) else f"{value:.3f}".removeprefix("0")
+    return f"{value:.3f}".removeprefix("0")

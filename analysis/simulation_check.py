@@ -11,13 +11,14 @@ import pandas as pd
 from analysis.calibration_check_plots import coverage_figure, rank_figure
 from analysis.interval_coverage import coverage, place_truth
 from analysis.result_folder import ResultFolder
-from analysis.simulated_worlds import draw_worlds, labels_of
+from analysis.simulated_worlds import Worlds, draw_worlds, labels_of
 from analysis.simulation_based_calibration import RankCheck, check_ranks
 from analysis.style import figure_style, save_figure
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
+from bayes_direag.observations import Observations
 from bayes_direag.presets import label
-from bayes_direag.sampling import draws_for_each
+from bayes_direag.sampling import Draws, draws_for_each
 from bayes_direag.settings import Preset, SamplingSettings, Settings, Variant
 from bayes_direag.simulate import simulate_observations
 from bayes_direag.tables import as_records, write_table
@@ -120,36 +121,35 @@ def check_by_simulation(
     everything = everything.select(everything.answered)
     fitted = everything.select(slice(0, settings.n_questions))
     fresh = everything.select(slice(settings.n_questions, None))
-    reports = Reports.of(fitted)
+    reports, seed = Reports.of(fitted), settings.seed
     on_step("drawing worlds")
-    worlds = draw_worlds(
-        reports, settings.n, preset=preset, variant=variant, seed=settings.seed, misfit=settings.misfit
-    )
+    worlds = draw_worlds(reports, settings.n, preset=preset, variant=variant, seed=seed, misfit=settings.misfit)
     on_step(f"sampling {settings.n} posteriors")
     labels = labels_of(reports, worlds.target)
-    draws = draws_for_each(
-        reports, labels, preset=preset, variant=variant, sampling=settings.sampling, seed=settings.seed
-    )
+    draws = draws_for_each(reports, labels, preset=preset, variant=variant, sampling=settings.sampling, seed=seed)
     on_step("ranking")
-    ranks = (
-        None
-        if settings.misfit
-        else check_ranks(
-            worlds,
-            draws,
-            reports,
-            Reports.of(fresh.select(slice(0, 1))),
-            preset=preset,
-            variant=variant,
-            level_names=fitted.level_names,
-            seed=settings.seed,
-        )
-    )
+    ranks = None if settings.misfit else _ranks(settings, worlds, draws, fitted, fresh)
+    every_second = draws._replace(raw={name: value[:, ::2] for name, value in draws.raw.items()})
     placed = place_truth(
-        worlds, draws, fitted, fresh, preset=preset, variant=variant, seed=settings.seed, on_step=on_step
+        worlds, every_second, fitted, fresh, preset=preset, variant=variant, seed=seed, on_step=on_step
     )
     n_divergent = int(draws.stats["diverging"].any(axis=1).sum())
     return SimulationCheck(settings, n_divergent, ranks, coverage(placed))
+
+
+def _ranks(
+    settings: SimulationSettings, worlds: Worlds, draws: Draws, fitted: Observations, fresh: Observations
+) -> RankCheck:
+    return check_ranks(
+        worlds,
+        draws,
+        Reports.of(fitted),
+        Reports.of(fresh.select(slice(0, 1))),
+        preset=settings.preset,
+        variant=settings.variant,
+        level_names=fitted.level_names,
+        seed=settings.seed,
+    )
 
 
 def simulation_record(check: SimulationCheck) -> dict[str, object]:
@@ -159,9 +159,7 @@ def simulation_record(check: SimulationCheck) -> dict[str, object]:
         "settings": check.settings.model_dump(mode="json"),
         "sound": check.sound,
         "n_divergent": check.n_divergent,
-        "ranks": None
-        if ranks is None
-        else {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": as_records(ranks.table)},
+        "ranks": ranks and {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": as_records(ranks.table)},
         "coverage": as_records(check.coverage),
         "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
     }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def compare_command(
     compared: Annotated[
         list[Path],
-        typer.Argument(metavar="A B [C ...]", help="Fits, or folders as `direag evaluate` writes them; two or more."),
+        typer.Argument(metavar="A B", help="Fits, or folders as `direag evaluate` writes them; two or more."),
     ],
     observations: Annotated[
         Path | None, typer.Option("--obs", metavar="OBS", help="Two fits: predict these questions from both.")

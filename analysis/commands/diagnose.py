@@ -8,8 +8,6 @@ import typer
 from bayes_direag.cli_options import FitFile, JsonOption, SeedOption
 from bayes_direag.console import out, progress, require_parent
 
-EPILOG = "Example: direag diagnose fit.nc --out diagnosis"
-
 
 def diagnose_command(
     fit: FitFile,

@@ -5,12 +5,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import typer
 from typer.testing import CliRunner, Result
 
 from analysis import diagnosis_folder
-from analysis.commands.diagnose import EPILOG, diagnose_command
-from bayes_direag.cli import FrontDoor
+from bayes_direag.cli import app
 from bayes_direag.nuts_fit import fit_nuts
 from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import simulate_observations
@@ -19,9 +17,6 @@ from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
 
 
 def run(*arguments: str | Path) -> Result:
-    app = typer.Typer(cls=FrontDoor)
-    app.command("diagnose", epilog=EPILOG)(diagnose_command)
-    app.command("other")(lambda: None)
     return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
 
 

@@ -82,12 +82,12 @@ class TestEvaluation:
         titles = [axes.get_title(loc="left") for axes in pictures["reliability"].figure.axes[:2]]
         assert titles == ["before recalibration\nconfidence, n = 50", "after recalibration\ndireag, n = 50"]
 
-    @pytest.mark.parametrize("method", ["majority", "confidence"])
-    def test_what_has_no_before_stands_alone(self, questions, method):
-        pictures, left_out = drawn(evaluation_pictures(questions, method, seed=0))
-        assert pictures["reliability"].tables["reliability"]["method"].tolist() == [method]
+    def test_what_has_neither_a_before_nor_a_null_state(self, questions):
+        pictures, left_out = drawn(evaluation_pictures(questions, "majority", seed=0))
+        assert pictures["reliability"].tables["reliability"]["method"].tolist() == ["majority"]
         assert len(pictures["reliability"].figure.axes) == 3
-        assert ("null_state" in left_out) == (method == "majority")
+        assert left_out == {"null_state": left_out["null_state"]}
+        assert left_out["null_state"].startswith("method majority has no null state")
 
     def test_without_the_reports(self, questions):
         pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "direag", seed=0))

@@ -118,6 +118,10 @@ class TestJointTailProbability:
         assert joint_tail_probability(np.full(30, 1.5), replicated) < 0.002
         assert joint_tail_probability(np.zeros(30), replicated) == 1
 
+    def test_every_figure_counts_in_its_own_units(self):
+        replicated = np.random.default_rng(4).standard_normal((1000, 2)) * np.array([1e-3, 1e3])
+        assert joint_tail_probability(np.array([6e-3, 0.0]), replicated) == 0
+
     def test_a_figure_that_no_draw_varies(self):
         replicated = np.column_stack([np.random.default_rng(3).standard_normal(100), np.ones(100)])
         assert joint_tail_probability(np.array([0.0, 1.0]), replicated) > 0.8

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import xarray as xr
+from arviz_stats import ess
 
 from analysis.parameter_draws import ParameterDraws, raw_draws, recalibration_draws
 from analysis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, chain_statistics, convergence
@@ -42,6 +43,13 @@ class TestConvergence:
     def test_correlated_draws_count_for_less(self, correlation):
         expected = 16000 * (1 - correlation) / (1 + correlation)
         assert row_of(autoregressive(correlation))["ess_bulk"] == pytest.approx(expected, rel=0.12)
+
+    def test_tails_that_are_badly_explored(self):
+        values = NORMAL * np.exp(autoregressive(0.97, n_draws=1000))
+        ends = [values <= np.quantile(values, share) for share in (0.05, 0.95)]
+        row = row_of(values)
+        assert row["ess_tail"] == pytest.approx(min(ess(end.astype(float), method="mean") for end in ends), rel=0.01)
+        assert row["ess_tail"] < row["ess_bulk"] / 3
 
     def test_a_stuck_chain(self):
         values = NORMAL.copy()

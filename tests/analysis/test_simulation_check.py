@@ -49,7 +49,7 @@ class TestPictures:
         with figure_style():
             figure = rank_figure(check, "About.")
         panels = {axes.get_title(loc="left").partition("\n")[0]: axes for axes in figure.axes}
-        assert list(panels) == ["weight, by level", "other parameters", "what follows from all"]
+        assert list(panels) == ["weight, by level", "other parameters", "what follows from all parameters"]
         labels = [text.get_text() for text in panels["weight, by level"].get_legend().get_texts()]
         assert labels == ["low", "high"]
         line = panels["other parameters"].get_lines()[1]

@@ -70,8 +70,8 @@ def main() -> None:
         ours = run.asked / run.seconds
         if pair:
             ratios.append(ours / bare)
-            print(f"run {ours:.2f}, bare loop {bare:.2f} replies a second: ratio {ratios[-1]:.3f}")  # noqa: T201
-    print(f"median ratio of {len(ratios)} pairs: {statistics.median(ratios):.3f}")  # noqa: T201
+            print(f"run {ours:.2f}, bare loop {bare:.2f} replies a second: ratio {ratios[-1]:.3f}")
+    print(f"median ratio of {len(ratios)} pairs: {statistics.median(ratios):.3f}")
 
 
 if __name__ == "__main__":

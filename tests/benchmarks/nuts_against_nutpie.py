@@ -15,15 +15,15 @@ import time
 from functools import partial
 
 import jax
-import nutpie
 import numpy as np
 import numpyro
+import nutpie
 from arviz_base import from_dict
 from arviz_stats import ess
 from jax.flatten_util import ravel_pytree
-from nutpie.compiled_pyfunc import from_pyfunc
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import initialize_model
+from nutpie.compiled_pyfunc import from_pyfunc
 
 N_CHAINS = 4
 
@@ -44,15 +44,15 @@ def main() -> None:
     ours = our_sampler(model, model_arguments, names, arguments)
     theirs = their_sampler(model, model_arguments, arguments)
     ours(0), theirs(0)
-    print(f"{'':>10} {'ours: s':>9} {'min ESS':>8} {'ESS/s':>7} {'nutpie: s':>10} {'min ESS':>8} {'ESS/s':>7} {'ratio':>6}")
+    print("run    ours: s  min ESS   ESS/s   nutpie: s  min ESS   ESS/s   ratio")
     ratios = []
     for repeat in range(1, arguments.repeats + 1):
         (our_seconds, our_size), (their_seconds, their_size) = ours(repeat), theirs(repeat)
         our_rate, their_rate = our_size / our_seconds, their_size / their_seconds
         ratios.append(our_rate / their_rate)
         print(
-            f"{f'run {repeat}':>10} {our_seconds:9.2f} {our_size:8.0f} {our_rate:7.0f} "
-            f"{their_seconds:10.2f} {their_size:8.0f} {their_rate:7.0f} {ratios[-1]:6.2f}"
+            f"{repeat:3d} {our_seconds:10.2f} {our_size:8.0f} {our_rate:7.0f} "
+            f"{their_seconds:11.2f} {their_size:8.0f} {their_rate:7.0f} {ratios[-1]:7.2f}"
         )
     print(f"median ratio of minimum bulk ESS per second, ours / nutpie: {statistics.median(ratios):.2f}")
 
