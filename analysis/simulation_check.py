@@ -109,13 +109,18 @@ def check_by_simulation(
     Raises
     ------
     DirEAGError
-        If the preset weighs questions unequally, which is not a probability model, or bounds its parameters.
+        If the preset weighs questions unequally, bounds its parameters, or has a final calibration without posterior.
     """
     preset, variant = settings.preset, settings.variant
     if preset.is_weighted:
         raise DirEAGError(
             f"preset {preset.name} weighs questions unequally: saw null_target_weight {preset.null_target_weight}; "
             "expected 1, a probability model whose labels can be simulated. Take another preset."
+        )
+    if preset.recalibration.method not in ("platt", "none"):
+        raise DirEAGError(
+            f"recalibration method {preset.recalibration.method} has no posterior; expected platt or none. Set "
+            "recalibration.method."
         )
     everything = simulate_observations(settings.n_questions + settings.n_fresh, seed=settings.seed)
     everything = everything.select(everything.answered)

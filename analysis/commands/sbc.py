@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.cli_options import AcceptOption, JsonOption, SeedOption, SetOption, chosen_preset, chosen_sampling
+from bayes_direag.cli_options import JsonOption, SeedOption, SetOption, chosen_preset
 from bayes_direag.console import out, progress, require_parent
-from bayes_direag.settings import PresetName, Variant
+from bayes_direag.settings import PresetName, SamplingSettings, Variant
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -32,7 +32,6 @@ def sbc_command(
     ] = 0.0,
     warmup: Annotated[int, typer.Option(min=1, help="Steps of each chain that adapt, and are thrown away.")] = 500,
     draws: Annotated[int, typer.Option(min=99, help="Draws kept of each chain.")] = 1000,
-    target_accept: AcceptOption = 0.9,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -46,9 +45,11 @@ def sbc_command(
     """
     settings = chosen_preset(preset, "nuts", None, None, overrides)
     require_parent(target)
-    sampling = chosen_sampling(max(2, os.cpu_count() or 1), warmup, draws, target_accept)
     with progress() as step:
         step("loading")
+        from numpyro import set_host_device_count
+
+        set_host_device_count(os.cpu_count() or 1)
         from analysis.simulation_check import (
             FOLDER,
             SimulationSettings,
@@ -64,7 +65,7 @@ def sbc_command(
             variant=variant,
             preset=settings,
             misfit=misfit,
-            sampling=sampling,
+            sampling=SamplingSettings(n_warmup=warmup, n_draws=draws),
             seed=seed,
         )
         found = check_by_simulation(wanted, step)

@@ -120,6 +120,12 @@ def test_a_weighted_preset_is_refused() -> None:
         check_by_simulation(SimulationSettings(preset=preset("release")))
 
 
+def test_a_calibration_without_posterior_is_refused() -> None:
+    isotonic = BAYES.override(recalibration={"method": "isotonic"})
+    with pytest.raises(DirEAGError, match="method isotonic has no posterior; expected platt or none"):
+        check_by_simulation(SimulationSettings(preset=isotonic))
+
+
 def test_settings_say_what_is_simulated() -> None:
     text = SimulationSettings(preset=BAYES, n_questions=50, misfit=0.5).text
     assert "50 labelled questions" in text
