@@ -66,12 +66,12 @@ def test_nuts_explores_the_maps_density_and_the_map_is_its_mode(
     n_raw = sum(np.size(value) for value in raw.values())
     density = jax.jit(partial(potential, observations=labelled, preset=preset, variant=variant))
     labels = Labels.of(labelled, np.ones(total))
+    loss = jax.jit(partial(penalised_loss, reports=Reports.of(labelled), labels=labels, preset=preset, variant=variant))
 
     rng = np.random.default_rng(0)
     for vector in rng.normal(size=(5, n_raw)) * [[0.1], [0.5], [1], [2], [3]]:
         there = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n)
-        loss = penalised_loss(there, Reports.of(labelled), labels, preset=preset, variant=variant)
-        expected = total * float(loss) + constant(there, labelled, preset)
+        expected = total * float(loss(there)) + constant(there, labelled, preset)
         np.testing.assert_allclose(float(density(there)), expected, rtol=1e-12)
 
     gradient = np.concatenate([np.ravel(part) for part in jax.tree.leaves(jax.jit(jax.grad(density))(raw))])
