@@ -17,13 +17,11 @@ from functools import partial
 import jax
 import numpy as np
 import numpyro
-import nutpie
 from arviz_base import from_dict
 from arviz_stats import ess
 from jax.flatten_util import ravel_pytree
 from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import initialize_model
-from nutpie.compiled_pyfunc import from_pyfunc
 
 N_CHAINS = 4
 
@@ -95,6 +93,9 @@ def our_sampler(model, model_arguments, names, arguments):
 
 
 def their_sampler(model, model_arguments, arguments):
+    import nutpie
+    from nutpie.compiled_pyfunc import from_pyfunc
+
     # Both potentials are numpyro's own, so it is the same function that the two explore.
     info = initialize_model(jax.random.key(0), model, model_args=model_arguments)
     flat, unravel = ravel_pytree(info.param_info.z)
