@@ -15,7 +15,7 @@ from types import MappingProxyType
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from analysis.metrics import MIN_CONFIDENCE
+from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.errors import LevelError
 from bayes_direag.observations import Observations
 

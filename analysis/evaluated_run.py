@@ -10,7 +10,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from analysis.evaluation_folder import MANIFEST
-from analysis.scoring import METRIC_NAMES
+from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.errors import DirEAGError
 from bayes_direag.presets import label
 from bayes_direag.settings import Preset

@@ -6,11 +6,10 @@ from functools import partial
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool
 
 from analysis.baselines import BASELINES, Selection, vanilla
 from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answers
-from analysis.scoring import score
+from analysis.scores.scoring import score
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
@@ -226,7 +225,7 @@ def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -
     parts = [one.predictions.set_axis(one.index, axis=0) for one in held_out]
     table = pd.concat(parts).reindex(range(len(evaluated)))
     return table[["answer", "null_probability"]].assign(
-        confidence=table[column], right=_is_right(evaluated, table["answer"])
+        confidence=table[column], right=evaluated.is_right(table["answer"])
     )
 
 
@@ -239,7 +238,7 @@ def _unfitted(selection: Selection, evaluated: Observations) -> pd.DataFrame:
             "answer": answers,
             "confidence": selection.confidence,
             "null_probability": np.nan,
-            "right": _is_right(evaluated, answers),
+            "right": evaluated.is_right(answers),
         }
     )
 
@@ -277,12 +276,6 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
 def _fold_number(fold: pd.Series) -> pd.Series:
     """Order folds by number; questions in none come last."""
     return pd.to_numeric(fold.replace({"test": "0"}))
-
-
-def _is_right(observations: Observations, answers: pd.Series) -> Bool[np.ndarray, " problem"]:
-    """Say which canonical answers are right; an answer that is missing is not."""
-    rows = zip(answers, observations.candidates, observations.correct_candidate, strict=True)
-    return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
 
 
 def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:

@@ -1,55 +1,21 @@
 """An evaluation as a folder of files: tables, fits, and what it takes to repeat it."""
 
 import json
-import tempfile
 from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 from analysis.evaluation import Evaluation
-from bayes_direag.errors import DirEAGError
+from analysis.result_folder import ResultFolder
 from bayes_direag.observations import Observations
 
 MANIFEST = "evaluation.json"
 FITS = "fits"
 _TABLES = ("predictions", "metrics", "parameters")
 
-#: Everything that an evaluation writes, relative to its folder.
-CONTENTS = (*(f"{name}.csv" for name in _TABLES), MANIFEST, FITS)
-
-
-def check_folder(folder: str | Path) -> None:
-    """Make sure that writing an evaluation to the folder loses nothing but an earlier evaluation.
-
-    Raises
-    ------
-    DirEAGError
-        If it is a file or the current folder, or holds anything that no evaluation has written.
-    """
-    folder = Path(folder)
-    if folder.is_dir() and folder.resolve() == Path.cwd():
-        seen = "the current folder, which cannot be replaced while you are in it"
-    elif folder.is_dir():
-        strangers = _strangers(folder)
-        seen = ", ".join(strangers[:3]) + (f", ... ({len(strangers)} in all)" if len(strangers) > 3 else "")
-    else:
-        seen = "a file" if folder.exists() else ""
-    if seen:
-        raise DirEAGError(
-            f"--out {folder}: saw {seen}; expected a new or empty folder, or one with an earlier evaluation and "
-            "nothing else. Choose another, or move away what is there."
-        )
-
-
-def _strangers(folder: Path) -> list[str]:
-    """Name what is in a folder, and has not been written there by an evaluation."""
-    entries = sorted(folder.iterdir())
-    if not (folder / MANIFEST).is_file():
-        return [entry.name for entry in entries]
-    inside = sorted((folder / FITS).iterdir()) if (folder / FITS).is_dir() else []
-    return [entry.name for entry in entries if entry.name not in CONTENTS] + [
-        f"{FITS}/{entry.name}" for entry in inside if entry.suffix != ".nc"
-    ]
+FOLDER = ResultFolder(
+    "evaluation", MANIFEST, frozenset({MANIFEST, *(f"{name}.csv" for name in _TABLES), f"{FITS}/*.nc"})
+)
 
 
 def write_evaluation(
@@ -68,27 +34,16 @@ def write_evaluation(
     Raises
     ------
     DirEAGError
-        If the folder holds something else; see :func:`check_folder`.
+        If the folder holds something else.
     """
-    check_folder(folder)
-    folder = Path(folder).resolve()
-    with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        whole, before = Path(temporary) / "whole", Path(temporary) / "before"
-        (whole / FITS).mkdir(parents=True)
+    with FOLDER.replacing(folder) as whole:
+        (whole / FITS).mkdir()
         for name in _TABLES:
             getattr(evaluation, name).to_csv(whole / f"{name}.csv", index=False)
         for (variant, fold), fit in evaluation.fits.items():
             fit.save(whole / FITS / f"{variant}-{fold}.nc")
         manifest = _manifest(evaluation, observations, test, elicited or {})
         (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
-        try:
-            if folder.exists():
-                folder.rename(before)
-            whole.rename(folder)
-        except BaseException:
-            if before.exists() and not folder.exists():
-                before.rename(folder)
-            raise
 
 
 def _manifest(

@@ -4,6 +4,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from bayes_direag.errors import DirEAGError
@@ -20,7 +21,7 @@ class ResultFolder:
     record : str
         The file that every such folder has.
     contents : frozenset of str
-        Names of all files that it may have, the record among them.
+        Names of all files that it may have, the record among them. ``fits/*.nc`` allows such files in a subfolder.
     """
 
     kind: str
@@ -43,14 +44,24 @@ class ResultFolder:
         elif folder.resolve() == Path.cwd():
             seen = "the current folder, which cannot be replaced while you are in it"
         else:
-            names = sorted(entry.name for entry in folder.iterdir())
-            strangers = [name for name in names if name not in self.contents or self.record not in names]
+            strangers = self._strangers(folder)
             seen = ", ".join(strangers[:3]) + (f", ... ({len(strangers)} in all)" if len(strangers) > 3 else "")
         if seen:
             raise DirEAGError(
                 f"--out {folder}: saw {seen}; expected a new or empty folder, or one with an earlier {self.kind} and "
                 "nothing else. Choose another, or move away what is there."
             )
+
+    def _strangers(self, folder: Path) -> list[str]:
+        """Name what is in a folder, and has not been written there by a result of this kind."""
+        entries = sorted(folder.iterdir())
+        if not (folder / self.record).is_file():
+            return [entry.name for entry in entries]
+        subfolders = {name.partition("/")[0] for name in self.contents if "/" in name}
+        inside = [file for entry in entries if entry.is_dir() and entry.name in subfolders for file in entry.iterdir()]
+        outside = [entry for entry in entries if not (entry.is_dir() and entry.name in subfolders)]
+        names = [entry.relative_to(folder).as_posix() for entry in outside + sorted(inside)]
+        return [name for name in names if not any(fnmatchcase(name, known) for known in self.contents)]
 
     @contextmanager
     def replacing(self, folder: str | Path) -> Iterator[Path]:

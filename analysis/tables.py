@@ -15,9 +15,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from analysis.diagnosis.parameter_draws import raw_draws
+from analysis.diagnosis.sampling_checks import ESS_LIMIT, RHAT_LIMIT, convergence
 from analysis.evaluation import Evaluation
-from analysis.parameter_draws import raw_draws
-from analysis.sampling_checks import ESS_LIMIT, RHAT_LIMIT, convergence
 from bayes_direag.fit import Fit
 from bayes_direag.inference import GRADIENT_TOLERANCE
 from bayes_direag.observations import ObservationQuality, Status

@@ -204,7 +204,7 @@ def quickstart(
     The example is real: 300 sums, each asked five times of a model of 135 million parameters.
     """
     from analysis.evaluation import evaluate as run
-    from analysis.evaluation_folder import check_folder, write_evaluation
+    from analysis.evaluation_folder import FOLDER, write_evaluation
     from analysis.tables import reliability_table
     from bayes_direag.bundled_example import example_observations
     from bayes_direag.map_fit import fit_map
@@ -212,7 +212,7 @@ def quickstart(
 
     require_parent(target)
     results = target / "evaluation"
-    check_folder(results)
+    FOLDER.check(results)
     if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)

@@ -32,7 +32,7 @@ def fit_nuts(
     """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
 
     Unlabelled and unanswered questions are left out. Whether the draws can be relied on is for
-    :func:`analysis.diagnostics.diagnose` to say.
+    :func:`analysis.diagnosis.diagnostics.diagnose` to say.
 
     Parameters
     ----------

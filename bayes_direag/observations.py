@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -222,6 +222,17 @@ class Observations:
         rows, columns = np.nonzero(self.correct)
         right[rows, self.candidate[rows, columns]] = True
         return right
+
+    def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
+        """Say of one canonical answer to each question whether it is right; a missing one (None, NaN) is not.
+
+        Raises
+        ------
+        ValueError
+            If an answer is none of its question's candidates, or their number is not that of the questions.
+        """
+        rows = zip(answers, self.candidates, self.correct_candidate, strict=True)
+        return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
 
     @property
     def conflicts(self) -> int:

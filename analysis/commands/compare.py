@@ -49,9 +49,9 @@ def compare_command(
 
     Chains, warm-up and draws are those of the fits that --labels asks for.
     """
-    from analysis import comparison_findings as sections
-    from analysis.comparison_folder import FOLDER, write_comparison
-    from analysis.comparison_tables import descriptions_table
+    from analysis.comparison import comparison_findings as sections
+    from analysis.comparison.comparison_folder import FOLDER, write_comparison
+    from analysis.comparison.comparison_tables import descriptions_table
     from analysis.evaluated_run import read_evaluated_run
     from bayes_direag.observations import Observations
 

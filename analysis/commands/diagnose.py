@@ -26,9 +26,9 @@ def diagnose_command(
         require_parent(target)
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis_folder import FOLDER, diagnosis_record, write_diagnosis
-        from analysis.diagnosis_tables import diagnosis_tables
-        from analysis.diagnostics import diagnose
+        from analysis.diagnosis.diagnosis_folder import FOLDER, diagnosis_record, write_diagnosis
+        from analysis.diagnosis.diagnosis_tables import diagnosis_tables
+        from analysis.diagnosis.diagnostics import diagnose
         from bayes_direag.fit import Fit
 
         if target is not None:

@@ -72,11 +72,11 @@ def evaluate_command(
     evaluation.json with the settings and versions.
     """
     from analysis.evaluation import evaluate as run
-    from analysis.evaluation_folder import check_folder, write_evaluation
+    from analysis.evaluation_folder import FOLDER, write_evaluation
 
     settings = chosen_preset(preset, fit_method, recalibration, out_of_fold, overrides)
     require_parent(target)
-    check_folder(target)
+    FOLDER.check(target)
     labelled = read_observations(observations, answers, quiet=as_json)
     tested = None if test is None else read_observations(test, answers or labelled.kind, quiet=as_json)
     paths = {"samples": samples, "topk": topk}

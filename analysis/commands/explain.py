@@ -24,10 +24,10 @@ def explain_command(
     What each report counted for, what went to the null, how that adds up, which reports decide, and how support becomes
     the final probability. The question's right answer is shown if OBS has it, and not used.
     """
-    from analysis.explanation import explain
-    from analysis.explanation_figure import explanation_figure
-    from analysis.explanation_view import explanation_record, explanation_text
-    from analysis.style import save_figure
+    from analysis.explanation.explanation import explain
+    from analysis.explanation.explanation_figure import explanation_figure
+    from analysis.explanation.explanation_view import explanation_record, explanation_text
+    from analysis.figures.style import save_figure
     from bayes_direag.fit import Fit
     from bayes_direag.observations import Observations
 

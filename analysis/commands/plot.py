@@ -46,9 +46,9 @@ def plot_command(
         step("reading")
         from itertools import chain
 
+        from analysis.figures.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
+        from analysis.figures.style import save_figure
         from analysis.held_out import read_held_out, unseen_questions
-        from analysis.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
-        from analysis.style import save_figure
         from bayes_direag.fit import Fit
         from bayes_direag.observations import Observations
         from bayes_direag.tables import write_table

@@ -13,7 +13,7 @@ from bayes_direag.settings import PresetName, SamplingSettings, Variant
 if TYPE_CHECKING:
     from rich.console import Group
 
-    from analysis.simulation_check import SimulationCheck
+    from analysis.simulation.simulation_check import SimulationCheck
 
 EPILOG = "Example: direag sbc --n 200 --questions 100 --out sbc"
 
@@ -50,7 +50,7 @@ def sbc_command(
         from numpyro import set_host_device_count
 
         set_host_device_count(os.cpu_count() or 1)
-        from analysis.simulation_check import (
+        from analysis.simulation.simulation_check import (
             FOLDER,
             SimulationSettings,
             check_by_simulation,

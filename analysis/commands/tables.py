@@ -47,10 +47,10 @@ def tables_command(
     with progress() as step:
         step("reading")
         from analysis.evaluated_run import read_evaluated_run
-        from analysis.paper_figures import PRINTED_TABLES
-        from analysis.paper_layouts import differences_layout, paper_layout
-        from analysis.paper_tables import in_printed_order, method_differences, paper_table
-        from analysis.table_formats import to_console, to_latex, to_markdown
+        from analysis.paper.paper_figures import PRINTED_TABLES
+        from analysis.paper.paper_layouts import differences_layout, paper_layout
+        from analysis.paper.paper_tables import in_printed_order, method_differences, paper_table
+        from analysis.paper.table_formats import to_console, to_latex, to_markdown
 
         runs = in_printed_order([read_evaluated_run(folder) for folder in _distinct(folders)])
         tables = [paper_table(table, runs, level=level, seed=seed) for table in PRINTED_TABLES]

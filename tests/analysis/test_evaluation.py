@@ -10,7 +10,7 @@ import pytest
 
 from analysis.baselines import BASELINES
 from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
-from analysis.scoring import METRIC_NAMES, score
+from analysis.scores.scoring import METRIC_NAMES, score
 from bayes_direag import protocol
 from bayes_direag.answers import canonical
 from bayes_direag.errors import DirEAGError, LevelError

@@ -9,13 +9,16 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import Evaluation, evaluate
-from analysis.evaluation_folder import CONTENTS, FITS, MANIFEST, check_folder, write_evaluation
+from analysis.evaluation_folder import FITS, FOLDER, MANIFEST, write_evaluation
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
 from bayes_direag.presets import PRESETS
 from bayes_direag.settings import Preset, SamplingSettings
 from bayes_direag.simulate import simulate_observations
+
+#: What the folder of an evaluation holds.
+TOP = {"predictions.csv", "metrics.csv", "parameters.csv", MANIFEST, FITS}
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +49,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 class TestWriting:
     def test_the_tables_are_those_of_the_evaluation(self, folder, evaluation):
-        assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+        assert {path.name for path in folder.iterdir()} == TOP
         text = dict.fromkeys(("problem_id", "fold", "method", "answer", "variant", "parameter", "level"), "str")
         for name in ("predictions", "metrics", "parameters"):
             written = pd.read_csv(folder / f"{name}.csv", dtype=text)
@@ -94,12 +97,12 @@ class TestWriting:
     def test_the_same_again_gives_the_same_tables(self, tmp_path, evaluation, observations, folder):
         write_evaluation(evaluation, tmp_path / "again", observations)
         first, second = contents(folder), contents(tmp_path / "again")
-        for name in CONTENTS:
+        for name in TOP:
             assert first.get(name) == second.get(name)
 
     def test_it_takes_the_place_of_an_earlier_one(self, folder, other, observations):
         write_evaluation(other, folder, observations)
-        assert {path.name for path in folder.iterdir()} == set(CONTENTS)
+        assert {path.name for path in folder.iterdir()} == TOP
         assert list((folder / FITS).iterdir()) == []
         assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
         assert [path.name for path in folder.parent.iterdir()] == [folder.name]
@@ -208,10 +211,10 @@ class TestFailing:
 
 class TestCheck:
     def test_new_empty_and_earlier_folders_are_fine(self, tmp_path, folder):
-        check_folder(tmp_path / "new")
-        check_folder(str(folder))
+        FOLDER.check(tmp_path / "new")
+        FOLDER.check(str(folder))
         (tmp_path / "empty").mkdir()
-        check_folder(tmp_path / "empty")
+        FOLDER.check(tmp_path / "empty")
         assert {path.name for path in tmp_path.iterdir()} == {"empty", "results"}
 
     @pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "predictions.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
@@ -220,7 +223,7 @@ class TestCheck:
         (folder / stranger).write_text("dear to me")
         before = contents(folder)
         place = "/".join(Path(stranger).parts[:2])
-        for refuse in (check_folder, lambda path: write_evaluation(other, path, observations)):
+        for refuse in (FOLDER.check, lambda path: write_evaluation(other, path, observations)):
             with pytest.raises(DirEAGError, match=rf"saw {place}; expected a new or empty folder"):
                 refuse(folder)
         assert contents(folder) == before
@@ -230,23 +233,23 @@ class TestCheck:
         with pytest.raises(
             DirEAGError, match=r"saw fits, metrics\.csv, parameters\.csv, \.\.\. \(4 in all\); expected"
         ):
-            check_folder(folder)
+            FOLDER.check(folder)
 
     def test_many_strangers_are_not_all_named(self, tmp_path):
         for number in range(100):
             (tmp_path / f"{number:03d}").touch()
         with pytest.raises(DirEAGError, match=r"saw 000, 001, 002, \.\.\. \(100 in all\); expected"):
-            check_folder(tmp_path)
+            FOLDER.check(tmp_path)
 
     def test_a_file(self, tmp_path):
         (tmp_path / "file").touch()
         with pytest.raises(DirEAGError, match="saw a file"):
-            check_folder(tmp_path / "file")
+            FOLDER.check(tmp_path / "file")
 
     def test_the_current_folder(self, tmp_path, folder, monkeypatch):
         monkeypatch.chdir(folder)
         for path in (".", folder, "../results"):
             with pytest.raises(DirEAGError, match="the current folder"):
-                check_folder(path)
+                FOLDER.check(path)
         monkeypatch.chdir(tmp_path)
-        check_folder(folder)
+        FOLDER.check(folder)

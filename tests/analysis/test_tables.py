@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from rich.console import Console, RenderableType
 
 from analysis.evaluation import METHODS, Evaluation, EvaluationSettings
-from analysis.metrics import ece
-from analysis.scoring import METRIC_NAMES
+from analysis.scores.metrics import ece
+from analysis.scores.scoring import METRIC_NAMES
 from analysis.tables import (
     fit_summary,
     interval_table,

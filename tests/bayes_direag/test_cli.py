@@ -14,7 +14,7 @@ from click.testing import Result
 from typer.testing import CliRunner
 
 from analysis.evaluation import METHODS, SAMPLED_METHODS
-from analysis.scoring import METRIC_NAMES
+from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.cli import app
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit

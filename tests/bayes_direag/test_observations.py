@@ -50,6 +50,21 @@ def test_the_arrays_say_what_the_records_say():
     assert (table.candidate.dtype, table.status.dtype) == (np.int32, np.int8)
 
 
+def test_an_answer_is_right_where_its_candidate_is():
+    records = [
+        {"problem_id": "a", "gold_answer": "2", "observations": [{"level": 0, "answer": "2", "confidence": 50}]},
+        {"problem_id": "b", "gold_answer": "2", "observations": [{"level": 0, "answer": "3", "confidence": 50}]},
+        {"problem_id": "c", "gold_answer": "2", "observations": []},
+    ]
+    observations = Observations.from_questions([Question.model_validate(record) for record in records])
+    assert observations.is_right(["2", "3", None]).tolist() == [True, False, False]
+    assert observations.is_right([None, np.nan, None]).tolist() == [False, False, False]
+    with pytest.raises(ValueError, match="not in"):
+        observations.is_right(["3", "3", None])
+    with pytest.raises(ValueError, match="zip"):
+        observations.is_right(["2", "3"])
+
+
 def test_quality_counts_every_observation_once():
     quality = Observations.from_questions(SMALL).quality()
     np.testing.assert_array_equal(quality.counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])

@@ -1,0 +1,306 @@
+"""Two fits of one variant against each other, as a rule a MAP and the posterior around it.
+
+What each has learned, in quantities that the data can speak of; what each says of the same questions; how well each
+does where the right answers are known. What a posterior adds to a point, the width of its intervals, is followed
+over the number of labelled questions in :mod:`analysis.comparison.interval_width`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Bool, Float
+from scipy.special import expit
+
+from analysis.scores.paired import Scored, paired_table
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.settings import VARIANT_PARAMETERS, Link
+
+Scale = Literal["raw", "relative"]
+
+#: Which quantiles of the shifts a summary gives.
+SHIFT_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
+
+#: Multiplying these by one constant leaves every prediction as it is.
+_SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
+_RAW_NAMES: dict[Link, str] = {"identity": "{}", "exp": "log_{}", "softplus": "inverse_softplus_{}"}
+
+_Draws = dict[tuple[str, str | None], Float[np.ndarray, " sample"]]
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterComparison:
+    """What two fits have learned, side by side.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a quantity (and level, by name): ``quantity``; ``level``, missing for those without; ``point``, the first
+        fit's value (its mean over several draws); ``mean``, ``sd``, ``low`` and ``high`` of the second over its draws,
+        the last two its equal-tailed interval; ``distance``, point less mean in units of sd. Over a single draw there
+        is neither sd nor interval nor distance, and no distance in what is the same in every draw: all NaN.
+    scale : {"raw", "relative"}
+        ``raw``: the parameters on the real line, where both fits were found. ``relative``: what of them no choice of
+        scale changes.
+    interval_level : float
+        Posterior probability of the intervals.
+    """
+
+    table: pd.DataFrame
+    scale: Scale
+    interval_level: float
+
+
+def compare_parameters(point: Fit, posterior: Fit, *, interval_level: float = 0.9) -> ParameterComparison:
+    """Put the parameters of two fits of one variant side by side.
+
+    Weight, prior_strength and null_base may be multiplied by one number without changing any prediction; what pins
+    that number differs between presets. Where both fits have the same model settings, and these fix one of the
+    three, parameters are compared on the raw scale. Everywhere else only what does not depend on the number
+    is: weights as shares of their total, prior_strength and null_base in units of it; bias, slope and null_gain as
+    they are. In variant ``level`` another number is free, between weight, bias and null_gain. What is compared there
+    is the evidence a report gives its answer (``weight * sigmoid(bias)``, as a share of the total over levels) and
+    the evidence it gives the null (``null_gain * weight * sigmoid(-bias)``), in units of the same total.
+
+    A logistic recalibration that both have closes the table.
+
+    Raises
+    ------
+    DirEAGError
+        If the fits differ in variant or in levels.
+
+    Notes
+    -----
+    The mode on the real line is not the mean of a share, nor of a raw parameter whose posterior is skewed: where the
+    two fits have the same prior, distances well below 1 are what to expect.
+    """
+    _check_same_model(point, posterior)
+    scale: Scale = "raw" if _scale_is_fixed_alike(point, posterior) else "relative"
+    ours, theirs = _quantities(point, scale), _quantities(posterior, scale)
+    tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
+    rows = []
+    for name, level in (key for key in ours if key in theirs):
+        value, draws = float(ours[name, level].mean()), theirs[name, level]
+        mean, sd, low, high = float(draws.mean()), np.nan, np.nan, np.nan
+        if len(draws) > 1:
+            sd, (low, high) = float(draws.std(ddof=1)), np.quantile(draws, tails)
+        rows.append(
+            {
+                "quantity": name,
+                "level": level,
+                "point": value,
+                "mean": mean,
+                "sd": sd,
+                "low": float(low),
+                "high": float(high),
+                # Of what does not vary, rounding may leave a trace of a spread.
+                "distance": (value - mean) / sd if sd > 1e-12 else np.nan,
+            }
+        )
+    return ParameterComparison(pd.DataFrame(rows), scale, interval_level)
+
+
+def compare_predictions(
+    first: Fit, second: Fit, observations: Observations, *, interval_level: float = 0.9
+) -> pd.DataFrame:
+    """Predict the same questions from two fits.
+
+    Returns
+    -------
+    DataFrame
+        A row a question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they differ
+        (``changed``); ``first_confidence``, ``second_confidence``, and second less first (``shift``), which is about
+        two different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and
+        ``second_high``, posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and
+        ``second_correct``, missing where the right answer is not known; ``first_fitted`` and ``second_fitted``,
+        whether the fit learned from this question (a question being its ``problem_id``). Unanswered questions have
+        neither answers nor confidences, and nothing that follows from them.
+
+    Raises
+    ------
+    LevelError, DirEAGError
+        As :meth:`Fit.predict <bayes_direag.fit.Fit.predict>` does.
+    """
+    columns: dict[str, object] = {"problem_id": pd.Series(observations.problem_id, dtype="str")}
+    for name, fit in (("first", first), ("second", second)):
+        predicted = fit.predict(observations, interval_level=interval_level)
+        columns[f"{name}_answer"] = predicted["answer"]
+        columns[f"{name}_confidence"] = predicted["confidence"]
+        for bound in ("low", "high"):
+            columns[f"{name}_{bound}"] = predicted.get(f"confidence_{bound}", np.nan)
+        right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
+        columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
+        columns[f"{name}_fitted"] = was_fitted(fit, observations)
+    table = pd.DataFrame(columns)
+    differ = (table["first_answer"] != table["second_answer"]).astype("boolean")
+    table["changed"] = differ.where(observations.answered)
+    table["shift"] = table["second_confidence"] - table["first_confidence"]
+    return table
+
+
+@dataclass(frozen=True)
+class PredictionSummary:
+    """How far apart two fits' predictions are.
+
+    Attributes
+    ----------
+    n, unanswered : int
+        Answered questions, which all else is over; the others.
+    first_fitted, second_fitted : int
+        How many of the n each fit learned from.
+    changed : int
+        Questions whose answer changes.
+    mean_shift, mean_absolute_shift, largest_shift : float
+        Of the confidence, second less first; the largest is that of greatest size. NaN without questions.
+    largest_at : str or None
+        The question where it is, the first of several.
+    shift_quantiles : dict
+        The shift's quantiles, by share.
+    mean_width, median_width, largest_width : float
+        Of the second fit's intervals; NaN for one draw.
+    """
+
+    n: int
+    unanswered: int
+    first_fitted: int
+    second_fitted: int
+    changed: int
+    mean_shift: float
+    mean_absolute_shift: float
+    largest_shift: float
+    largest_at: str | None
+    shift_quantiles: dict[float, float]
+    mean_width: float
+    median_width: float
+    largest_width: float
+
+
+def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
+    """Summarise what :func:`compare_predictions` has found."""
+    answered = table[table["shift"].notna()]
+    shift, width = answered["shift"], answered["second_high"] - answered["second_low"]
+    farthest = answered.iloc[int(shift.abs().argmax())] if len(answered) else None
+    return PredictionSummary(
+        n=len(answered),
+        unanswered=len(table) - len(answered),
+        first_fitted=int(answered["first_fitted"].sum()),
+        second_fitted=int(answered["second_fitted"].sum()),
+        changed=int(answered["changed"].sum()),
+        mean_shift=float(shift.mean()),
+        mean_absolute_shift=float(shift.abs().mean()),
+        largest_shift=np.nan if farthest is None else float(farthest["shift"]),
+        largest_at=None if farthest is None else str(farthest["problem_id"]),
+        shift_quantiles={share: float(shift.quantile(share)) for share in SHIFT_QUANTILES},
+        mean_width=float(width.mean()),
+        median_width=float(width.median()),
+        largest_width=float(width.max()),
+    )
+
+
+def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
+    """Say whether the predicted questions were held out: from both fits, or how many of them from neither."""
+    one, other, n = summary.first_fitted, summary.second_fitted, summary.n
+    if not one and not other:
+        return "held out: neither fit has learned from any of them"
+    by = "both fits" if one == other else f"{names[0]}, {other} by {names[1]}"
+    return f"in sample: {one} of {n} questions were fitted to by {by}"
+
+
+def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> pd.DataFrame:
+    """Score both fits on answered questions with a known answer; see :func:`~analysis.scores.paired.paired_table`.
+
+    Parameters
+    ----------
+    table
+        From :func:`compare_predictions`.
+    """
+    rows = table[table["first_correct"].notna()]
+    first, second = (
+        Scored(rows[f"{name}_confidence"].to_numpy(float), rows[f"{name}_correct"].to_numpy(bool))
+        for name in ("first", "second")
+    )
+    return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level)
+
+
+def was_fitted(fit: Fit, observations: Observations) -> Bool[np.ndarray, " problem"]:
+    """Say which questions a fit learned from, a question being its ``problem_id``."""
+    learned = set(fit.tree["constant_data"]["problem"].to_numpy().tolist())
+    return np.array([problem_id in learned for problem_id in observations.problem_id], bool)
+
+
+def _check_same_model(first: Fit, second: Fit) -> None:
+    unshared = sorted(set(first.level_names) ^ set(second.level_names))
+    if first.variant != second.variant:
+        seen = f"different variants, {first.variant} and {second.variant}"
+    elif unshared:
+        seen = f"different levels: {len(unshared)} are in one of them only, {unshared[0]!r} among these"
+    else:
+        return
+    raise DirEAGError(
+        f"the fits have {seen}; expected the same, so that their parameters mean the same. NUTS fits of several "
+        "variants can be compared by leave-one-out."
+    )
+
+
+def _scale_is_fixed_alike(first: Fit, second: Fit) -> bool:
+    """Whether both have one model, and some parameter of the common scale is fixed rather than pinned by a prior."""
+    return first.preset.model_settings == second.preset.model_settings and any(
+        first.preset.parameter(name).fixed is not None for name in _SCALED_TOGETHER
+    )
+
+
+def _quantities(fit: Fit, scale: Scale) -> _Draws:
+    """Return the draws of everything that is compared, by name and level."""
+    found = _raw_quantities(fit) if scale == "raw" else _relative_quantities(fit)
+    final = fit.tree["recalibration"].to_dataset()
+    if "intercept" in final and fit.recalibration.method != "none":
+        found |= {f"recalibration_{name}": final[name] for name in ("intercept", "slope")}
+    return {
+        (name, level): (draws if level is None else draws.sel(level=level)).to_numpy().ravel()
+        for name, draws in found.items()
+        for level in _levels(draws)
+    }
+
+
+def _levels(draws: xr.DataArray) -> Sequence[str | None]:
+    return [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
+
+
+def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
+    """Return the free parameters on the real line, named after the link that leads there.
+
+    A pooled parameter is put together from its centre, spread and offsets.
+    """
+    posterior, found = fit.tree["posterior"].to_dataset(), {}
+    for name in VARIANT_PARAMETERS[fit.variant]:
+        if fit.preset.pools(name):
+            raw = posterior[f"{name}_centre"] + posterior[f"{name}_spread"] * posterior[f"{name}_raw"]
+        elif f"{name}_raw" in posterior:
+            raw = posterior[f"{name}_raw"]
+        else:
+            continue
+        found[_RAW_NAMES[fit.preset.parameter(name).link].format(name)] = raw
+    return found
+
+
+def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
+    """Return what the likelihood can tell, whatever pins the rest."""
+    natural = fit.tree["posterior"].to_dataset()
+    if fit.variant == "level":
+        given = natural["weight"] * expit(natural["bias"])
+        total = given.sum("level")
+        own = {
+            "evidence_share": given / total,
+            "doubt_relative": natural["null_gain"] * natural["weight"] * expit(-natural["bias"]) / total,
+        }
+    else:
+        total = natural["weight"].sum("level")
+        own = {"weight_share": natural["weight"] / total} | {
+            name: natural[name] for name in ("bias", "slope", "null_gain") if name in natural
+        }
+    return own | {f"{name}_relative": natural[name] / total for name in ("prior_strength", "null_base")}

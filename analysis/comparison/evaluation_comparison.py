@@ -1,0 +1,108 @@
+"""One method in several evaluations of the same questions: other presets, other samples, other models, side by side."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from analysis.evaluated_run import EvaluatedRun
+from analysis.scores.paired import Scored, control_false_discoveries, paired_table
+from bayes_direag.errors import DirEAGError
+
+
+@dataclass(frozen=True, eq=False)
+class EvaluationComparison:
+    """How the metrics of one method differ between evaluations.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row an evaluation but the first, and metric: ``evaluation`` (its name), the columns of
+        :func:`~analysis.scores.paired.paired_table` with the first evaluation as ``first``, and ``p_adjusted``, the
+        p-value adjusted over all rows by :func:`~analysis.scores.paired.control_false_discoveries`.
+    reference : str
+        Name of the first evaluation.
+    n, n_left_out : int
+        Questions that all comparisons are over, and those that some evaluation has no answer to or no label of.
+    interval_level : float
+        Level of the bootstrap intervals.
+    """
+
+    table: pd.DataFrame
+    reference: str
+    n: int
+    n_left_out: int
+    interval_level: float
+
+
+def compare_evaluations(
+    runs: Mapping[str, EvaluatedRun],
+    method: str = "direag",
+    *,
+    seed: int,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+) -> EvaluationComparison:
+    """Compare every evaluation with the first, on the questions that all have answered.
+
+    What a method says of a question in an evaluation is said by a fit that has not seen it, so the comparison is of
+    held-out predictions. Folds need not be the same.
+
+    Parameters
+    ----------
+    runs
+        Two or more, by the name they go by in the table.
+    method
+        Which method, out of those that every evaluation has.
+
+    Raises
+    ------
+    DirEAGError
+        If there are fewer than two, one lacks the method, they are of different questions (by ``problem_id``), or no
+        question is answered and labelled in all.
+    """
+    if len(runs) < 2:
+        raise DirEAGError(f"saw {len(runs)} evaluation; expected two or more to compare. Name another.")
+    rows = {name: _rows_of(name, run, method) for name, run in runs.items()}
+    reference, first = next(iter(rows.items()))
+    for name, other in rows.items():
+        _check_same_questions((reference, first), (name, other))
+    scored = pd.concat([own.notna().all(axis=1).rename(name) for name, own in rows.items()], axis=1).all(axis=1)
+    if not scored.any():
+        raise DirEAGError(
+            f"no question is answered and labelled in all of {', '.join(rows)}; expected at least one. Evaluate "
+            "labelled observations."
+        )
+    chosen = {
+        name: Scored(own.loc[scored, "confidence"].to_numpy(float), own.loc[scored, "correct"].to_numpy(bool))
+        for name, own in ((name, own.reindex(scored.index)) for name, own in rows.items())
+    }
+    parts = []
+    for name in list(rows)[1:]:
+        part = paired_table(chosen[reference], chosen[name], rng=seed, n_resamples=n_resamples, level=level)
+        part.insert(0, "evaluation", name)
+        parts.append(part)
+    table = pd.concat(parts, ignore_index=True)
+    table["p_adjusted"] = control_false_discoveries(table["p_value"].to_numpy(float))
+    return EvaluationComparison(table, reference, int(scored.sum()), int((~scored).sum()), level)
+
+
+def _rows_of(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
+    """Return confidence and correctness of the method, by problem_id."""
+    has = run.predictions["method"].unique().tolist()
+    if method not in has:
+        raise DirEAGError(f"{name} has no method {method!r}; expected one of {', '.join(has)}. Name it with --method.")
+    rows = run.predictions[run.predictions["method"] == method]
+    return rows.set_index("problem_id")[["confidence", "correct"]]
+
+
+def _check_same_questions(first: tuple[str, pd.DataFrame], other: tuple[str, pd.DataFrame]) -> None:
+    (reference, own), (name, theirs) = first, other
+    here, there = set(own.index), set(theirs.index)
+    if here != there:
+        stranger = min(here ^ there)
+        raise DirEAGError(
+            f"{reference} and {name} evaluate different questions: saw {len(here)} and {len(there)}, "
+            f"{len(here & there)} of them the same, {stranger!r} not among these; expected the same problem_ids. "
+            "Evaluate both on the same file."
+        )

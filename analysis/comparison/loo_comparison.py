@@ -1,0 +1,188 @@
+r"""Which evidence model predicts left-out questions best, and whether the sample can tell.
+
+A model's score is its expected log pointwise predictive density for a question that it has not seen,
+
+.. math:: \widehat{\mathrm{elpd}} = \sum_i \log p(y_i \mid y_{-i}),
+
+from the leave-one-out group of each NUTS fit (:mod:`bayes_direag.loo`): the log probability that the evidence model,
+before recalibration, gave to the state that came true. Two models are compared question by question, so what is hard
+for both drops out.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.optimize import Bounds, LinearConstraint, minimize
+
+from analysis.diagnosis.loo_checks import effective_parameters
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.loo import LARGEST_PARETO_K
+
+#: A difference smaller than this many standard errors, or than this much, is not told from none.
+FEWEST_STANDARD_ERRORS = 2.0
+LEAST_DIFFERENCE = 4.0
+
+
+@dataclass(frozen=True, eq=False)
+class LooComparison:
+    """Models in the order of their elpd, the best first.
+
+    Attributes
+    ----------
+    table : DataFrame
+        A row a model: ``model``; ``elpd`` and its standard error ``se``; ``difference`` to the best and
+        ``difference_se`` (0 for the best itself); ``distinguishable`` from the best (missing for the best itself);
+        ``p_loo``, the effective number of parameters; ``n_bad_k``, questions whose Pareto k is above 0.7;
+        ``weight``, in the stacked mixture of all; ``is_weighted``, whether its likelihood is.
+    n : int
+        Number of questions.
+    """
+
+    table: pd.DataFrame
+    n: int
+
+    @property
+    def conclusion(self) -> str:
+        """Say in a sentence what is and what is not distinguishable."""
+        best, others = self.table["model"].iloc[0], self.table.iloc[1:]
+        told = others["distinguishable"].astype(bool)
+        worse, alike = (", ".join(others.loc[rows, "model"]) for rows in (told, ~told))
+        parts = []
+        if worse:
+            parts.append(f"{best} predicts left-out questions better than {worse}")
+        if alike:
+            parts.append(
+                f"{best} and {alike} cannot be told apart on these {self.n} questions (a difference below "
+                f"{FEWEST_STANDARD_ERRORS:g} standard errors, or below {LEAST_DIFFERENCE:g})"
+            )
+        return "; ".join(parts) + "."
+
+
+def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> LooComparison:
+    r"""Compare NUTS fits to the same questions by leave-one-out predictive density.
+
+    The standard error of a difference is :math:`\sqrt{n \operatorname{var}_i (d_i)}` over the pointwise differences
+    :math:`d_i`, var being the sample variance. It is too small for differences below 4 and for fewer than some 100
+    questions.
+
+    Parameters
+    ----------
+    fits
+        Two or more, by the name they go by in the table. They may differ in variant, preset or both.
+    allow_weighted
+        Compare although a fit's likelihood weighs questions unequally, and is that of no probability model.
+
+    Raises
+    ------
+    DirEAGError
+        If there are fewer than two fits, one is a MAP (which has no leave-one-out figures), they were fitted to
+        different questions, or one is weighted without leave.
+
+    References
+    ----------
+    Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on when
+    a difference can be trusted.
+    """
+    _check(fits, allow_weighted=allow_weighted)
+    elpd = {name: fit.tree["loo"]["elpd"].to_numpy() for name, fit in fits.items()}
+    order = sorted(fits, key=lambda name: -elpd[name].sum())
+    pointwise = np.stack([elpd[name] for name in order], axis=1)
+    n = len(pointwise)
+    difference = pointwise - pointwise[:, :1]
+    total, error = difference.sum(axis=0), _standard_error(difference)
+    told = (np.abs(total) >= FEWEST_STANDARD_ERRORS * error) & (np.abs(total) >= LEAST_DIFFERENCE)
+    table = pd.DataFrame(
+        {
+            "model": order,
+            "elpd": pointwise.sum(axis=0),
+            "se": _standard_error(pointwise),
+            "difference": total,
+            "difference_se": error,
+            "distinguishable": pd.Series(told, dtype="boolean").mask(np.arange(len(order)) == 0),
+            "p_loo": [effective_parameters(fits[name]) for name in order],
+            "n_bad_k": [int((fits[name].tree["loo"]["pareto_k"] > LARGEST_PARETO_K).sum()) for name in order],
+            "weight": stacking_weights(pointwise),
+            "is_weighted": [fits[name].preset.is_weighted for name in order],
+        }
+    )
+    return LooComparison(table, n)
+
+
+def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
+    r"""Return the weights of the mixture of models that predicts left-out questions best.
+
+    .. math:: \max_w \sum_i \log \sum_m w_m p_m(y_i \mid y_{-i}), \quad w_m \ge 0, \; \sum_m w_m = 1
+
+    They are no probabilities of the models: of two that predict alike one may get everything.
+
+    References
+    ----------
+    Yao et al. (2018), doi:10.1214/17-BA1091.
+
+    Examples
+    --------
+    >>> stacking_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])).round(3)
+    array([0.708, 0.292])
+    """
+    density = np.exp(elpd - elpd.max(axis=1, keepdims=True))
+    n_models = density.shape[1]
+
+    def loss(weight: Float[np.ndarray, " model"]) -> float:
+        return -float(np.log(density @ weight).mean())
+
+    def slope(weight: Float[np.ndarray, " model"]) -> Float[np.ndarray, " model"]:
+        return -np.asarray((density / (density @ weight)[:, None]).mean(axis=0))
+
+    found = minimize(
+        loss,
+        np.full(n_models, 1 / n_models),
+        jac=slope,
+        bounds=Bounds(0, 1),
+        constraints=LinearConstraint(np.ones((1, n_models)), 1, 1),
+        method="SLSQP",
+        tol=1e-12,
+    )
+    weight = np.clip(found.x, 0, 1)
+    return np.asarray(weight / weight.sum())
+
+
+def _standard_error(pointwise: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
+    """Return the standard error of the sum over questions; NaN for a single one."""
+    n, n_models = pointwise.shape
+    return np.sqrt(n * pointwise.var(axis=0, ddof=1)) if n > 1 else np.full(n_models, np.nan)
+
+
+def _check(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
+    if len(fits) < 2:
+        raise DirEAGError(f"saw {len(fits)} fit; expected two or more to compare. Name another.")
+    first_name, first = next(iter(fits.items()))
+    for name, fit in fits.items():
+        if "loo" not in fit.tree.children:
+            raise DirEAGError(
+                f"{name} is a {fit.tree.attrs['method'].upper()} fit, a single point, which has no leave-one-out "
+                "figures; expected NUTS fits, or exactly two fits with a MAP among them. Fit with --method nuts."
+            )
+        if not _same_questions(first, fit):
+            raise DirEAGError(
+                f"{first_name} and {name} were fitted to different observations (SHA-256 "
+                f"{first.tree.attrs['observations_sha256'][:8]}… and {fit.tree.attrs['observations_sha256'][:8]}…); "
+                "expected the same, question by question. Fit them to one file."
+            )
+        if fit.preset.is_weighted and not allow_weighted:
+            raise DirEAGError(
+                f"{name} weighs questions unequally (null_target_weight {fit.preset.null_target_weight}), which is not "
+                "a probability model, so its leave-one-out density is none either; expected weight 1. Fit it with "
+                "--set null_target_weight=1, or say --allow-weighted to see the figures all the same."
+            )
+
+
+def _same_questions(first: Fit, second: Fit) -> bool:
+    data = [
+        (fit.tree.attrs["observations_sha256"], fit.tree["loo"]["problem"].to_numpy().tolist())
+        for fit in (first, second)
+    ]
+    return data[0] == data[1]

@@ -1,0 +1,70 @@
+"""A diagnosis as data, and as a folder of files: the data, the parameters' table, the pictures."""
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+import pandas as pd
+
+from analysis.diagnosis.diagnostic_plots import FIGURES
+from analysis.diagnosis.diagnostics import Diagnosis
+from analysis.figures.style import figure_style, save_figure
+from analysis.result_folder import ResultFolder
+from bayes_direag.fit import Fit
+from bayes_direag.settings import Settings
+from bayes_direag.tables import as_records, write_table
+
+RECORD, PARAMETERS = "diagnosis.json", "parameters.csv"
+FOLDER = ResultFolder("diagnosis", RECORD, frozenset({RECORD, PARAMETERS, *(f"{name}.png" for name in FIGURES)}))
+
+
+def diagnosis_record(diagnosis: Diagnosis, fit: Fit) -> dict[str, object]:
+    """Return everything that was found out as JSON can hold it, undefined numbers as None."""
+    about = {name: fit.tree.attrs[name] for name in ("dataset", "model", "variant", "observations_sha256")}
+    return {
+        "believable": diagnosis.believable,
+        "verdict": [asdict(finding) for finding in diagnosis.verdict],
+        "fit": {**about, "preset": fit.preset.model_dump(mode="json"), "seed": int(fit.tree.attrs["seed"])},
+        **{field.name: _plain(getattr(diagnosis, field.name)) for field in fields(diagnosis)},
+        "versions": {name: version(name) for name in ("bayes-direag", "arviz-stats", "numpy", "scipy")},
+    }
+
+
+def write_diagnosis(diagnosis: Diagnosis, fit: Fit, folder: str | Path) -> None:
+    """Write a diagnosis; its folder appears, or takes the place of an earlier one, once all of it is written.
+
+    ``diagnosis.json`` (:func:`diagnosis_record`), ``parameters.csv``, and a picture for each of
+    :data:`~analysis.diagnosis.diagnostic_plots.FIGURES`.
+
+    Raises
+    ------
+    DirEAGError
+        If the folder holds something else.
+    """
+    with FOLDER.replacing(folder) as whole:
+        record = json.dumps(diagnosis_record(diagnosis, fit), indent=2, allow_nan=False)
+        (whole / RECORD).write_text(f"{record}\n", encoding="utf-8")
+        write_table(diagnosis.parameters, whole / PARAMETERS)
+        for name, figure_of in FIGURES.items():
+            with figure_style():
+                save_figure(figure_of(diagnosis, fit), whole / f"{name}.png")
+
+
+def _plain(value: object) -> object:
+    """Return tables as lists of rows, named fields and mappings as dicts, and what is not finite as None."""
+    if isinstance(value, pd.DataFrame):
+        return [{name: _plain(cell) for name, cell in row.items()} for row in as_records(value)]
+    if isinstance(value, Settings):
+        return value.model_dump(mode="json")
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(name): _plain(part) for name, part in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

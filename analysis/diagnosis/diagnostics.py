@@ -1,0 +1,164 @@
+"""Can this posterior be believed? Every check of a NUTS fit, and what they say together."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from analysis.diagnosis.identifiability import (
+    FlatDirection,
+    Scale,
+    correlations,
+    flat_direction,
+    learning,
+    scale,
+    total_log_likelihood,
+)
+from analysis.diagnosis.loo_checks import (
+    CalibrationCheck,
+    LeaveOneOutSummary,
+    calibration_check,
+    left_out_probabilities,
+    loo_summary,
+    pareto_counts,
+    worst_questions,
+)
+from analysis.diagnosis.parameter_draws import ParameterDraws, raw_draws, recalibration_draws
+from analysis.diagnosis.posterior_checks import PredictiveChecks, predictive_checks
+from analysis.diagnosis.sampling_checks import chain_statistics, convergence
+from analysis.diagnosis.verdict import (
+    Finding,
+    calibration_finding,
+    learning_findings,
+    loo_finding,
+    predictive_finding,
+    sampling_findings,
+    weighted_finding,
+)
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.settings import SamplingSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Diagnosis:
+    """What was found out about a NUTS fit.
+
+    Attributes
+    ----------
+    parameters : DataFrame
+        A row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
+        :func:`~analysis.diagnosis.sampling_checks.convergence` and
+        :func:`~analysis.diagnosis.identifiability.learning`.
+    chains : DataFrame
+        :func:`~analysis.diagnosis.sampling_checks.chain_statistics`.
+    correlations : DataFrame
+        :func:`~analysis.diagnosis.identifiability.correlations` of the raw parameters.
+    flat : FlatDirection
+    scale : Scale
+    predictive : PredictiveChecks
+    calibration : dict of CalibrationCheck
+        Of the leave-one-out ``support`` and of the ``confidence`` made of it.
+    loo : LeaveOneOutSummary
+    pareto, worst : DataFrame
+        :func:`~analysis.diagnosis.loo_checks.pareto_counts` and :func:`~analysis.diagnosis.loo_checks.worst_questions`.
+    n_several_correct : int
+        Questions with several right answers; see :mod:`analysis.diagnosis.posterior_checks`.
+    is_weighted : bool
+        Whether the likelihood weighs questions unequally; predictive and leave-one-out figures then mean nothing.
+    sampling : SamplingSettings
+        How the fit was sampled.
+    interval_level : float
+        Of all intervals.
+    seed : int
+        Of what the calibration checks draw.
+    """
+
+    parameters: pd.DataFrame
+    chains: pd.DataFrame
+    correlations: pd.DataFrame
+    flat: FlatDirection
+    scale: Scale
+    predictive: PredictiveChecks
+    calibration: dict[str, CalibrationCheck]
+    loo: LeaveOneOutSummary
+    pareto: pd.DataFrame
+    worst: pd.DataFrame
+    n_several_correct: int
+    is_weighted: bool
+    sampling: SamplingSettings
+    interval_level: float
+    seed: int
+
+    @property
+    def verdict(self) -> tuple[Finding, ...]:
+        """What is fine, what is not, and what to do, sentence by sentence."""
+        findings = [weighted_finding()] if self.is_weighted else []
+        findings += sampling_findings(self.parameters, self.chains, self.sampling)
+        findings += learning_findings(self.parameters, self.flat, self.scale)
+        if not self.is_weighted:
+            findings.append(predictive_finding(self.predictive))
+            several = self.n_several_correct
+            findings += [calibration_finding(name, self.calibration, several) for name in self.calibration]
+            findings.append(loo_finding(self.pareto, self.worst))
+        return tuple(findings)
+
+    @property
+    def believable(self) -> bool:
+        """Whether the draws are draws from the posterior, as far as can be seen: no failure in the verdict."""
+        return all(finding.status != "failure" for finding in self.verdict)
+
+
+def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:
+    """Check the sampling, what has been learned, what the model predicts, and each question's influence.
+
+    Parameters
+    ----------
+    fit
+        A NUTS fit.
+    interval_level
+        Probability that predictive intervals and bands hold, strictly between 0 and 1.
+    seed
+        Of what the calibration checks draw; nothing else is random.
+
+    Raises
+    ------
+    DirEAGError
+        If the fit is a MAP, or the level is out of range.
+    """
+    if fit.tree.attrs["method"] != "nuts":
+        raise DirEAGError(
+            "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with --method "
+            "nuts (fit_nuts)."
+        )
+    if not 0 < interval_level < 1:
+        raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+    draws, final = raw_draws(fit), recalibration_draws(fit)
+    flat = flat_direction(draws, total_log_likelihood(fit))
+    left_out = fit.tree["loo"].to_dataset()
+    correct = left_out["correct"].to_numpy()
+    return Diagnosis(
+        parameters=pd.concat([_parameters(part) for part in (draws, final) if part is not None], ignore_index=True),
+        chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
+        correlations=correlations(draws),
+        flat=flat,
+        scale=scale(fit, draws, flat),
+        predictive=predictive_checks(fit, interval_level),
+        calibration={
+            name: calibration_check(stated, correct, interval_level=interval_level, rng=np.random.default_rng(seed))
+            for name, stated in left_out_probabilities(fit).items()
+        },
+        loo=loo_summary(fit),
+        pareto=pareto_counts(left_out["pareto_k"].to_numpy()),
+        worst=worst_questions(fit),
+        n_several_correct=int((fit.tree["observed_data"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
+        is_weighted=fit.preset.is_weighted,
+        sampling=SamplingSettings.model_validate_json(fit.tree.attrs["sampling"]),
+        interval_level=interval_level,
+        seed=seed,
+    )
+
+
+def _parameters(draws: ParameterDraws) -> pd.DataFrame:
+    own = learning(draws).drop(columns=["parameter", "level"])
+    return pd.concat([convergence(draws), own], axis=1)

@@ -1,0 +1,231 @@
+r"""What the labels have taught, and what is still the prior's word.
+
+The *flat direction* is the direction in raw space that the data constrain least relative to the prior. With every
+parameter in units of its prior (there the prior is a standard normal), it is the eigenvector :math:`u` of
+the posterior covariance :math:`S` with the largest eigenvalue:
+
+.. math:: \lambda = \max_{\|u\| = 1} u^\top S u = \max_a
+          \frac{\operatorname{var}(a^\top x \mid \text{data})}{\operatorname{var}(a^\top x)}
+
+the share of the prior's variance that is left. Why relative to the prior: the eigenvalues of the posterior covariance
+as it stands depend on the units of the parameters; those of :math:`S` do not, nor do they change with any linear
+change of parameters. Why the covariance: for a normal posterior :math:`S^{-1} = I + H` with H the information in the
+data, so the largest :math:`\lambda` is the least informed direction, whether one asks which combination of parameters
+is known worst (:math:`a`) or along which displacement (:math:`u`) the posterior falls off most slowly; and a covariance
+of draws needs no derivative and no inverse.
+
+The *scale* is a curve rather than a direction: multiplying weight, prior_strength and null_base by one number changes
+no prediction. A preset may fix prior_strength, which makes it the unit; else the prior alone holds the scale.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Array, Float
+
+from analysis.diagnosis.parameter_draws import ParameterDraws
+from bayes_direag.evidence import Parameters, Reports, log_support, target_concentration
+from bayes_direag.fit import Fit
+from bayes_direag.model import Labels, natural_parameters, raw_from_vector
+from bayes_direag.posterior import sampled_parameters
+
+#: Over so many draws, at most, the likelihood is moved.
+_MOVED_DRAWS = 200
+
+TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.ndarray, " sample"]]
+
+
+@dataclass(frozen=True, eq=False)
+class FlatDirection:
+    """The direction that the data constrain least relative to the prior.
+
+    Attributes
+    ----------
+    loadings : DataFrame
+        ``parameter``, ``level`` and ``loading``, in prior standard deviations and the order of the draws; of length 1,
+        and the largest positive.
+    variance_left : float
+        Posterior over prior variance along it: 1 where the labels taught nothing. From few draws of many
+        parameters it comes out too large, and may exceed 1.
+    likelihood_change : float
+        By how many nats the log-likelihood of all questions moves, typically (the median over the draws), with a step
+        of one posterior standard deviation up or down the direction. 0: the prior alone holds it. A normal posterior
+        held by the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
+    """
+
+    loadings: pd.DataFrame
+    variance_left: float
+    likelihood_change: float
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """The common scale of weight, prior_strength and null_base, and what holds it.
+
+    Attributes
+    ----------
+    fixed : bool
+        Whether the preset fixes prior_strength, which is then the unit of the others. If not, the prior alone holds
+        the scale.
+    factor : float
+        exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength + null_base``.
+    likelihood_change : float
+        By how many nats the log-likelihood moves, typically, when weight, null_base and (unless fixed)
+        prior_strength are multiplied or divided by that factor: 0 but for rounding unless fixed.
+    correlation : float
+        Of that logarithm with the place along the flat direction, over the draws; NaN where either does not vary.
+    """
+
+    fixed: bool
+    factor: float
+    likelihood_change: float
+    correlation: float
+
+
+def learning(draws: ParameterDraws) -> pd.DataFrame:
+    r"""Say how far the posterior of every parameter has left its prior.
+
+    Returns
+    -------
+    DataFrame
+        A row a parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``, ``sd``,
+        ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}`
+        (0: nothing learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd.
+
+    References
+    ----------
+    Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
+    """
+    flat = draws.flat
+    mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
+    return draws.names.assign(
+        prior_mean=draws.prior_mean,
+        prior_sd=draws.prior_sd,
+        mean=mean,
+        sd=sd,
+        contraction=1 - (sd / draws.prior_sd) ** 2,
+        z_score=(mean - draws.prior_mean) / draws.prior_sd,
+    )
+
+
+def correlations(draws: ParameterDraws) -> pd.DataFrame:
+    """Return the posterior correlation of every pair of parameters, the strongest first.
+
+    Returns
+    -------
+    DataFrame
+        ``first`` and ``second``, labels as ``weight[cautious]``, and ``correlation``; NaN, and last, with a
+        parameter that does not move. No rows for a single parameter.
+    """
+    moving = np.where(np.ptp(draws.flat, axis=0) > 0, draws.flat, np.nan)
+    matrix = np.atleast_2d(np.corrcoef(moving, rowvar=False))
+    rows, columns = np.triu_indices(len(matrix), k=1)
+    labels = np.array(draws.labels, dtype=object)
+    table = pd.DataFrame(
+        {
+            "first": pd.Series(labels[rows], dtype="str"),
+            "second": pd.Series(labels[columns], dtype="str"),
+            "correlation": matrix[rows, columns],
+        }
+    )
+    return table.sort_values("correlation", key=np.abs, ascending=False, ignore_index=True)
+
+
+def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) -> FlatDirection:
+    """Find the direction that the data constrain least relative to the prior; NaN throughout if a draw is not finite.
+
+    Parameters
+    ----------
+    log_likelihood
+        Of all questions together, at each of some raw vectors.
+    """
+    if not np.isfinite(draws.values).all():
+        return FlatDirection(draws.names.assign(loading=np.nan), np.nan, np.nan)
+    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(draws.standardised, rowvar=False)))
+    direction = directions[:, -1]
+    direction = direction * np.sign(direction[np.abs(direction).argmax()])
+    some = _thinned(draws.flat)
+    step = np.sqrt(variances[-1]) * draws.prior_sd * direction
+    here = log_likelihood(some)
+    change = [log_likelihood(some + sign * step) - here for sign in (1.0, -1.0)]
+    loadings = draws.names.assign(loading=direction)
+    return FlatDirection(loadings, float(variances[-1]), float(np.median(np.abs(change))))
+
+
+def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
+    """Return the log-likelihood of all questions of a fit, weighted as it was fitted, as a function of raw vectors."""
+    n_levels, preset, variant = len(fit.level_names), fit.preset.model_settings, fit.variant
+
+    def natural(vector: Float[Array, " parameter"]) -> Parameters:
+        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels)
+        return natural_parameters(raw, preset, variant)
+
+    def at(vectors: Float[np.ndarray, "sample parameter"]) -> Float[np.ndarray, " sample"]:
+        with jax.enable_x64(True):
+            return _totals(fit, jax.vmap(natural)(jnp.asarray(vectors)))
+
+    return at
+
+
+def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
+    """Say what holds the scale that no prediction depends on, and whether it is the flat direction."""
+    fixed = fit.preset.prior_strength.fixed is not None
+    logs = _log_scale(fit.tree["posterior"].to_dataset())
+    factor = float(np.exp(logs.std(ddof=1)))
+    with jax.enable_x64(True):
+        some = jax.tree.map(_thinned, sampled_parameters(fit.tree, fit.variant))
+    here = _totals(fit, some)
+    changes = [_totals(fit, _scaled(some, by, fixed=fixed)) - here for by in (factor, 1 / factor)]
+    place = draws.standardised @ flat.loadings["loading"].to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = float(np.corrcoef(place, logs)[0, 1])
+    return Scale(fixed, factor, float(np.median(np.abs(changes))), correlation)
+
+
+def _scaled(parameters: Parameters, by: float, *, fixed: bool) -> Parameters:
+    moved = parameters._replace(weight=parameters.weight * by, null_base=parameters.null_base * by)
+    return moved if fixed else moved._replace(prior_strength=parameters.prior_strength * by)
+
+
+def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:
+    reports, labels = _reports_and_labels(fit)
+    with jax.enable_x64(True):
+        return np.asarray(_total_log_likelihoods(parameters, reports, labels, fit.preset.eps))
+
+
+@partial(jax.jit, static_argnames="eps")
+def _total_log_likelihoods(
+    parameters: Parameters, reports: Reports, labels: Labels, eps: float
+) -> Float[Array, " sample"]:
+    def total(one: Parameters) -> Float[Array, ""]:
+        alpha = target_concentration(reports, labels.correct, labels.n_correct, one, eps)
+        return jnp.sum(labels.weight * log_support(alpha)[:, 0])
+
+    found: Float[Array, " sample"] = jax.lax.map(total, parameters)
+    return found
+
+
+def _reports_and_labels(fit: Fit) -> tuple[Reports, Labels]:
+    """Return what a fit was fitted to, out of its container."""
+    seen = fit.tree["constant_data"].to_dataset()
+    candidate = seen["candidate"].to_numpy()
+    right = fit.tree["observed_data"]["correct"].to_numpy()
+    confidence = np.where(candidate >= 0, seen["confidence"].to_numpy(), 0.5)
+    correct = (candidate >= 0) & np.take_along_axis(right, np.maximum(candidate, 0), axis=1)
+    labels = Labels(correct, right.sum(axis=1), seen["weight_in_likelihood"].to_numpy())
+    return Reports(confidence, candidate, seen["n_candidates"].to_numpy()), labels
+
+
+def _log_scale(posterior: xr.Dataset) -> Float[np.ndarray, " sample"]:
+    total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]
+    return np.asarray(np.log(total.to_numpy().ravel()))
+
+
+def _thinned(values: Float[np.ndarray | Array, "sample ..."]) -> Float[np.ndarray, "some ..."]:
+    return np.asarray(values)[:: max(1, -(-len(values) // _MOVED_DRAWS))]

@@ -1,0 +1,308 @@
+"""What a diagnosis means, in plain words: what is fine, what is not, what to do."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+
+from analysis.diagnosis.identifiability import FlatDirection, Scale
+from analysis.diagnosis.loo_checks import PARETO_RANGES, UNDEFINED_K, CalibrationCheck
+from analysis.diagnosis.posterior_checks import ALL_QUESTIONS, PredictiveChecks
+from analysis.diagnosis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
+from bayes_direag.loo import LARGEST_PARETO_K
+from bayes_direag.settings import SamplingSettings
+
+Status = Literal["fine", "warning", "failure"]
+
+#: Below this contraction the labels have taught next to nothing.
+SMALLEST_CONTRACTION = 0.1
+#: A posterior mean farther out in its prior contradicts it.
+LARGEST_PRIOR_Z = 3.0
+#: With a step of one posterior sd moving the log-likelihood by less, the prior alone (or mostly) holds a direction.
+HELD_BY_PRIOR, MOSTLY_HELD_BY_PRIOR = 0.1, 0.5
+#: With a correlation beyond, the flat direction is the scale.
+SAME_DIRECTION = 0.8
+#: A loading counts in the words for a direction from here on; of every level alike, from there on.
+_NAMED, _ALIKE = 0.2, 0.1
+#: With a smaller probability of all comparisons together, it was not chance.
+SMALLEST_TAIL = 0.01
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One sentence of the verdict; a failure means that the draws cannot be believed, a warning that care is due."""
+
+    status: Status
+    topic: str
+    text: str
+
+
+def weighted_finding() -> Finding:
+    """Say what a weighted likelihood is not."""
+    return Finding(
+        "warning",
+        "likelihood",
+        "The preset weighs questions unequally, which is not a probability model: intervals, predictive checks and "
+        "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
+        "that means something set null_target_weight to 1.",
+    )
+
+
+def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
+    """Judge convergence and the chains' movement; NaN counts as failure."""
+    labels = parameter_labels(parameters)
+    yield _rhat(parameters, labels, sampling)
+    yield _ess(parameters, labels, sampling)
+    yield _divergences(parameters, chains, sampling)
+    slow = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy()
+    if slow.any():
+        yield Finding(
+            "failure",
+            "energy",
+            f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {chains['bfmi'].min():.2f} "
+            f"(above {BFMI_LIMIT} expected), so the tails of the posterior are badly explored. Fit again with "
+            f"{_longer(sampling)}; if it stays, with {_easier(parameters)}.",
+        )
+    else:
+        yield Finding("fine", "energy", f"The energy moves freely: BFMI is at least {chains['bfmi'].min():.2f}.")
+    cut = float((chains["at_max_depth"] * chains["draws"]).sum() / chains["draws"].sum())
+    if cut > 0:
+        yield Finding(
+            "warning",
+            "tree depth",
+            f"{cut:.1%} of the trajectories were cut at depth {MAX_TREE_DEPTH}: the draws are valid, but slow to mix.",
+        )
+
+
+def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scale) -> Iterator[Finding]:
+    """Judge what the labels have taught and what holds the rest."""
+    labels, contraction = parameter_labels(parameters), parameters["contraction"]
+    untaught = ~(contraction >= SMALLEST_CONTRACTION).to_numpy()
+    if untaught.any():
+        yield Finding(
+            "warning",
+            "learning",
+            f"The labels have taught next to nothing about {_listed(labels[untaught])} (contraction below "
+            f"{SMALLEST_CONTRACTION}): there the posterior is the prior's word. More labelled questions would help.",
+        )
+    else:
+        least = int(contraction.argmin())
+        yield Finding(
+            "fine",
+            "learning",
+            f"The labels have taught something about every parameter; least about {labels.iloc[least]} (contraction "
+            f"{contraction.iloc[least]:.2f}).",
+        )
+    far = (parameters["z_score"].abs() > LARGEST_PRIOR_Z).to_numpy()
+    if far.any():
+        yield Finding(
+            "warning",
+            "prior",
+            f"The posterior of {_listed(labels[far])} lies more than {LARGEST_PRIOR_Z:g} prior standard deviations "
+            "from the prior's centre: prior and labels disagree. See what a wider prior gives (--set NAME.scale=...).",
+        )
+    yield _flat_direction(flat, scale)
+    yield _scale(scale)
+
+
+def predictive_finding(checks: PredictiveChecks) -> Finding:
+    """Judge whether the model would have produced such labels: over all questions, and pattern by pattern together."""
+    table, together = checks.table, f"all comparisons together: {tail_in_words(checks.tail_probability)}"
+    everywhere = table["pattern"] == ALL_QUESTIONS
+    out = ((table["observed"] - table["predicted"]) / (table["high"] - table["low"]).replace(0, np.nan)).abs()
+    if (table.loc[everywhere, "tail_probability"] < SMALLEST_TAIL).any():
+        worst = table[everywhere].iloc[int(out[everywhere].argmax())].to_dict()
+        where = f"all {worst['n']} questions"
+    elif checks.tail_probability < SMALLEST_TAIL:
+        worst = table[~everywhere].iloc[int(out[~everywhere].argmax())].to_dict()
+        where = f"the {worst['n']} questions where the levels agree {worst['pattern']}"
+    else:
+        return Finding("fine", "predictive", f"The labels are as the model predicts them ({together}).")
+    what = "the selected answer is right" if worst["statistic"] == "accuracy" else "no candidate is right"
+    return Finding(
+        "warning",
+        "predictive",
+        f"The labels are not as the model predicts them ({together}). For one, {what} in {worst['observed']:.0%} of "
+        f"{where}; {worst['low']:.0%} to {worst['high']:.0%} expected.",
+    )
+
+
+def calibration_finding(name: str, found: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
+    """Judge whether leave-one-out support, or the confidence made of it, can be taken at its word."""
+    tail, bins = found[name].tail_probability, found[name].reliability.bins
+    together = f"all bins together: {tail_in_words(tail)}"
+    if found[name].n_undefined:
+        text = f"{name.capitalize()} is undefined for {found[name].n_undefined} questions: draws not finite."
+        return Finding("warning", "calibration", text)
+    if tail >= SMALLEST_TAIL:
+        return Finding("fine", "calibration", f"Selected answers are right as often as their {name} says ({together}).")
+    low, high = (bins["confidence"] < bins["right_low"]).any(), (bins["confidence"] > bins["right_high"]).any()
+    how = "too low here and too high there" if low == high else "too low" if low else "too high"
+    if name == "support" and n_several_correct:
+        why = f" In {n_several_correct} questions several answers are right, and support counts the selected one alone."
+    else:
+        why = ""
+    if name == "support" and len(found) > 1:
+        advice = "The final calibration is there to mend that: use confidence, and see what is said of it."
+    else:
+        advice = "Take it with care; `direag evaluate --fit-method nuts` shows other methods on the same questions."
+    return Finding("warning", "calibration", f"{name.capitalize()} is {how} ({together}).{why} {advice}")
+
+
+def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
+    """Judge whether the leave-one-out figures can be had without refitting."""
+    counts = pareto.set_index("range")["n"]
+    total, undefined = int(counts.sum()), int(counts[UNDEFINED_K])
+    n_bad = total - int(counts[[name for name, end in PARETO_RANGES.items() if end <= LARGEST_PARETO_K]].sum())
+    if not n_bad:
+        text = f"The leave-one-out figures hold: no Pareto k of {total} exceeds {LARGEST_PARETO_K}."
+        return Finding("fine", "leave-one-out", text)
+    also = f" ({undefined} of them undefined)" if undefined else ""
+    return Finding(
+        "warning",
+        "leave-one-out",
+        f"Pareto k exceeds {LARGEST_PARETO_K} for {n_bad} of {total} questions{also}, first of all "
+        f"{', '.join(worst['problem_id'].iloc[: min(n_bad, 3)])}: such a question moves the posterior much on its own, "
+        "and its leave-one-out figures are not to be relied on. Look at these questions; leave them out and fit again "
+        "to see what they change.",
+    )
+
+
+def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
+    """Return one name a row: ``weight[cautious]``, ``slope``."""
+    name, level = parameters["parameter"], parameters["level"]
+    return name.where(level.isna(), name + "[" + level.fillna("") + "]")
+
+
+def tail_in_words(tail: float) -> str:
+    """Return a tail probability as a sentence has it; from draws, so that none is told from 0 below 0.001."""
+    return f"tail probability {'below 0.001' if tail < 0.001 else f'{tail:.3f}'}"
+
+
+def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+    rhat = parameters["rhat"]
+    apart = ~(rhat < RHAT_LIMIT).to_numpy()
+    if not apart.any():
+        return Finding("fine", "R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
+    where = int(np.argmax(np.where(rhat.isna(), np.inf, rhat)))
+    seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.3f}"
+    cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
+    return Finding(
+        "failure",
+        "R-hat",
+        f"The chains do not agree on {apart.sum()} of {len(rhat)} parameters: R-hat of {labels.iloc[where]} is "
+        f"{seen}{cause}; below {RHAT_LIMIT} expected. Fit again with {_longer(sampling)}; if that does not help, the "
+        f"chains sit in different places: {_easier(parameters)}.",
+    )
+
+
+def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings) -> Finding:
+    smallest = parameters[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
+    few = ~(smallest > ESS_LIMIT).to_numpy()
+    if not few.any():
+        error = parameters["mcse_relative"].max()
+        return Finding(
+            "fine",
+            "draws",
+            f"There are enough independent draws: at least {smallest.min():.0f} (above {ESS_LIMIT:.0f}) of every "
+            f"parameter. The Monte-Carlo error of a mean is at most {error:.0%} of its posterior standard deviation.",
+        )
+    where = int(np.argmin(np.where(smallest.isna(), -np.inf, smallest)))
+    seen = smallest.iloc[where]
+    if np.isnan(seen):
+        number, advice = "an undefined number", _longer(sampling)
+    else:
+        needed = sampling.n_draws * min(max(1.25 * ESS_LIMIT / seen, 1.5), 10.0)
+        number, advice = f"{seen:.0f}", f"--draws {int(-(-needed // 500) * 500)}"
+    return Finding(
+        "failure",
+        "draws",
+        f"There are too few independent draws of {few.sum()} of {len(labels)} parameters: {number} of "
+        f"{labels.iloc[where]}; above {ESS_LIMIT:.0f} expected. Fit again with {advice}.",
+    )
+
+
+def _longer(sampling: SamplingSettings) -> str:
+    return f"--warmup {max(2 * sampling.n_warmup, 1000)} --draws {max(2 * sampling.n_draws, 1000)}"
+
+
+def _easier(parameters: pd.DataFrame) -> str:
+    """Say what makes a posterior easier to explore; levels that are pooled already cannot be pooled."""
+    pooled = parameters["parameter"].str.endswith("_spread").any()
+    return "more labelled questions" if pooled else "--preset pooled, or more labelled questions"
+
+
+def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
+    n, of = int(chains["divergences"].sum()), int(chains["draws"].sum())
+    if not n:
+        return Finding("fine", "divergences", f"None of the {of} draws diverged.")
+    first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "
+    return Finding(
+        "failure",
+        "divergences",
+        f"{n} of {of} draws diverged (none expected): a part of the posterior was not explored, and the draws lean "
+        f"away from it. Fit again with {first}{_easier(parameters)}.",
+    )
+
+
+def _flat_direction(flat: FlatDirection, scale: Scale) -> Finding:
+    if np.isnan(flat.variance_left):
+        return Finding("warning", "flat direction", "What the labels constrain least is undefined: draws not finite.")
+    least = (
+        f"The labels constrain least: {direction_in_words(flat.loadings)}. There {flat.variance_left:.0%} of the "
+        "prior's variance is left."
+    )
+    if not scale.fixed and abs(scale.correlation) > SAME_DIRECTION:
+        same = f"This is in the main the common scale (correlation {abs(scale.correlation):.2f}), of which below."
+        return Finding("warning", "flat direction", f"{least} {same}")
+    change = flat.likelihood_change
+    if change < HELD_BY_PRIOR:
+        held = "the prior alone holds it"
+    elif change < MOSTLY_HELD_BY_PRIOR:
+        held = "mostly the prior holds it"
+    else:
+        held = "the labels hold it" if flat.variance_left < 0.5 else "labels and prior hold it together"
+    status: Status = "warning" if change < HELD_BY_PRIOR else "fine"
+    moves = f"One posterior standard deviation along it moves the log-likelihood by {change:.1f} nats: {held}."
+    return Finding(status, "flat direction", f"{least} {moves}")
+
+
+def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
+    """Name the parameters that move along a direction, each up or down; one that every level moves alike is named once.
+
+    Those with a loading below 0.2 are left out, the largest come first.
+    """
+    parts: dict[str, float] = {}
+    for name, group in loadings.groupby("parameter", sort=False):
+        own = group["loading"].to_numpy()
+        if len(own) > 1 and (np.all(own >= _ALIKE) or np.all(own <= -_ALIKE)):
+            parts[f"{name} of every level"] = float(np.sign(own[0]) * np.linalg.norm(own))
+        else:
+            parts |= dict(zip(parameter_labels(group), own.tolist(), strict=True))
+    ordered = sorted(parts.items(), key=lambda item: -abs(item[1]))
+    words = [f"{name} {'up' if loading > 0 else 'down'}" for name, loading in ordered if abs(loading) >= _NAMED]
+    return ", ".join(words[:most])
+
+
+def _scale(scale: Scale) -> Finding:
+    if scale.fixed:
+        return Finding(
+            "fine",
+            "scale",
+            "The common scale of weight, prior_strength and null_base, on which no prediction depends, is fixed by "
+            "definition: prior_strength is the unit.",
+        )
+    return Finding(
+        "warning",
+        "scale",
+        "Nothing but the prior holds the common scale of weight, prior_strength and null_base: multiplied by "
+        f"{scale.factor:.1f}, one posterior standard deviation, they move the log-likelihood by "
+        f"{scale.likelihood_change:.1f} nats. Compare their ratios (`relative` in `direag show`), not their values.",
+    )
+
+
+def _listed(names: pd.Series, most: int = 4) -> str:
+    shown = ", ".join(str(name) for name in names.iloc[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

@@ -1,0 +1,316 @@
+"""Why a question got its answer: what each report gave to which state, and what the answer would be without it.
+
+The parts of a state's concentration add up to it in every posterior draw, and the same parts in units of the draw's
+total add up to its support; so their means add up as well. A mean support is a mean of ratios: it is not the ratio of
+the mean concentrations.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+from scipy.special import logit
+
+from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
+from bayes_direag.answers import canonical
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations, Status
+from bayes_direag.readings import level_table
+from bayes_direag.recalibration import LogisticRecalibration
+
+#: Why a report could not be used.
+REASONS = {
+    Status.ABSENT: "no report of this level",
+    Status.NO_ANSWER: "no answer",
+    Status.UNPARSABLE: "answer cannot be read",
+    Status.NO_CONFIDENCE: "no stated confidence",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One question, explained. Every figure is a mean over the fit's posterior draws (a MAP is one draw).
+
+    Intervals are equal-tailed over the draws; for a MAP they are NaN, and so is ``change_probability``. In the tables
+    they are ``NAME_low`` and ``NAME_high`` beside ``NAME``.
+
+    Attributes
+    ----------
+    problem_id, question : str
+        Its name, and its text (None if the file has none).
+    n_samples, n_fitted : int
+        Posterior draws; questions that the fit learned from.
+    n_fitted_as_few : int
+        How many of those had no more usable reports than this one: the fit's experience with so few.
+    learned_from : bool
+        Whether a question of this name is among those, so that its gold answer may have had a part in the fit.
+    interval_level : float
+        Posterior probability that the intervals hold.
+    answer : str or None
+        The selected answer, canonical; None for an unanswered question, whose confidence and support are NaN.
+    confidence, confidence_low, confidence_high : float
+        Its final probability of being right.
+    support, null_probability, change_probability : float
+        As :meth:`~bayes_direag.fit.Fit.predict` gives them.
+    recalibration : str
+        The method that leads from support to confidence.
+    logit_support, intercept, slope : float
+        ``confidence = sigmoid(intercept + slope * logit_support)`` in every draw, hence only roughly of these means.
+        NaN where nothing is selected or the recalibration is not logistic.
+    labelled : bool
+        Whether the file says what is right. Only the next two and ``states["right"]`` depend on that.
+    gold_answer : str or None
+        Canonical; None where there is none.
+    correct : bool or None
+        Whether the selected answer is right; None without an answer or a label.
+    reports : DataFrame
+        A row a usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
+        ``stated`` (its confidence, 0..1, not clipped), ``calibrated`` (q~; 1 in the count variant), ``weight_share``
+        (of its level in the weight of all), ``evidence`` (weight * q~, for its answer), ``null_evidence`` (null_gain *
+        weight * (1 - q~), for the null), the same two as ``support_part`` and ``null_support_part``;
+        ``answer_without`` and ``confidence_without``, what the same fit says of the question without this report.
+    unusable : DataFrame
+        A row a level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and ``stated``,
+        missing where there is none.
+    states : DataFrame
+        A row a candidate, by falling support (the selected one first), and the null in the last: ``answer`` (missing
+        for the null), ``n_reports`` that name it, ``evidence`` from reports, ``prior``, ``null_base``, and
+        ``concentration``, their sum; ``support``; ``selected``; ``right`` (missing if not labelled).
+    parts : DataFrame
+        What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
+        or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
+    """
+
+    problem_id: str
+    question: str | None
+    n_samples: int
+    n_fitted: int
+    n_fitted_as_few: int
+    learned_from: bool
+    interval_level: float
+    answer: str | None
+    confidence: float
+    confidence_low: float
+    confidence_high: float
+    support: float
+    null_probability: float
+    change_probability: float
+    recalibration: str
+    logit_support: float
+    intercept: float
+    slope: float
+    labelled: bool
+    gold_answer: str | None
+    correct: bool | None
+    reports: pd.DataFrame
+    unusable: pd.DataFrame
+    states: pd.DataFrame
+    parts: pd.DataFrame
+
+
+def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
+    """Say how one question got its answer and its probability. No gold answer is used for that.
+
+    Parameters
+    ----------
+    interval_level
+        Posterior probability that the intervals hold, strictly between 0 and 1.
+
+    Raises
+    ------
+    LevelError
+        If the observations hold a level that the fit has not learned.
+    DirEAGError
+        If not exactly one question has that name, the answers are of another kind than those that were fitted to, or
+        the interval level is out of range.
+
+    Examples
+    --------
+    >>> from bayes_direag import fit_map, simulate_observations
+    >>> observations = simulate_observations(n=60, seed=1)
+    >>> found = explain(fit_map(observations), observations, "simulated-1-000003")
+    >>> float(found.parts["support"].sum().round(12))
+    1.0
+    """
+    row = _row_of(problem_id, observations)
+    question = observations.align(fit.level_names).select(np.array([row]))
+    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level)
+    selected = predicted.iloc[0]
+    parts = EvidenceParts.of(fit, question)
+    answer = _or_none(selected["answer"])
+    order = _falling_support(parts, question.candidates[0], answer)
+    states = _states(parts, question, order, interval_level)
+    final = _NO_LOGISTIC if answer is None else _logistic(fit, parts.support.sum(axis=1)[:, order[0]])
+    fitted = fit.tree["constant_data"]["problem"].to_numpy()
+    n_used = (fit.tree["constant_data"]["candidate"] >= 0).sum("level")
+    labelled = bool(question.labelled[0])
+    return Explanation(
+        problem_id=problem_id,
+        question=question.questions[0].question,
+        n_samples=fit.n_samples,
+        n_fitted=len(fitted),
+        n_fitted_as_few=int((n_used <= len(parts.level)).sum()),
+        learned_from=problem_id in fitted,
+        interval_level=interval_level,
+        answer=answer,
+        confidence=float(selected["confidence"]),
+        confidence_low=float(selected.get("confidence_low", np.nan)),
+        confidence_high=float(selected.get("confidence_high", np.nan)),
+        support=float(selected["support"]),
+        null_probability=float(selected["null_probability"]),
+        change_probability=float(selected.get("change_probability", np.nan)),
+        recalibration=fit.recalibration.method,
+        **final,
+        labelled=labelled,
+        gold_answer=canonical(question.questions[0].gold_answer, question.kind),
+        correct=bool(states["right"].iloc[0]) if labelled and answer is not None else None,
+        reports=_reports(parts, question, predicted.iloc[1:], interval_level),
+        unusable=_unusable(question, level_table(observations.questions, observations.origin)),
+        states=states,
+        parts=_parts(parts, order),
+    )
+
+
+def _row_of(problem_id: str, observations: Observations) -> int:
+    rows = [row for row, name in enumerate(observations.problem_id) if name == problem_id]
+    if len(rows) == 1:
+        return rows[0]
+    if rows:
+        raise DirEAGError(
+            f"question {problem_id!r}: saw {len(rows)} questions of this name; expected one. Leave the others out."
+        )
+    near = get_close_matches(problem_id, observations.problem_id, n=3) or observations.problem_id[:3]
+    place = "the observations" if observations.origin.path is None else str(observations.origin.path)
+    raise DirEAGError(
+        f"{place}: saw no question {problem_id!r}; expected one of the {len(observations)} there, such as "
+        f"{', '.join(map(repr, near))}."
+    )
+
+
+def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: str | None) -> list[int]:
+    """Return the states by falling mean support: first the selected one, whatever a tie's rounding; last the null."""
+    mean = parts.support.sum(axis=1).mean(axis=0)
+    order = sorted(range(len(candidates)), key=lambda state: (candidates[state] != selected, -mean[state]))
+    return [*order, len(candidates)]
+
+
+_NO_LOGISTIC = {"logit_support": np.nan, "intercept": np.nan, "slope": np.nan}
+
+
+def _logistic(fit: Fit, support: Float[np.ndarray, " sample"]) -> dict[str, float]:
+    final = fit.recalibration
+    if not isinstance(final, LogisticRecalibration) or final.method == "none":
+        return _NO_LOGISTIC
+    clipped = np.clip(support, final.eps, 1 - final.eps)
+    means = (logit(clipped).mean(), final.intercept.mean(), final.slope.mean())
+    return dict(zip(_NO_LOGISTIC, map(float, means), strict=True))
+
+
+def _summary(name: str, draws: Float[np.ndarray, "sample row"], level: float) -> dict[str, Float[np.ndarray, " row"]]:
+    """Return mean and interval over the draws as columns; a single draw has no interval."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    unknown = np.full(draws.shape[1], np.nan)
+    several = len(draws) > 1
+    return {
+        name: draws.mean(axis=0),
+        f"{name}_low": low if several else unknown,
+        f"{name}_high": high if several else unknown,
+    }
+
+
+def _reports(
+    parts: EvidenceParts, question: Observations, without: pd.DataFrame, interval_level: float
+) -> pd.DataFrame:
+    report = np.arange(len(parts.level))
+    own = (slice(None), report, parts.candidate)
+    return pd.DataFrame(
+        {
+            "number": parts.level + 1,
+            "level": _text(question.level_names[position] for position in parts.level),
+            "answer": _text(question.candidates[0][index] for index in parts.candidate),
+            "stated": question.confidence[0, parts.level],
+            **_summary("calibrated", parts.calibrated, interval_level),
+            "weight_share": parts.weight_share.mean(axis=0),
+            **_summary("evidence", parts.concentration[own], interval_level),
+            **_summary("null_evidence", parts.concentration[:, report, -1], interval_level),
+            **_summary("support_part", parts.support[own], interval_level),
+            **_summary("null_support_part", parts.support[:, report, -1], interval_level),
+            "answer_without": _text(map(_or_none, without["answer"])),
+            "confidence_without": without["confidence"].to_numpy(),
+        }
+    )
+
+
+def _unusable(question: Observations, names: Mapping[int, str]) -> pd.DataFrame:
+    given = {names[one.level]: one for one in question.questions[0].observations}
+    rows = []
+    for position in np.flatnonzero(~question.usable[0]):
+        level = question.level_names[position]
+        one = given.get(level)
+        stated = None if one is None else one.confidence
+        rows.append(
+            {
+                "number": int(position) + 1,
+                "level": level,
+                "reason": REASONS[Status(question.status[0, position])],
+                "answer": None if one is None else one.answer,
+                "stated": np.nan if stated is None else stated / 100,
+            }
+        )
+    return pd.DataFrame(rows, columns=["number", "level", "reason", "answer", "stated"])
+
+
+def _states(parts: EvidenceParts, question: Observations, order: list[int], interval_level: float) -> pd.DataFrame:
+    n_reports = len(parts.level)
+    n_candidates = len(order) - 1
+    by_source = parts.concentration.mean(axis=0)
+    right = question.correct_candidate[0, :n_candidates]
+    table = pd.DataFrame(
+        {
+            "answer": _text([*question.candidates[0], None]),
+            "n_reports": [*np.bincount(parts.candidate, minlength=n_candidates), 0],
+            "evidence": by_source[:n_reports].sum(axis=0),
+            "prior": by_source[-2],
+            "null_base": by_source[-1],
+            **_summary("concentration", parts.concentration.sum(axis=1), interval_level),
+            **_summary("support", parts.support.sum(axis=1), interval_level),
+            "right": pd.array([*right, not right.any()] if question.labelled[0] else [pd.NA] * len(order), "boolean"),
+        }
+    )
+    table = table.iloc[order].reset_index(drop=True)
+    table.insert(len(table.columns) - 1, "selected", (table.index == 0) & table["answer"].notna())
+    return table
+
+
+def _parts(parts: EvidenceParts, order: Sequence[int]) -> pd.DataFrame:
+    """Return what is given to each state; a report gives to its own answer and to the null only."""
+    n_reports = len(parts.level)
+    gives = np.zeros(parts.concentration.shape[1:], bool)
+    gives[np.arange(n_reports), parts.candidate] = True
+    gives[:, -1] = True
+    gives[-2] = True
+    rank = np.argsort(order)
+    source, state = np.nonzero(gives)
+    table = pd.DataFrame(
+        {
+            "state": rank[state],
+            "source": np.where(source < n_reports, "report", np.where(source == n_reports, "prior", "null_base")),
+            "report": np.where(source < n_reports, source, -1),
+            "concentration": parts.concentration.mean(axis=0)[source, state],
+            "support": parts.support.mean(axis=0)[source, state],
+        }
+    )
+    return table.sort_values("state", kind="stable", ignore_index=True)
+
+
+def _text(values: Iterable[str | None]) -> pd.Series:
+    return pd.Series(list(values), dtype="str")
+
+
+def _or_none(answer: str | float) -> str | None:
+    """Return a text cell, whose missing value is NaN."""
+    return answer if isinstance(answer, str) else None

@@ -1,0 +1,189 @@
+"""An explanation as a person reads it in a terminal of 80 columns, and as JSON."""
+
+import math
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import fields
+from typing import Any
+
+import pandas as pd
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from analysis.explanation.explanation import Explanation
+from analysis.explanation.explanation_words import probability, questions, shortened, what_decided
+from analysis.tables import plain_table, titled
+from bayes_direag.tables import as_records
+
+NULL = "no candidate is right"
+_LONGEST_QUESTION = 300
+
+
+def explanation_text(explanation: Explanation) -> Group:
+    """Return the answer and what decided it, then the reports, the states and the way to the final probability."""
+    parts: list[RenderableType] = [_headline(explanation), Text(f"{what_decided(explanation)}\n")]
+    if len(explanation.reports):
+        parts.append(_reports_table(explanation))
+    if len(explanation.unusable):
+        parts.append(_unusable_table(explanation))
+    return Group(*parts, _states_table(explanation), _final_table(explanation), "")
+
+
+def explanation_record(explanation: Explanation) -> dict[str, object]:
+    """Return everything as JSON can hold it: tables as lists of rows, undefined figures as None."""
+    record: dict[str, object] = {"what_decided": what_decided(explanation)}
+    for field in fields(explanation):
+        value = getattr(explanation, field.name)
+        if isinstance(value, pd.DataFrame):
+            record[field.name] = as_records(value)
+        else:
+            record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
+    return record
+
+
+def _headline(explanation: Explanation) -> Text:
+    answer = "unanswered" if explanation.answer is None else shortened(explanation.answer, 60)
+    line = Text.assemble(f"{explanation.problem_id}: ", (answer, "bold"))
+    if explanation.answer is not None:
+        line.append(f", right with probability {probability(explanation.confidence)}")
+        if explanation.n_samples > 1:
+            low, high = probability(explanation.confidence_low), probability(explanation.confidence_high)
+            line.append(f" ({explanation.interval_level:.0%} interval {low} to {high})")
+    if explanation.question:
+        line.append(f"\n{shortened(explanation.question, _LONGEST_QUESTION)}", style="dim")
+    return line.append("\n")
+
+
+def _reports_table(explanation: Explanation) -> Group:
+    decimals = _decimals(explanation)
+    table = plain_table("", "level", "answer")
+    for header in ("says", "q~", "weight\nshare", "evidence", "to\nnull", "support", "without\nit"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in explanation.reports.to_dict("records"):
+        without = probability(row["confidence_without"])
+        changes = row["answer_without"] != explanation.answer
+        other = row["answer_without"] if isinstance(row["answer_without"], str) else "unanswered"
+        table.add_row(
+            str(row["number"]),
+            Text(row["level"]),
+            Text(shortened(row["answer"], 16)),
+            _percent(row["stated"]),
+            _mean(row, "calibrated"),
+            f"{row['weight_share']:.2f}",
+            f"{row['evidence']:.{decimals}f}",
+            f"{row['null_evidence']:.{decimals}f}",
+            _mean(row, "support_part"),
+            Text(f"{shortened(other, 10)}\n{without}", style="bold") if changes else without,
+        )
+    n_levels = len(explanation.reports) + len(explanation.unusable)
+    caption = (
+        "says: stated confidence. q~: what that counts as, after calibration. weight share: of its level, in the "
+        "weight of all. evidence: weight x q~, for its answer. to null: null_gain x weight x (1 - q~). support: what "
+        "its evidence adds to the support of its answer. without it: the probability of the answer without this "
+        "report, and that answer if it is another."
+    )
+    if explanation.n_samples > 1:
+        caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
+    title = f"What each report gave ({len(explanation.reports)} usable of {n_levels} levels)"
+    return titled(title, table, caption)
+
+
+def _unusable_table(explanation: Explanation) -> Group:
+    table = plain_table("", "level", "not used because", "answer as given")
+    table.add_column("says", justify="right")
+    for row in explanation.unusable.to_dict("records"):
+        given = Text("" if pd.isna(row["answer"]) else shortened(row["answer"], 30))
+        table.add_row(str(row["number"]), Text(row["level"]), row["reason"], given, _percent(row["stated"]))
+    return titled("Not used", table)
+
+
+def _states_table(explanation: Explanation) -> Group:
+    decimals = _decimals(explanation)
+    table = plain_table("state")
+    for header in ("reports", "evidence", "+ prior", "+ base", "= concentration", "support"):
+        table.add_column(header, justify="right", no_wrap=True)
+    for row in explanation.states.to_dict("records"):
+        is_null = pd.isna(row["answer"])
+        table.add_row(
+            Text(_answer(row["answer"], 22), style="bold" if row["selected"] else "italic" if is_null else ""),
+            "" if is_null else str(row["n_reports"]),
+            *(f"{row[name]:.{decimals}f}" for name in ("evidence", "prior", "null_base", "concentration")),
+            _mean(row, "support"),
+        )
+    caption = (
+        "prior: prior_strength, shared evenly. base: null_base. support: concentration / the sum of all. The candidate "
+        "with the most is selected (bold), never the null. Only ratios of concentrations mean something; their common "
+        "scale is the preset's."
+    )
+    if explanation.n_samples > 1:
+        caption += (
+            f"\nMeans over {explanation.n_samples} posterior draws. The sums hold in every draw, hence for the means; "
+            "support is the mean of each draw's ratio, not the ratio of the means."
+        )
+    return titled("What every state got", table, caption)
+
+
+def _final_table(explanation: Explanation) -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    for name, value in _final_rows(explanation):
+        table.add_row(Text(name, style="dim"), Text(value))
+    return table
+
+
+def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    if explanation.answer is not None:
+        yield "probability", _recalibration(explanation)
+    if not math.isnan(explanation.change_probability):
+        yield "another answer", f"leads in {explanation.change_probability:.1%} of the draws"
+    this = "; a question of this name among them, so it is not new to the fit" if explanation.learned_from else ""
+    yield "the fit", f"learned from {questions(explanation.n_fitted)}{this}"
+    if explanation.labelled:
+        yield "right answer", _gold(explanation)
+
+
+def _recalibration(explanation: Explanation) -> str:
+    support, confidence = explanation.support, explanation.confidence
+    if explanation.recalibration == "none":
+        return "the support itself; this fit has no recalibration"
+    if explanation.recalibration == "isotonic":
+        return f"isotonic regression makes {confidence:.3f} of a support of {support:.3f}"
+    intercept, slope, score = (
+        f"{value:.3f}" for value in (explanation.intercept, explanation.slope, explanation.logit_support)
+    )
+    if explanation.n_samples == 1:
+        return f"sigmoid({intercept} + {slope} x {score}) = {confidence:.3f}, as logit({support:.3f}) = {score}"
+    return (
+        f"{confidence:.3f}, the mean over the draws of sigmoid(intercept + slope x logit(support)); the means of the "
+        f"three are {intercept}, {slope}, {score}"
+    )
+
+
+def _gold(explanation: Explanation) -> str:
+    """Say what is right by the file's gold answer, or by its flags, and whether that was selected."""
+    right = explanation.states.loc[explanation.states["right"], "answer"]
+    gold = explanation.gold_answer or ", ".join(_answer(answer, 24) for answer in right)
+    verdict = {True: "the selected one is right", False: "the selected one is wrong", None: "nothing is selected"}
+    return f"{shortened(gold, 60)}; {verdict[explanation.correct]}. Not used for anything above."
+
+
+def _answer(answer: str | float, width: int) -> str:
+    """Return a cell of an answer column, the null where it is missing."""
+    return shortened(answer, width) if isinstance(answer, str) else NULL
+
+
+def _mean(row: Mapping[Hashable, Any], name: str) -> str:
+    """Return a mean, its interval on the next line unless there is but one draw."""
+    mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
+    bounds = "" if math.isnan(low) else f"\n{low:.2f}\N{EN DASH}{high:.2f}"
+    return f"{mean:.2f}{bounds}"
+
+
+def _percent(stated: float) -> str:
+    return "" if math.isnan(stated) else f"{100 * stated:g}%"
+
+
+def _decimals(explanation: Explanation) -> int:
+    """Return how many decimals show about three digits of the total concentration."""
+    total = explanation.states["concentration"].sum()
+    return 3 if total < 10 else 2 if total < 100 else 1

@@ -1,0 +1,1 @@
+"""Pictures of evaluations and fits, in one style."""

@@ -1,0 +1,197 @@
+"""Pictures of what a fit has learned: calibration level by level, what counts, and the final recalibration.
+
+Each function returns a figure of its own, to be written with :func:`~analysis.figures.style.save_figure`.
+``about`` is a sentence for the caption that says what the fit is and what it was fitted to. Bands and bars are drawn
+where there is more than one posterior draw.
+"""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from analysis.figures.panels import diagonal, fitting, forest, headed_figure, panel_grid, row_labels
+from analysis.figures.style import REFERENCE, RIGHT, figure_style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_GREEN = "#009E73"
+
+#: What the quantities that all levels share stand for; the first of a group speaks for it.
+_MEANING = {
+    "slope": "Slope: how much a stated confidence matters (0: not at all; 1, dashed: as stated).",
+    "null_gain": "Null gain: how much doubt speaks against all answers.",
+    "prior_strength / total weight": "Prior strength and null base: what speaks, before any report, for every answer "
+    "and for none; only their ratio to the levels' total weight has a meaning.",
+    "recalibration intercept": "Recalibration: intercept 0 and slope 1 (dashed) leave the support as it is.",
+}
+
+
+def calibration_curves_figure(
+    curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
+) -> "Figure":
+    """Draw level by level what a stated confidence counts for, over how often it was stated.
+
+    Parameters
+    ----------
+    curves
+        From :func:`~analysis.figures.learned.calibration_curves`.
+    stated
+        From :func:`~analysis.labelled_reports.stated_confidences`, of the questions fitted to.
+    """
+    names = curves["level"].unique().tolist()
+    caption = (
+        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', point by point')} Dashed: taken at its "
+        "word. The calibrated "
+        "confidence is the share of the level's weight that its answer is given; the rest speaks against all answers. "
+        "Grey bars: how often what was stated, each panel on its own scale; n: usable reports."
+    )
+    n_columns = 3 if len(names) > 4 else 2
+    counts = (stated["right"] + stated["wrong"]).groupby(stated["level"]).sum()
+    with figure_style():
+        figure = headed_figure(
+            "Learned calibration: what stated confidence is taken for",
+            caption,
+            0.6 + 1.75 * -(-len(names) // n_columns),
+        )
+        titles = [(name, f"n = {counts[name]}") for name in names]
+        panels = panel_grid(figure, titles, n_columns, x_label="stated (%)", y_label="calibrated (%)")
+        for axes, name in zip(panels, names, strict=True):
+            _draw_stated(axes, stated[stated["level"] == name])
+            diagonal(axes, 100.0)
+            own = curves[curves["level"] == name]
+            _draw_curve(axes, *(100 * own[column].to_numpy() for column in ("stated", "calibrated", "low", "high")))
+        panels[0].set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
+        for axes in panels:
+            axes.margins(0)
+    return figure
+
+
+def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw how much each level counts and how it is biased.
+
+    Parameters
+    ----------
+    quantities
+        From :func:`~analysis.figures.learned.level_quantities`.
+    """
+    names = quantities["level"].unique().tolist()
+    kinds = quantities["quantity"].unique().tolist()
+    biased = "bias" in kinds
+    caption = (
+        f"{about} {_spread(quantities, interval_level, 'Dots and bars')} Weight: share of the total of all levels; "
+        "dashed: equal shares."
+        + (
+            " Bias: on the logit scale; the lower, the less the level's reports count for their own answer."
+            if biased
+            else ""
+        )
+    )
+    with figure_style():
+        figure = headed_figure(
+            "Learned weight and bias of each level" if biased else "Learned weight of each level",
+            caption,
+            0.9 + 0.3 * len(names),
+        )
+        panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
+        for axes, kind, colour, marker in zip(panels, kinds, (RIGHT, _GREEN), "os", strict=False):
+            rows = quantities[quantities["quantity"] == kind]
+            scale = 100 if kind == "share" else 1
+            value, low, high = (scale * rows[column].to_numpy() for column in ("value", "low", "high"))
+            axes.axvline(
+                100 / len(names) if kind == "share" else 0, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3))
+            )
+            forest(axes, value, low, high, colour=colour, marker=marker)
+        row_labels(panels[0], [fitting(name, 2.2) for name in names])
+        panels[0].set_xlim(left=0)
+        panels[0].set_xlabel("share of the total weight (%)")
+        if biased:
+            panels[1].set_xlabel("bias (logit)")
+    return figure
+
+
+def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw the identified quantities of all levels together, each on its own scale.
+
+    Parameters
+    ----------
+    quantities
+        From :func:`~analysis.figures.learned.shared_quantities`.
+    """
+    shown = set(quantities["quantity"])
+    meaning = " ".join(text for name, text in _MEANING.items() if name in shown)
+    caption = f"{about} {_spread(quantities, interval_level, 'Dots and bars')} {meaning}"
+    with figure_style():
+        figure = headed_figure("Learned quantities that all levels share", caption, 0.4 + 0.62 * len(quantities))
+        panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
+        for axes, row in zip(panels, quantities.to_dict("records"), strict=True):
+            name = str(row["quantity"])
+            at = {"slope": 1.0, "recalibration slope": 1.0, "recalibration intercept": 0.0}.get(name)
+            if at is not None:
+                axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
+            forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)
+            row_labels(axes, [name])
+            axes.margins(x=0.15)
+            if row["value"] >= 0 and not row["low"] < 0:
+                axes.set_xlim(left=0)
+            axes.locator_params(axis="x", nbins=6)
+        panels[-1].set_xlabel("value, without a unit; each row has its own scale")
+    return figure
+
+
+def recalibration_figure(
+    curve: pd.DataFrame, support: Float[np.ndarray, " problem"], kind: str, about: str, interval_level: float
+) -> "Figure":
+    """Draw the final probability against support, over where support lies.
+
+    Parameters
+    ----------
+    curve
+        From :func:`~analysis.figures.learned.recalibration_curve`.
+    support
+        Of the questions fitted to, from :func:`~analysis.figures.learned.fitted_support`.
+    kind
+        What support that is: leave-one-out or in-sample.
+    """
+    caption = (
+        f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', point by point')} Dashed: support left as "
+        f"it is. Below: the {kind} support of the selected answers, n = {len(support)} questions fitted to; where "
+        "there are none, the curve is extrapolated."
+    )
+    with figure_style():
+        figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
+        above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
+        diagonal(above)
+        _draw_curve(above, *(curve[column].to_numpy() for column in ("support", "probability", "low", "high")))
+        above.set(xlim=(0, 1), ylim=(0, 1), ylabel="final probability")
+        below.hist(support, bins=np.linspace(0, 1, 41).tolist(), color="0.45")
+        below.set_ylabel("questions")
+        below.set_xlabel("support of the selected answer")
+    return figure
+
+
+def _draw_curve(
+    axes: "Axes",
+    place: Float[np.ndarray, " place"],
+    value: Float[np.ndarray, " place"],
+    low: Float[np.ndarray, " place"],
+    high: Float[np.ndarray, " place"],
+) -> None:
+    axes.fill_between(place, low, high, color=RIGHT, alpha=0.25, linewidth=0)
+    axes.plot(place, value, color=RIGHT, linewidth=2)
+
+
+def _draw_stated(axes: "Axes", rows: pd.DataFrame) -> None:
+    count = (rows["right"] + rows["wrong"]).to_numpy(float)
+    width = (rows["high"] - rows["low"]).to_numpy(float)
+    axes.bar(rows["low"], 35 * count / max(count.max(), 1), width * 0.9, align="edge", color="0.8", zorder=0.5)
+
+
+def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = "") -> str:
+    """Say what the band or bar is, or why there is none."""
+    if table["low"].isna().all():
+        return "One point estimate, so there is no interval."
+    return f"{what}: mean and {interval_level:.0%} interval over the posterior draws{how}."

@@ -1,0 +1,1 @@
+"""The paper's tables, laid out as printed, beside the printed figures."""

@@ -1,0 +1,191 @@
+"""The tables of :mod:`analysis.paper.paper_tables` in words and figures, ready for any format."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+import pandas as pd
+
+from analysis.evaluated_run import EvaluatedRun
+from analysis.evaluation import SAMPLED_METHODS, VANILLA
+from analysis.paper.paper_figures import DECIMALS, PRINTED_METRICS, PrintedTable, as_printed, printed_protocol
+from analysis.paper.paper_tables import COMPARED_METRICS, N_RESAMPLES, setting
+from analysis.paper.table_formats import Cell, Layout, Row, Section
+
+_UNDEFINED = "\N{EN DASH}"
+_COMPARED_NAMES = {"brier": "Brier score", "nll": "NLL"}
+
+
+def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Layout:
+    """Lay out what :func:`~analysis.paper.paper_tables.paper_table` found at an interval level, a section a run."""
+    headers = [
+        f"{name} {'↑' if more_is_better else '↓'}{detail and f'\n({detail})'}"
+        for name, detail, more_is_better in PRINTED_METRICS.values()
+    ]
+    return Layout(
+        name=f"direag-{table.number}",
+        title=f"{table.subject.capitalize()}, as in the paper's Table {table.number}",
+        headers=(table.column, *headers),
+        sections=tuple(
+            Section(
+                _section_title(run),
+                str(run.folder),
+                tuple(_paper_rows(own, setting(run).is_printed, level)),
+                tuple(_paper_notes(own, run)),
+            )
+            for run in runs
+            for own in [rows[rows["run"] == str(run.folder)]]
+        ),
+        caption=(
+            "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
+            "over questions, with fits and replies as they are."
+        ),
+    )
+
+
+def differences_layout(
+    differences: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float, n_resamples: int = N_RESAMPLES
+) -> Layout:
+    """Lay out what :func:`~analysis.paper.paper_tables.method_differences` found so, a section a run."""
+    names = [_COMPARED_NAMES[metric] for metric in COMPARED_METRICS]
+    return Layout(
+        name="direag-differences",
+        title="DirEAG against each other method, question by question",
+        headers=("method", "n", *(header for name in names for header in (name, "adjusted\np"))),
+        sections=tuple(
+            Section(
+                _section_title(run),
+                str(run.folder),
+                tuple(_difference_rows(own, level)),
+                tuple(what_differs(own, 1 - level).splitlines()),
+            )
+            for run in runs
+            for own in [differences[differences["run"] == str(run.folder)]]
+        ),
+        caption=(
+            "Differences are DirEAG less the other, on the n questions that both answered: below 0 DirEAG is better. "
+            "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
+            f"test ({n_resamples} permutations, so never below {_number(1 / (1 + n_resamples))}), adjusted for all "
+            f"{len(differences)} comparisons shown by the method of Benjamini and Hochberg."
+        ),
+    )
+
+
+def what_differs(differences: pd.DataFrame, rate: float) -> str:
+    """Say which differences of one run can be told from chance at a false-discovery rate, and which cannot.
+
+    Examples
+    --------
+    >>> rows = {"method": ["A", "B"], "metric": "nll", "n": 90, "difference": [-0.2, 0.1]}
+    >>> print(what_differs(pd.DataFrame(rows | {"p_adjusted": [0.01, 0.6]}), 0.05))
+    At a false-discovery rate of 5%, DirEAG has a lower NLL than A.
+    90 questions do not tell it from B in NLL; that does not make them equal.
+    """
+    if differences.empty:
+        return "Nothing to compare: this run lacks DirEAG, or has nothing beside it."
+    clear, lower = differences["p_adjusted"] <= rate, differences["difference"] < 0
+    told = [
+        *_by_metric(differences[clear & lower], "a lower {metric} than {methods}"),
+        *_by_metric(differences[clear & ~lower], "a higher {metric} than {methods}"),
+    ]
+    untold = _by_metric(differences[~clear], "from {methods} in {metric}")
+    sentences = [f"At a false-discovery rate of {_percent(rate)}, DirEAG has {_listed(told)}."] if told else []
+    if untold:
+        fewest, most = differences.loc[~clear, "n"].min(), differences.loc[~clear, "n"].max()
+        size = f"{most}" if fewest == most else f"{fewest} to {most}"
+        sentences.append(f"{size} questions do not tell it {_listed(untold)}; that does not make them equal.")
+    return "\n".join(sentences)
+
+
+def _by_metric(differences: pd.DataFrame, phrase: str) -> list[str]:
+    return [
+        phrase.format(metric=_COMPARED_NAMES[str(metric)], methods=_listed(rows["method"].tolist()))
+        for metric, rows in differences.groupby("metric", sort=False)
+    ]
+
+
+def _section_title(run: EvaluatedRun) -> str:
+    model, dataset, _ = setting(run)
+    return f"{model}, {dataset}"
+
+
+def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[Row]:
+    for row in rows.to_dict("records"):
+        metrics = list(PRINTED_METRICS)
+        ranks = [None if pd.isna(row[f"{name}_rank"]) else int(row[f"{name}_rank"]) for name in metrics]
+        values = [_number(row[name]) for name in metrics]
+        yield Row(str(row["method"]), tuple(map(Cell, values, ranks)))
+        if not pd.isna(row["n"]):
+            spans = [_span(row[f"{name}_low"], row[f"{name}_high"], _UNDEFINED) for name in metrics]
+            yield _detail(f"{_percent(level)} interval", spans)
+        if is_printed:
+            yield _detail("printed", [_number(row[f"{name}_printed"]) for name in metrics])
+        if is_printed and not pd.isna(row["n"]):
+            # From the figures as shown, so that the three lines agree.
+            gaps = [as_printed(row[name]) - row[f"{name}_printed"] for name in metrics]
+            yield _detail("difference", [_number(gap, signed=True) for gap in gaps])
+
+
+def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
+    where = setting(run)
+    yield f"Ours: {run.protocol}, {run.fit_method.upper()}, preset {run.preset}."
+    if where.is_printed:
+        yield f"Printed: {printed_protocol(where.dataset)}, MAP; without intervals."
+    else:
+        yield "The paper has no such cell, so no printed figures stand here."
+    options: dict[str, list[str]] = {}
+    for name, printed in rows.loc[rows["n"].isna(), ["name", "method"]].itertuples(index=False):
+        options.setdefault(_option_for(name), []).append(printed)
+    for option, methods in options.items():
+        yield f"{_listed(methods)}: not in this run; needs direag evaluate {option}."
+    n_labelled = int((rows["n"] + rows["unanswered"]).max()) if rows["n"].notna().any() else 0
+    if n_labelled < (run.protocol.n_evaluated or 0):
+        yield f"Figures are over the {n_labelled} questions whose right answer is known."
+    unanswered = rows[rows["unanswered"].fillna(0) > 0]
+    if len(unanswered):
+        counts = map("{} {}".format, unanswered["method"], unanswered["unanswered"])
+        yield f"Questions without an answer, which no figure counts: {_listed(list(counts))}."
+
+
+def _option_for(method: str) -> str:
+    """Return the option of ``direag evaluate`` that a missing method calls for."""
+    if method in SAMPLED_METHODS:
+        return f"--{SAMPLED_METHODS[method]}"
+    return "--vanilla-level" if method == VANILLA else "--methods"
+
+
+def _difference_rows(differences: pd.DataFrame, level: float) -> Iterator[Row]:
+    for method, rows in differences.groupby("method", sort=False):
+        own = rows.set_index("metric").loc[list(COMPARED_METRICS)].to_dict("records")
+        estimates = [
+            text for row in own for text in (_number(row["difference"], signed=True), _number(row["p_adjusted"], 3))
+        ]
+        spans = [text for row in own for text in (_span(row["low"], row["high"], " to ", DECIMALS), "")]
+        yield Row(str(method), tuple(map(Cell, [str(rows["n"].iloc[0]), *estimates])))
+        yield _detail(f"{_percent(level)} interval", ["", *spans])
+
+
+def _detail(label: str, texts: Sequence[str]) -> Row:
+    return Row(f"  {label}", tuple(map(Cell, texts)), is_detail=True)
+
+
+def _span(low: float, high: float, between: str, decimals: int = 3) -> str:
+    ends = [_number(end, decimals) for end in (low, high)]
+    return _UNDEFINED if ends == [_UNDEFINED] * 2 else between.join(ends)
+
+
+def _number(value: float, decimals: int = DECIMALS, *, signed: bool = False) -> str:
+    """Return a number without the leading zero, with a proper minus, and none at what rounds to zero."""
+    if math.isnan(value):
+        return _UNDEFINED
+    size = f"{abs(value):.{decimals}f}"
+    is_zero = float(size) == 0
+    sign = "" if is_zero else "\N{MINUS SIGN}" if value < 0 else "+" if signed else ""
+    return sign + size.removeprefix("0")
+
+
+def _percent(share: float) -> str:
+    return f"{round(100 * share, 6):g}%"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]

@@ -1,0 +1,1 @@
+"""How good confidences are: proper scores, calibration errors, their intervals and paired differences."""

@@ -1,0 +1,290 @@
+"""Point metrics of probabilities of being correct, on the questions as given or on many reweightings.
+
+A metric takes the confidence and the correctness of each question and, optionally, a table of weights whose
+rows are replicates and whose entries say how often each question counts. A row gives the metric of the
+repeated data, ``np.repeat(confidence, row)``, so that a bootstrap of any metric is one array computation.
+`Metric` says what all have in common; the docstring of each gives its equation.
+"""
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Concatenate, Protocol, cast, overload, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float
+from numpy.typing import ArrayLike
+
+from analysis.scores.smooth_ece import smooth_ece
+
+MIN_CONFIDENCE = 1e-6
+"""Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed."""
+
+_CHUNK_ENTRIES = 2**20
+"""Weights handled at a time: 8 MiB in double precision for each of a metric's few temporaries."""
+
+_Problems = Float[np.ndarray, " problem"]
+_Replicates = Float[np.ndarray, " replicate"]
+_Weights = Float[np.ndarray, "replicate problem"]
+_Thresholds = Float[np.ndarray, "replicate threshold"]
+
+
+@runtime_checkable
+class Metric[**Options](Protocol):
+    """A function of the confidence (problem,) in [0, 1] and the correctness (problem,), boolean or 0/1.
+
+    Without `weight` it returns a number. With `weight` (replicate, problem), the whole number of times that
+    each question counts in each replicate, it returns an array (replicate,), computed in chunks of bounded
+    memory. Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` first. The value is NaN where
+    no question counts.
+
+    Raises
+    ------
+    ValueError
+        If a confidence is NaN or outside [0, 1], a correctness neither 0 nor 1, a weight negative or not
+        whole, or the shapes do not match. Unanswered questions are for the caller to leave out, and to count.
+    """
+
+    @overload
+    def __call__(
+        self,
+        confidence: ArrayLike,
+        correct: ArrayLike,
+        weight: None = None,
+        *args: Options.args,
+        **options: Options.kwargs,
+    ) -> float: ...
+    @overload
+    def __call__(
+        self,
+        confidence: ArrayLike,
+        correct: ArrayLike,
+        weight: ArrayLike,
+        *args: Options.args,
+        **options: Options.kwargs,
+    ) -> _Replicates: ...
+
+
+def _metric[**Options](
+    core: Callable[Concatenate[_Problems, _Problems, _Weights, Options], _Replicates],
+) -> Metric[Options]:
+    """Turn a function of checked arrays into a `Metric`."""
+
+    @functools.wraps(core)
+    def metric(
+        confidence: ArrayLike,
+        correct: ArrayLike,
+        weight: ArrayLike | None = None,
+        *args: Options.args,
+        **options: Options.kwargs,
+    ) -> float | _Replicates:
+        probability, outcome = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
+        n_problems = len(probability)
+        table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
+        n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
+        with np.errstate(invalid="ignore"):  # 0/0 is how an undefined value becomes NaN
+            chunks = [
+                core(probability, outcome, table[start : start + n_rows].astype(float), *args, **options)
+                for start in range(0, max(1, len(table)), n_rows)
+            ]
+        values = np.concatenate(chunks)
+        return float(values[0]) if weight is None else values
+
+    return cast(Metric[Options], metric)
+
+
+@_metric
+def accuracy(
+    confidence: _Problems,  # noqa: ARG001 - all metrics are called alike
+    correct: _Problems,
+    weight: _Weights,
+) -> _Replicates:
+    """Return the share of the questions that were answered correctly."""
+    return _mean(correct, weight)
+
+
+@_metric
+def ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10) -> _Replicates:
+    r"""Return the expected calibration error over bins of equal width.
+
+    .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
+
+    Bin b is :math:`(b/B, (b+1)/B]` with `n_bins` for :math:`B`; the first also holds its left edge. A stated
+    confidence of 0.3 thus belongs to (0.2, 0.3]. Raises ValueError for less than one bin. Source: Guo et al.
+    (2017), arXiv:1706.04599.
+    """
+    _check_bins(n_bins)
+    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, confidence, side="left")
+    in_bin = bin_index[:, None] == np.arange(n_bins)
+    return _mean_gap(weight @ ((correct - confidence)[:, None] * in_bin), weight)
+
+
+@_metric
+def adaptive_ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10) -> _Replicates:
+    r"""Return the expected calibration error over bins that hold equally many questions.
+
+    As `ece`, but with the questions sorted by confidence and bin b holding those from number round(b n/B) up
+    to number round((b+1) n/B), halves rounded to even. Equal confidences keep the order in which they were
+    given, and the value depends on that order wherever a cut falls among them. Raises ValueError for less
+    than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
+    """
+    _check_bins(n_bins)
+    order = np.argsort(confidence, kind="stable")
+    # Over the repeated questions in order, the running sum of residuals is linear within the repeats of each.
+    position = _running_sum(weight[:, order])
+    residual = _running_sum((weight * (correct - confidence))[:, order])
+    cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
+    at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
+    return _mean_gap(np.diff(at_cut), weight)
+
+
+smece = _metric(smooth_ece)
+
+
+@_metric
+def brier(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+    r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
+    return _mean((confidence - correct) ** 2, weight)
+
+
+@_metric
+def nll(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+    r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
+    return _mean(-np.log(np.where(correct == 1, confidence, 1 - confidence)), weight)
+
+
+@_metric
+def auroc(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+    """Return the area under the receiver operating characteristic.
+
+    The probability that a correct answer has a higher confidence than a wrong one, a tie counting one half.
+    NaN where all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
+    """
+    hits, misses = _operating_points(confidence, correct, weight)
+    area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
+    return area
+
+
+@_metric
+def pr_positive(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+    r"""Return the average precision of the confidence in finding correct answers.
+
+    .. math:: \sum_t (R_t - R_{t-1}) P_t
+
+    over the distinct confidences t, highest first, with :math:`P_t` the precision and :math:`R_t` the recall
+    of the answers at least that confident. NaN where all answers are correct or all are wrong; the 1 and 0
+    that scikit-learn gives there say nothing about the confidences.
+    """
+    return _average_precision(confidence, correct, weight)
+
+
+@_metric
+def pr_negative(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+    """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
+    return _average_precision(1 - confidence, 1 - correct, weight)
+
+
+@dataclass(frozen=True)
+class Metrics[Value]:
+    """One value for each metric: a number, an array (replicate,), an interval."""
+
+    accuracy: Value
+    ece: Value
+    adaptive_ece: Value
+    smece: Value
+    brier: Value
+    nll: Value
+    auroc: Value
+    pr_positive: Value
+    pr_negative: Value
+
+    def map[Other](self, function: Callable[[Value], Other]) -> "Metrics[Other]":
+        """Apply a function to the value of each metric."""
+        return Metrics(*(function(value) for value in vars(self).values()))
+
+
+METRICS: Metrics[Metric[[]]] = Metrics(accuracy, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative)
+"""The metrics themselves."""
+
+
+@overload
+def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: None = None) -> Metrics[float]: ...
+@overload
+def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike) -> Metrics[_Replicates]: ...
+def evaluate_metrics(
+    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
+) -> Metrics[float] | Metrics[_Replicates]:
+    """Return every metric, of ten bins where it has bins; arguments and errors are those of `Metric`.
+
+    Examples
+    --------
+    >>> metrics = evaluate_metrics([0.9, 0.8, 0.3], [True, True, False])
+    >>> round(metrics.brier, 4), metrics.auroc
+    (0.0467, 1.0)
+    """
+    if weight is None:
+        return METRICS.map(lambda metric: metric(confidence, correct))
+    return METRICS.map(lambda metric: metric(confidence, correct, weight))
+
+
+def _mean(value: _Problems, weight: _Weights) -> _Replicates:
+    mean: _Replicates = weight @ value / weight.sum(axis=1)
+    return mean
+
+
+def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Replicates:
+    """Sum the sizes of the summed residuals of the bins and divide by the number of questions."""
+    mean: _Replicates = np.abs(gap).sum(axis=1) / weight.sum(axis=1)
+    return mean
+
+
+def _running_sum(value: _Weights) -> Float[np.ndarray, "replicate problem+1"]:
+    """Sum along each row, starting from 0."""
+    return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
+
+
+def _operating_points(score: _Problems, positive: _Problems, weight: _Weights) -> tuple[_Thresholds, _Thresholds]:
+    """Count the positives and the negatives at or above each distinct score, from none of either to all."""
+    order = np.argsort(-score, kind="stable")
+    last_of_ties = np.flatnonzero(np.diff(score[order], prepend=np.inf, append=-np.inf))
+    hits = _running_sum((weight * positive)[:, order])
+    misses = _running_sum((weight * (1 - positive))[:, order])
+    return hits[:, last_of_ties], misses[:, last_of_ties]
+
+
+def _average_precision(score: _Problems, positive: _Problems, weight: _Weights) -> _Replicates:
+    hits, misses = _operating_points(score, positive, weight)
+    precision = hits / np.maximum(hits + misses, 1)
+    area = (np.diff(hits) * precision[:, 1:]).sum(axis=1) / hits[:, -1]
+    return np.where(misses[:, -1] > 0, area, np.nan)
+
+
+def _check_problems(
+    confidence: Float[np.ndarray, "..."], correct: Float[np.ndarray, "..."]
+) -> tuple[_Problems, _Problems]:
+    """Return the clipped confidence, and the correctness as it is, or raise what `Metric` says."""
+    if confidence.ndim != 1 or confidence.shape != correct.shape:
+        raise ValueError(
+            f"confidence has shape {confidence.shape}, correct has shape {correct.shape}; "
+            "expected one value of each for every question"
+        )
+    if n_missing := np.count_nonzero(np.isnan(confidence)):
+        raise ValueError(f"{n_missing} of {len(confidence)} confidences are NaN; leave out unanswered questions")
+    if len(outside := confidence[(confidence < 0) | (confidence > 1)]):
+        raise ValueError(f"confidence holds {outside[0]}; expected 0 to 1 (divide percentages by 100)")
+    if len(invalid := correct[(correct != 0) & (correct != 1)]):
+        raise ValueError(f"correct holds {invalid[0]}; expected only 0 and 1, or only false and true")
+    return np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), correct
+
+
+def _check_weight(weight: np.ndarray, n_problems: int) -> np.ndarray:
+    if weight.ndim != 2 or weight.shape[1] != n_problems:
+        raise ValueError(f"weight has shape {weight.shape}; expected (replicate, {n_problems})")
+    if len(invalid := weight[(weight < 0) | (weight != np.floor(weight))]):
+        raise ValueError(f"weight holds {invalid[0]}; expected how often a question counts: 0, 1, 2, ...")
+    return weight
+
+
+def _check_bins(n_bins: int) -> None:
+    if n_bins < 1:
+        raise ValueError(f"n_bins is {n_bins}; expected 1 or more")

@@ -1,0 +1,202 @@
+r"""Is what is said as often right as it says? In bins, and without bins by isotonic regression (CORP).
+
+*Bins* are those of the ECE: of equal width, right-closed, the first also left-closed.
+
+*CORP*: the share of right answers as a non-decreasing function of confidence, fitted by isotonic regression
+(pool-adjacent-violators). It needs no choice of bins, and it splits the Brier score exactly,
+
+.. math:: \text{Brier} = \text{miscalibration} - \text{discrimination} + \text{uncertainty},
+
+where miscalibration is what the score loses against its own recalibrated version, and discrimination what that
+version gains over a constant, the base rate, whose own score is the uncertainty.
+
+Its band is a *consistency* band: where the curve would lie, by chance, if the confidences were calibrated. Confidences
+are drawn with replacement, answers are right with the probability they state, and the curve is fitted anew.
+
+References
+----------
+Dimitriadis, Gneiting and Jordan (2021), doi:10.1073/pnas.2016191118. Brown, Cai and DasGupta (2001),
+doi:10.1214/ss/1009213286, on Wilson's interval.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from analysis.scores.metrics import MIN_CONFIDENCE, brier, ece, smece
+
+#: Bins of the diagram and of the ECE beside it.
+N_BINS = 10
+
+
+class Decomposition(NamedTuple):
+    """The parts of a Brier score: ``brier = miscalibration - discrimination + uncertainty``."""
+
+    brier: float
+    miscalibration: float
+    discrimination: float
+    uncertainty: float
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """How far confidences can be relied on.
+
+    Attributes
+    ----------
+    n : int
+        Number of questions.
+    bins : DataFrame
+        From :func:`binned_reliability`.
+    curve : DataFrame
+        From :func:`isotonic_reliability`.
+    ece, smece : float
+        Expected calibration error of the same bins, and the smooth one, which needs none.
+    decomposition : Decomposition
+        Of the Brier score.
+    interval_level : float
+        Of the bins' intervals and of the curve's band.
+    """
+
+    n: int
+    bins: pd.DataFrame
+    curve: pd.DataFrame
+    ece: float
+    smece: float
+    decomposition: Decomposition
+    interval_level: float
+
+
+def reliability(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Bool[np.ndarray, " problem"],
+    *,
+    rng: np.random.Generator | int,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+) -> Reliability:
+    """Compare confidences with how often they were right.
+
+    Parameters
+    ----------
+    confidence : (problem,)
+        Probability of being correct, in [0, 1]; clipped as all metrics do. Unanswered questions left out.
+    correct : (problem,)
+        Whether the answer was correct. One class alone is ordinary input.
+    rng : generator or seed
+        Draws the band.
+    n_resamples
+        Behind the band.
+    level
+        Of the intervals and the band, strictly between 0 and 1.
+
+    Returns
+    -------
+    Reliability
+        Without questions: empty curve, empty bins, NaN.
+    """
+    return Reliability(
+        n=len(confidence),
+        bins=binned_reliability(confidence, correct, level=level),
+        curve=isotonic_reliability(confidence, correct, rng=rng, n_resamples=n_resamples, level=level),
+        ece=ece(confidence, correct, n_bins=N_BINS),
+        smece=smece(confidence, correct),
+        decomposition=decomposition(confidence, correct),
+        interval_level=level,
+    )
+
+
+def binned_reliability(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Bool[np.ndarray, " problem"],
+    *,
+    n_bins: int = N_BINS,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Return mean confidence and share of right answers bin by bin, with Wilson intervals of the share.
+
+    Returns
+    -------
+    DataFrame
+        A row a bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share), ``right_low``,
+        ``right_high``. All but edges and n are NaN in an empty bin.
+    """
+    from scipy.stats import binomtest
+
+    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    edges = np.arange(n_bins + 1) / n_bins
+    place = np.searchsorted(edges[1:-1], clipped, side="left")
+    rows = []
+    for number in range(n_bins):
+        here = place == number
+        n, k = int(here.sum()), int(correct[here].sum())
+        share = (np.nan, np.nan, np.nan, np.nan)
+        if n:
+            interval = binomtest(k, n).proportion_ci(level, method="wilson")
+            share = (clipped[here].mean(), k / n, interval.low, interval.high)
+        rows.append((edges[number], edges[number + 1], n, *share))
+    return pd.DataFrame(rows, columns=["low", "high", "n", "confidence", "right", "right_low", "right_high"])
+
+
+def isotonic_reliability(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Bool[np.ndarray, " problem"],
+    *,
+    rng: np.random.Generator | int,
+    n_resamples: int = 1000,
+    level: float = 0.95,
+) -> pd.DataFrame:
+    """Return the CORP reliability curve with the consistency band of calibrated confidences.
+
+    Returns
+    -------
+    DataFrame
+        A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the recalibrated probability;
+        linear in between), ``band_low``, ``band_high`` (pointwise).
+    """
+    stated, n, hits = _distinct(confidence, correct)
+    curve = pd.DataFrame({"confidence": stated, "n": n, "right": _pooled(n, hits)})
+    if not len(stated):
+        return curve.assign(band_low=np.zeros(0), band_high=np.zeros(0))
+    generator = np.random.default_rng(rng)
+    drawn = generator.multinomial(n.sum(), n / n.sum(), size=n_resamples)
+    right = generator.binomial(drawn, stated)
+    replicates = np.empty(drawn.shape)
+    for row, (own_n, own_hits) in enumerate(zip(drawn, right, strict=True)):
+        some = own_n > 0
+        replicates[row] = np.interp(stated, stated[some], _pooled(own_n[some], own_hits[some]))
+    low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return curve.assign(band_low=low, band_high=high)
+
+
+def decomposition(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> Decomposition:
+    """Split the Brier score into miscalibration, discrimination and uncertainty; NaN without questions."""
+    score = brier(confidence, correct)
+    stated, n, hits = _distinct(confidence, correct)
+    if not len(stated):
+        return Decomposition(score, np.nan, np.nan, np.nan)
+    total = n.sum()
+    recalibrated = _pooled(n, hits)
+    after = float((hits * (1 - recalibrated) ** 2 + (n - hits) * recalibrated**2).sum() / total)
+    base_rate = hits.sum() / total
+    uncertainty = float(base_rate * (1 - base_rate))
+    return Decomposition(score, score - after, uncertainty - after, uncertainty)
+
+
+def _distinct(
+    confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]
+) -> tuple[Float[np.ndarray, " stated"], Int[np.ndarray, " stated"], Int[np.ndarray, " stated"]]:
+    """Return the distinct confidences, how many questions have each, and how many of them are right."""
+    stated, place = np.unique(np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), return_inverse=True)
+    n = np.bincount(place, minlength=len(stated))
+    return stated, n, np.bincount(place[correct], minlength=len(stated))
+
+
+def _pooled(n: Int[np.ndarray, " stated"], hits: Int[np.ndarray, " stated"]) -> Float[np.ndarray, " stated"]:
+    """Return the non-decreasing shares nearest to ``hits / n``, weighted by n: pool adjacent violators."""
+    from scipy.optimize import isotonic_regression
+
+    return np.asarray(isotonic_regression(hits / n, weights=n).x) if len(n) else np.zeros(0)

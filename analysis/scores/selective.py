@@ -1,0 +1,186 @@
+r"""Selective prediction: answer where confidence is high, abstain elsewhere, and see how many errors are left.
+
+Questions are accepted in order of confidence, highest first. With :math:`E_k` the errors among the first k of n, the
+*risk* at coverage :math:`k/n` is :math:`E_k / k`, and the area under the risk-coverage curve is
+
+.. math:: \mathrm{AURC} = \frac1n \sum_{k=1}^{n} \frac{E_k}{k}.
+
+Equal confidences have no order among themselves. :math:`E_k` is therefore its mean over all orders of the tied
+questions: within a tie of m questions with e errors it grows by :math:`e/m` a question. That is what a rule that picks
+at random among the tied attains, it does not depend on how the file is sorted, and it makes AURC itself the mean of
+the AURCs of all orders. (Taking a tie only as a whole would leave the coverages inside it undefined.)
+
+The *oracle* accepts every correct answer before any wrong one; *excess* AURC is what a method has above it.
+
+References
+----------
+El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019), arXiv:1805.08206, for
+the excess. Nadeem, Zucker and Hanczar (2009), proceedings.mlr.press/v8/nadeem10a, for accuracy against rejection.
+"""
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from analysis.held_out import scores_by_method
+from analysis.scores.bootstrap import percentile_interval, resample_weights
+from analysis.scores.metrics import MIN_CONFIDENCE
+
+
+def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> pd.DataFrame:
+    """Return risk at every coverage.
+
+    Parameters
+    ----------
+    confidence : (problem,)
+        In [0, 1]; clipped as all metrics do. Unanswered questions left out.
+    correct : (problem,)
+        Whether the answer was correct.
+
+    Returns
+    -------
+    DataFrame
+        A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
+        ``threshold``, the lowest confidence accepted; ``attainable``, whether accepting all from that threshold on
+        gives exactly this coverage, so that no tie is cut; ``risk``, expected share of errors; ``accuracy``,
+        1 - risk. No rows without questions.
+    """
+    levels, accepted, errors = _by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
+    n = len(confidence)
+    k = np.arange(1, n + 1)
+    risk = np.interp(k, accepted[0], errors[0]) / k
+    last = np.searchsorted(accepted[0, 1:], k) if n else np.zeros(0, int)
+    return pd.DataFrame(
+        {
+            "accepted": k,
+            "coverage": k / max(n, 1),
+            "threshold": levels[last],
+            "attainable": np.isin(k, accepted[0, 1:]),
+            "risk": risk,
+            "accuracy": 1 - risk,
+        }
+    )
+
+
+def aurc(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Bool[np.ndarray, " problem"],
+    weight: Int[np.ndarray, "replicate problem"] | None = None,
+) -> Float[np.ndarray, " replicate"]:
+    """Return the area under the risk-coverage curve, ties averaged over all orders.
+
+    Parameters
+    ----------
+    confidence, correct : (problem,)
+        As for :func:`risk_coverage`.
+    weight : (replicate, problem), optional
+        How often each question counts in each replicate; once when left out.
+
+    Returns
+    -------
+    (replicate,)
+        Between the oracle's and 1; the share of errors when all confidences are equal. NaN where no question counts.
+
+    Examples
+    --------
+    >>> aurc(np.array([0.9, 0.8, 0.7]), np.array([True, False, True])).round(4)
+    array([0.2778])
+    """
+    weight = np.ones((1, len(confidence)), int) if weight is None else weight
+    _, accepted, errors = _by_threshold(confidence, correct, weight)
+    size, wrong = np.diff(accepted), np.diff(errors)
+    rate = wrong / np.maximum(size, 1)
+    # Summed over k in a tie that begins after s questions: (E_s + (k - s) e/m) / k.
+    spread = np.diff(_harmonic(accepted))
+    area = ((errors[:, :-1] - accepted[:, :-1] * rate) * spread + wrong).sum(axis=1)
+    return _over(area, accepted[:, -1])
+
+
+def oracle_aurc(
+    n: Int[np.ndarray, " replicate"], n_wrong: Int[np.ndarray, " replicate"]
+) -> Float[np.ndarray, " replicate"]:
+    r"""Return the AURC of the best order of n answers of which some are wrong: all correct ones first.
+
+    .. math:: \frac1n \sum_{k = n - e + 1}^{n} \frac{k - (n - e)}{k}
+
+    NaN where n is 0.
+    """
+    n_right = n - n_wrong
+    return _over(n_wrong - n_right * (_harmonic(n) - _harmonic(n_right)), n)
+
+
+def selective_table(
+    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
+) -> pd.DataFrame:
+    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
+
+    Parameters
+    ----------
+    predictions
+        As for :func:`~analysis.held_out.scores_by_method`.
+    seed
+        Methods with equally many answers share their resamples.
+
+    Returns
+    -------
+    DataFrame
+        A row a method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
+        ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``,
+        ``excess_aurc_high``. Everything but the counts is NaN without questions.
+    """
+    rows = []
+    for method, (confidence, correct, n_unanswered) in scores_by_method(predictions).items():
+        n = len(correct)
+        weight = np.concatenate([np.ones((1, n), np.int32), resample_weights(n, n_resamples, seed)])
+        n_wrong = weight @ (~correct).astype(np.int32)
+        area = aurc(confidence, correct, weight)
+        best = oracle_aurc(weight.sum(axis=1), n_wrong)
+        low, high, _ = percentile_interval(area[1:], level)
+        excess_low, excess_high, _ = percentile_interval((area - best)[1:], level)
+        rows.append(
+            {
+                "method": method,
+                "n": n,
+                "unanswered": n_unanswered,
+                "risk": n_wrong[0] / n if n else np.nan,
+                "aurc": area[0],
+                "aurc_low": low,
+                "aurc_high": high,
+                "oracle_aurc": best[0],
+                "excess_aurc": area[0] - best[0],
+                "excess_aurc_low": excess_low,
+                "excess_aurc_high": excess_high,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _by_threshold(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Bool[np.ndarray, " problem"],
+    weight: Int[np.ndarray, "replicate problem"],
+) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, "replicate edge"], Int[np.ndarray, "replicate edge"]]:
+    """Return the distinct confidences, highest first, and how many questions and errors lie at or above each.
+
+    The counts begin with a column of 0, for nothing accepted.
+    """
+    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    order = np.argsort(-clipped, kind="stable")
+    ranked = clipped[order]
+    last_of_tie = np.flatnonzero(np.diff(ranked, append=-1.0))
+    counts = weight[:, order].astype(np.int64)
+
+    def at_thresholds(values: Int[np.ndarray, "replicate problem"]) -> Int[np.ndarray, "replicate edge"]:
+        return np.pad(np.cumsum(values, axis=1)[:, last_of_tie], ((0, 0), (1, 0)))
+
+    return ranked[last_of_tie], at_thresholds(counts), at_thresholds(counts * ~correct[order])
+
+
+def _harmonic(k: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Return 1 + 1/2 + ... + 1/k, 0 for k = 0."""
+    numbers = np.cumsum(1 / np.arange(1, k.max(initial=0) + 1))
+    return np.asarray(np.concatenate([[0.0], numbers])[k])
+
+
+def _over(area: Float[np.ndarray, " replicate"], n: Int[np.ndarray, " replicate"]) -> Float[np.ndarray, " replicate"]:
+    return np.asarray(np.where(n > 0, area / np.maximum(n, 1), np.nan))

@@ -1,0 +1,190 @@
+"""Coverage: how often the intervals of final probabilities hold the truth, in worlds whose truth is known.
+
+In each world a posterior learns from the labelled questions and predicts fresh ones, as :func:`~bayes_direag.fit_nuts`
+and :meth:`Fit.predict <bayes_direag.fit.Fit.predict>` do. The truth is the probability, given the world's parameters,
+that the answer selected is right. Also asked is the interval of the share of right answers in a bin of
+questions with like confidence, that is, of their mean probability.
+
+Where parameters come from the prior and the model holds, intervals without final calibration cover at their
+level over all worlds, whatever the number of labels; if they do not, something is wrong.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Array, Float
+
+from analysis.simulation.simulated_worlds import Worlds, parameters_of, right_levels, world_support
+from bayes_direag.evidence import Parameters, Reports
+from bayes_direag.loo import leave_one_out
+from bayes_direag.model import Labels, Raw, log_likelihood
+from bayes_direag.observations import Observations
+from bayes_direag.recalibration import LogisticRecalibration
+from bayes_direag.recalibration_posterior import draw_recalibration
+from bayes_direag.sampling import Draws
+from bayes_direag.selection import select
+from bayes_direag.settings import Preset, Variant
+
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+_N_BINS, _SMALLEST_BIN = 10, 20
+_WIDTH_LEVEL = 0.9
+
+
+class Placement(NamedTuple):
+    """Where the truth lies among the draws, as the share of them that lies below it.
+
+    Attributes
+    ----------
+    question : (world, problem) array
+        Of each fresh question's probability.
+    bin : (world, bin) array
+        Of each bin's share of right answers; NaN for a bin of fewer than 20 questions.
+    width : (world,) array
+        Mean width of the questions' 90 % intervals.
+    error : (world,) array
+        Root mean squared difference of the questions' mean probability from the truth.
+    """
+
+    question: Float[np.ndarray, "world problem"]
+    bin: Float[np.ndarray, "world bin"]
+    width: Float[np.ndarray, " world"]
+    error: Float[np.ndarray, " world"]
+
+
+def place_truth(
+    worlds: Worlds,
+    draws: Draws,
+    fitted: Observations,
+    fresh: Observations,
+    *,
+    preset: Preset,
+    variant: Variant,
+    seed: int = 0,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> dict[str, Placement]:
+    """Find where the truth of fresh questions lies in the posterior of each world.
+
+    Parameters
+    ----------
+    draws
+        One chain a world, as :func:`~bayes_direag.sampling.draws_for_each` gives them.
+    fitted
+        The questions whose labels each world draws; what labels they carry themselves is not looked at.
+    fresh
+        Answered questions to predict.
+    seed
+        Of the final calibrations' draws.
+    on_step
+        Told how many worlds are done.
+
+    Returns
+    -------
+    dict
+        By method of final calibration: ``none``, and the preset's own where that is another.
+    """
+    truth = world_support(worlds, Reports.of(fresh), preset=preset, variant=variant)
+    rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
+    for world, target in enumerate(worlds.target):
+        on_step(f"predicting in world {world + 1} of {len(worlds.target)}")
+        correct = right_levels(Reports.of(fitted), target[None])[0]
+        raw = {name: np.asarray(value[world]) for name, value in draws.raw.items()}
+        parameters = parameters_of(raw, preset=preset, variant=variant)
+        parts = list(select(fresh, parameters, preset.eps))
+        support = np.concatenate([part.support for part in parts], axis=1)
+        candidate = np.concatenate([part.candidate for part in parts])
+        right = truth[world, np.arange(len(fresh)), candidate]
+        labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
+        for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
+            rows.setdefault(final.method, []).append(_placed(final(support), right))
+    return {method: Placement(*map(np.stack, zip(*own, strict=True))) for method, own in rows.items()}
+
+
+def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
+    """Return how often equal-tailed intervals hold the truth.
+
+    Returns
+    -------
+    DataFrame
+        A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
+        ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard
+        error over the worlds, NaN for fewer than two; ``n_worlds``, those with any unit; ``mean_width`` and ``rmse``,
+        over the worlds, the means of :class:`Placement`'s width and error (the same in all rows of a calibration).
+    """
+    rows: list[dict[str, object]] = []
+    for method, placed in placements.items():
+        summary = {"mean_width": placed.width.mean(), "rmse": placed.error.mean()}
+        for unit, place in (("question", placed.question), ("bin", placed.bin)):
+            place = place[~np.isnan(place).all(axis=1)]
+            n = len(place)
+            for level in levels:
+                by_world = np.nanmean(np.where(np.isnan(place), np.nan, np.abs(place - 0.5) <= level / 2), axis=1)
+                rows.append(
+                    {
+                        "recalibration": method,
+                        "unit": unit,
+                        "level": level,
+                        "coverage": by_world.mean() if n else np.nan,
+                        "error": by_world.std(ddof=1) / np.sqrt(n) if n > 1 else np.nan,
+                        "n_worlds": n,
+                        **summary,
+                    }
+                )
+    return pd.DataFrame(rows)
+
+
+def _recalibrations(
+    labelled: Observations,
+    raw: dict[str, Float[np.ndarray, "draw ..."]],
+    parameters: Parameters,
+    preset: Preset,
+    variant: Variant,
+    rng: np.random.Generator,
+) -> list[LogisticRecalibration]:
+    """Return the identity, and the preset's own final calibration drawn for each draw of the parameters."""
+    shape = (1, len(next(iter(raw.values()))))
+    final = preset.recalibration
+    identity = LogisticRecalibration("none", np.zeros(shape), np.ones(shape), final.eps)
+    if final.method == "none":
+        return [identity]
+    dims = ("chain", "draw", "level")
+    posterior = xr.Dataset({name: (dims[: value.ndim + 1], value[None]) for name, value in raw.items()})
+    labels = Labels.of(labelled, np.ones(len(labelled)))
+    with jax.enable_x64(True):
+        found = _log_likelihood(jax.tree.map(jnp.asarray, raw), Reports.of(labelled), labels, preset, variant)
+    left_out = leave_one_out(labelled, posterior, np.asarray(found)[None], parameters, preset.eps)
+    return [identity, draw_recalibration(left_out.support, left_out.correct, final, shape, rng)]
+
+
+def _placed(
+    probability: Float[np.ndarray, "draw problem"], truth: Float[np.ndarray, " problem"]
+) -> tuple[np.ndarray, ...]:
+    """Return one world's row of each array of :class:`Placement`."""
+    mean = probability.mean(axis=0)
+    member = np.minimum((mean * _N_BINS).astype(int), _N_BINS - 1)[:, None] == np.arange(_N_BINS)
+    size = member.sum(axis=0)
+    share = np.full(_N_BINS, np.nan)
+    large = size >= _SMALLEST_BIN
+    weight = member[:, large] / size[large]
+    share[large] = (probability @ weight < truth @ weight).mean(axis=0)
+    low, high = np.quantile(probability, [(1 - _WIDTH_LEVEL) / 2, (1 + _WIDTH_LEVEL) / 2], axis=0)
+    return (
+        (probability < truth).mean(axis=0),
+        share,
+        np.asarray(np.mean(high - low)),
+        np.asarray(np.sqrt(np.mean((mean - truth) ** 2))),
+    )
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _log_likelihood(
+    raw: Raw, reports: Reports, labels: Labels, preset: Preset, variant: Variant
+) -> Float[Array, "draw problem"]:
+    found: Array = jax.vmap(lambda one: log_likelihood(one, reports, labels, preset=preset, variant=variant))(raw)
+    return found

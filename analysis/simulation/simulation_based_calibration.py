@@ -1,0 +1,262 @@
+r"""Simulation-based calibration: whether model and sampler together draw from the posterior that they claim.
+
+For parameters from the prior and right answers from the model, the true value of any quantity ranks uniformly among
+its values in independent posterior draws (Talts et al. 2018, arXiv:1804.06788). The quantities are every raw parameter,
+what a question that was not fitted is given, and the log-likelihood and log joint density, which depend on the
+data: they find what parameters alone cannot show, such as a posterior that is the prior (Modrak et al. 2023,
+doi:10.1214/23-BA1404).
+
+Uniformity is tested by the distribution function of the ranks, everywhere at once: the smallest two-sided binomial
+tail over all ranks, whose own distribution under uniformity is simulated (Sailynoja, Buerkner and Vehtari 2022,
+doi:10.1007/s11222-022-10090-6). Over several quantities the level is Bonferroni's.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float, Int
+from scipy.stats import binom
+
+from analysis.simulation.simulated_worlds import Worlds, labels_of
+from bayes_direag.errors import DirEAGError
+from bayes_direag.evidence import Reports, concentration, log_support
+from bayes_direag.model import Labels, Raw, log_likelihood, natural_parameters, raw_priors
+from bayes_direag.sampling import Draws
+from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
+
+_NULL_RUNS = 20_000
+#: Tails on either side that are equal but for rounding are equal.
+_ROUNDING = 1e-9
+
+#: Values of one quantity: a row a simulation, a column a draw.
+Values = Float[np.ndarray, "simulation draw"]
+
+
+@dataclass(frozen=True, eq=False)
+class RankCheck:
+    """Where the truth ranked, and whether that is as it should be.
+
+    Attributes
+    ----------
+    ranks
+        A row a simulation, a column a quantity: how many of ``n_ranked`` draws lie below the truth.
+    n_ranked
+        Draws that the truth is ranked among.
+    level
+        Probability that a sound sampler passes, all quantities together.
+    table
+        A row a quantity: ``quantity``; ``p_value``, of uniform ranks; ``p_adjusted``, for the number of quantities;
+        ``autocorrelation``, of successive ranked draws, within simulations: near 0 if they are independent.
+    """
+
+    ranks: pd.DataFrame
+    n_ranked: int
+    level: float
+    table: pd.DataFrame
+
+    @property
+    def uniform(self) -> bool:
+        """Whether no quantity's ranks are too unevenly spread."""
+        return bool((self.table["p_adjusted"] > 1 - self.level).all())
+
+    def band(self) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, " rank"]]:
+        """Return the band of each quantity's distribution function; one outside it fails, see :func:`ecdf_band`."""
+        return ecdf_band(len(self.ranks), self.n_ranked, 1 - (1 - self.level) / len(self.table))
+
+
+def check_ranks(
+    worlds: Worlds,
+    draws: Draws,
+    reports: Reports,
+    held_out: Reports,
+    *,
+    preset: Preset,
+    variant: Variant,
+    level_names: Sequence[str],
+    n_ranked: int = 99,
+    level: float = 0.99,
+    seed: int = 0,
+) -> RankCheck:
+    """Rank the truth of each world among draws from its posterior, and test the ranks.
+
+    Parameters
+    ----------
+    draws
+        One chain a world, as :func:`~bayes_direag.sampling.draws_for_each` gives them.
+    reports
+        Of the questions that were fitted.
+    held_out
+        Of one question that was not.
+    level_names
+        For the names of the quantities.
+    n_ranked
+        To how many draws each chain is thinned.
+    level
+        Probability that a sound sampler passes.
+    seed
+        Of the order among equal values.
+
+    Raises
+    ------
+    DirEAGError
+        If a chain has fewer than ``n_ranked`` draws.
+    """
+    n_draws = draws.stats["lp"].shape[1]
+    if n_draws < n_ranked:
+        raise DirEAGError(f"{n_draws} draws a simulation: expected at least the {n_ranked} that the truth ranks among.")
+    every = n_draws // n_ranked
+    kept = {name: np.asarray(value)[:, every - 1 :: every][:, :n_ranked] for name, value in draws.raw.items()}
+    of = partial(
+        quantities,
+        labels=labels_of(reports, worlds.target),
+        reports=reports,
+        held_out=held_out,
+        preset=preset,
+        variant=variant,
+        level_names=level_names,
+    )
+    truth, drawn = of({name: value[:, None] for name, value in worlds.raw.items()}), of(kept)
+    rng = np.random.default_rng([seed, 4])
+    found = {name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth}
+    p_value = np.array([uniformity_p_value(own, n_ranked) for own in found.values()])
+    table = pd.DataFrame(
+        {
+            "quantity": list(found),
+            "p_value": p_value,
+            "p_adjusted": np.minimum(1.0, len(p_value) * p_value),
+            "autocorrelation": [autocorrelation(drawn[name]) for name in found],
+        }
+    )
+    return RankCheck(pd.DataFrame(found), n_ranked, level, table)
+
+
+def quantities(
+    raw: dict[str, Float[np.ndarray, "simulation draw ..."]],
+    labels: Labels,
+    reports: Reports,
+    held_out: Reports,
+    *,
+    preset: Preset,
+    variant: Variant,
+    level_names: Sequence[str],
+) -> dict[str, Values]:
+    """Return every raw parameter and what follows from all together, by name.
+
+    ``log_likelihood`` and ``log_joint`` (with the prior of the raw parameters) of the simulation's labels;
+    ``null_held_out`` and ``support_held_out``, of the candidate that most levels gave (the first of several).
+
+    Parameters
+    ----------
+    labels
+        With a leading axis simulation.
+    """
+    found: dict[str, Values] = {}
+    for name, value in raw.items():
+        if name in LEVEL_PARAMETERS:
+            found |= {f"{name}[{level}]": value[:, :, number] for number, level in enumerate(level_names)}
+        else:
+            found[name] = value
+    common = int(np.bincount(np.maximum(np.asarray(held_out.candidate[0]), 0)).argmax())
+    with jax.enable_x64(True):
+        derived = _derived(
+            jax.tree.map(jnp.asarray, (raw, labels)),
+            reports,
+            held_out,
+            common=common,
+            preset=preset.model_settings,
+            variant=variant,
+        )
+    return found | {name: np.asarray(value) for name, value in derived.items()}
+
+
+@partial(jax.jit, static_argnames=("common", "preset", "variant"))
+def _derived(
+    each: tuple[Raw, Labels], reports: Reports, held_out: Reports, *, common: int, preset: Preset, variant: Variant
+) -> dict[str, Float[Array, "simulation draw"]]:
+    def of_draw(raw: Raw, labels: Labels) -> dict[str, Array]:
+        reached = jnp.sum(log_likelihood(raw, reports, labels, preset=preset, variant=variant))
+        priors = raw_priors(preset, variant, reports.candidate.shape[1], jnp.sum(labels.weight))
+        believed = sum(jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items())
+        parameters = natural_parameters(raw, preset, variant)
+        support = jnp.exp(log_support(concentration(held_out, parameters, preset.eps)))[0]
+        return {
+            "log_likelihood": reached,
+            "log_joint": reached + believed,
+            "null_held_out": support[-1],
+            "support_held_out": support[common],
+        }
+
+    def of_simulation(one: tuple[Raw, Labels]) -> dict[str, Array]:
+        found: dict[str, Array] = jax.vmap(partial(of_draw, labels=one[1]))(one[0])
+        return found
+
+    found: dict[str, Array] = jax.lax.map(of_simulation, each)
+    return found
+
+
+def ranks(
+    truth: Float[np.ndarray, " simulation"], drawn: Values, rng: np.random.Generator
+) -> Int[np.ndarray, " simulation"]:
+    """Return how many draws lie below the truth, 0 to the number of draws; equal ones are put in random order."""
+    below = (drawn < truth[:, None]).sum(axis=1)
+    equal = (drawn == truth[:, None]).sum(axis=1)
+    return np.asarray(below + rng.integers(0, equal + 1))
+
+
+def autocorrelation(drawn: Values) -> float:
+    """Return the correlation of successive draws around their simulation's mean; NaN where no draw differs."""
+    centred = drawn - drawn.mean(axis=1, keepdims=True)
+    variance = float((centred**2).mean())
+    return float((centred[:, 1:] * centred[:, :-1]).mean() / variance) if variance > 0 else float("nan")
+
+
+def uniformity_p_value(ranks: Int[np.ndarray, " simulation"], n_ranked: int) -> float:
+    """Return how probable ranks at least this uneven are, if uniform on 0 .. ``n_ranked``.
+
+    The smallest p-value there is, 1 in 20 001, is that of the simulation.
+    """
+    counts = np.bincount(ranks, minlength=n_ranked + 1).cumsum()[:-1]
+    smallest = _tails(len(ranks), n_ranked)[np.arange(n_ranked), counts].min()
+    as_uneven = _null(len(ranks), n_ranked) <= smallest * (1 + _ROUNDING)
+    return float((1 + as_uneven.sum()) / (1 + _NULL_RUNS))
+
+
+def ecdf_band(
+    n_simulations: int, n_ranked: int, level: float
+) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, " rank"]]:
+    """Return between which values the distribution function of uniform ranks stays with that probability, everywhere.
+
+    At rank r it is the share of simulations whose truth has at most r of the ``n_ranked`` draws below it.
+
+    Returns
+    -------
+    (rank,) arrays
+        Lowest and highest values at ranks 0 to ``n_ranked - 1``.
+    """
+    limit = np.quantile(_null(n_simulations, n_ranked), 1 - level)
+    allowed = _tails(n_simulations, n_ranked) > limit * (1 + _ROUNDING)
+    lowest = allowed.argmax(axis=1)
+    highest = n_simulations - allowed[:, ::-1].argmax(axis=1)
+    return lowest / n_simulations, highest / n_simulations
+
+
+@cache
+def _tails(n_simulations: int, n_ranked: int) -> Float[np.ndarray, "rank count"]:
+    """Return the two-sided binomial tail of each number of simulations at or below each rank."""
+    share = (np.arange(n_ranked)[:, None] + 1) / (n_ranked + 1)
+    count = np.arange(n_simulations + 1)[None, :]
+    one_sided = np.minimum(binom.cdf(count, n_simulations, share), binom.sf(count - 1, n_simulations, share))
+    return np.asarray(np.minimum(1.0, 2 * one_sided))
+
+
+@cache
+def _null(n_simulations: int, n_ranked: int) -> Float[np.ndarray, " run"]:
+    """Return the smallest tail of each of many runs whose ranks are uniform."""
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(n_simulations, np.full(n_ranked + 1, 1 / (n_ranked + 1)), _NULL_RUNS).cumsum(axis=1)
+    return np.asarray(_tails(n_simulations, n_ranked)[np.arange(n_ranked), counts[:, :-1]].min(axis=1))

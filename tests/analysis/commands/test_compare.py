@@ -1,0 +1,304 @@
+"""``direag compare``: what it prints, what it writes, what it refuses; and real fits from end to end."""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import arviz_stats
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+import xarray as xr
+from click.testing import Result
+from typer.testing import CliRunner
+
+from analysis.commands.compare import compare_command
+from analysis.comparison import interval_width
+from analysis.comparison.comparison import compare_parameters, compare_predictions, summarise_predictions
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.map_fit import fit_map
+from bayes_direag.nuts_fit import fit_nuts
+from bayes_direag.observations import Observations
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import SamplingSettings
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.evaluated_runs import random_said, write_run
+from tests.analysis.made_fits import around, made_fit, natural
+from tests.analysis.posteriors import gaussian_draws, made_posterior
+
+app = typer.Typer()
+app.command()(compare_command)
+
+
+def compare(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    result = compare(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refuse(*arguments: object) -> str:
+    result = compare(*arguments)
+    assert isinstance(result.exception, DirEAGError)
+    return str(result.exception)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _each_file_is_read_once() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Fit, "load", staticmethod(cache(Fit.load)))
+        yield
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with fits to 40 questions, made by hand, and with observations: these and 20 others."""
+    home = tmp_path_factory.mktemp("home")
+    observations = simulate_observations(60, seed=4)
+    observations.write(home / "questions.jsonl")
+    fitted = observations.select(slice(0, 40))
+    observations.select(slice(40, 60)).write(home / "others.jsonl")
+    made_fit(fitted, natural(5), preset="paper").save(home / "map.nc")
+    made_fit(observations, natural(5, slope=1.3), preset="paper").save(home / "other_map.nc")
+    doubled = PRESETS["bayes"].override(null_target_weight=2.0)
+    for number, name in enumerate(("nuts", "near", "third", "heavy")):
+        rng = np.random.default_rng(number)
+        draws = around(natural(5), rng, n_draws=50, spread=0.3)
+        reached = -0.5 - 0.1 * number + 0.1 * rng.standard_normal((2, 50, 40))
+        preset = doubled if name == "heavy" else "bayes"
+        made_fit(fitted, draws, preset=preset, log_likelihood=reached).save(home / f"{name}.nc")
+    return home
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    said = [{name: random_said(rng, 30, sharpness=1) for name in ("majority", "direag")} for _ in range(2)]
+    return write_run(folder / "plain", said[0]), write_run(folder / "changed", said[1])
+
+
+class TestMapAndPosterior:
+    def test_parameters_alone(self, home: Path) -> None:
+        text = one_line(succeed(home / "map.nc", home / "nuts.nc"))
+        assert "map MAP, variant confidence, preset paper, learned from 40 questions" in text
+        assert "nuts NUTS (2 chains of 50 draws), variant confidence, preset bayes, learned from 40 questions" in text
+        assert "Both fits learned from the same 40 questions. Their presets differ" in text
+        assert "weight_share" in text
+        assert "Predictions" not in text
+
+    def test_the_order_does_not_matter(self, home: Path) -> None:
+        one = succeed(home / "map.nc", home / "nuts.nc", "--json")
+        assert succeed(home / "nuts.nc", home / "map.nc", "--json") == one
+
+    def test_json_holds_what_the_library_finds(self, home: Path) -> None:
+        options = ["--obs", home / "questions.jsonl", "--resamples", 20, "--json"]
+        record = json.loads(succeed(home / "map.nc", home / "nuts.nc", *options))
+        point, posterior = Fit.load(home / "map.nc"), Fit.load(home / "nuts.nc")
+        expected = compare_parameters(point, posterior)
+        assert (record["scale"], record["interval_level"], record["seed"]) == ("relative", 0.9, 0)
+        found = pd.DataFrame(record["parameters"])
+        np.testing.assert_allclose(found["distance"].astype(float), expected.table["distance"])
+        observations = Observations.read(home / "questions.jsonl", "numeric")
+        table = compare_predictions(point, posterior, observations)
+        summary = summarise_predictions(table)
+        assert record["predictions"]["changed"] == summary.changed == len(record["changed"])
+        assert record["predictions"]["mean_shift"] == pytest.approx(summary.mean_shift)
+        assert (record["predictions"]["first_fitted"], record["predictions"]["n"]) == (40, 60)
+        assert record["n_scored"] == 60
+        assert record["observations_sha256"] == observations.fingerprint
+        assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
+        assert record["versions"].keys() >= {"bayes-direag", "scipy"}
+        assert [row["metric"] for row in record["metrics"]][:2] == ["accuracy", "ece"]
+
+    def test_what_was_fitted_to_is_said(self, home: Path) -> None:
+        both = home / "map.nc", home / "nuts.nc"
+        seen = succeed(*both, "--obs", home / "questions.jsonl", "--resamples", 5)
+        assert "in sample: 40 of 60 questions were fitted to by both fits" in seen
+        assert "Metrics on 60 labelled questions (in sample, see above)" in seen
+        unseen = succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5)
+        assert "held out: neither fit has learned from any of them" in unseen
+        assert "Metrics on 20 labelled questions (held out)" in unseen
+        assert max(map(len, [*seen.splitlines(), *unseen.splitlines()])) <= 80
+
+    def test_without_labels_there_are_no_metrics(self, home: Path, tmp_path: Path) -> None:
+        questions = Observations.read(home / "others.jsonl", "numeric").questions
+        hidden = [question.model_copy(update={"gold_answer": None}) for question in questions]
+        Observations.from_questions(hidden, answers="numeric").write(tmp_path / "hidden.jsonl")
+        options = ["--obs", tmp_path / "hidden.jsonl", "--json"]
+        record = json.loads(succeed(home / "map.nc", home / "nuts.nc", *options))
+        assert "metrics" not in record
+        assert record["predictions"]["n"] == 20
+
+    def test_two_maps_have_no_posterior(self, home: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "out"
+        both = home / "map.nc", home / "other_map.nc"
+        text = one_line(succeed(*both, "--obs", home / "others.jsonl", "--resamples", 5, "--out", folder))
+        assert "The fits learned from different questions (40 and 60, 40 of them the same)" in text
+        assert "in sample: 0 of 20 questions were fitted to by map, 20 by other_map" in text
+        assert "interval width" not in text
+        assert {path.name for path in folder.iterdir()} == {
+            "comparison.json",
+            "parameters.csv",
+            "predictions.csv",
+            "metrics.csv",
+            "confidence_shift.png",
+        }
+
+    def test_everything_is_written(self, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked = []
+
+        def stand_in(subset: Observations, *, sampling: SamplingSettings, seed: int, **_: object) -> Fit:
+            asked.append((len(subset), sampling.n_chains, sampling.n_draws, seed))
+            draws = gaussian_draws(seed, spread=1 / np.sqrt(len(subset)), n_chains=2, n_draws=50)
+            return made_posterior(subset, draws)
+
+        monkeypatch.setattr(interval_width, "fit_nuts", stand_in)
+        folder = tmp_path / "out"
+        options = ["--obs", home / "questions.jsonl", "--labels", "10,40", "--draws", 70, "--resamples", 5, "--seed", 3]
+        text = succeed(home / "map.nc", home / "nuts.nc", *options, "--out", folder)
+        assert asked == [(10, 2, 70, 3), (40, 2, 70, 3)]
+        assert "Width of the 90% interval by labelled questions, on 20 others" in text
+        tables = {"parameters", "predictions", "metrics", "interval_widths"}
+        pictures = {"parameters", "confidence_shift", "interval_widths"}
+        assert {path.name for path in folder.iterdir()} == {
+            "comparison.json",
+            *(f"{name}.csv" for name in tables),
+            *(f"{name}.png" for name in pictures),
+        }
+        record = json.loads((folder / "comparison.json").read_text())
+        for name in ("parameters", "metrics", "interval_widths"):
+            assert len(record[name]) == len(pd.read_csv(folder / f"{name}.csv"))
+        assert pd.read_csv(folder / "predictions.csv")["problem_id"].nunique() == 60
+
+
+class TestLeaveOneOut:
+    def test_models_in_order_and_a_sentence(self, home: Path, tmp_path: Path) -> None:
+        fits = [home / f"{name}.nc" for name in ("nuts", "near", "third")]
+        text = succeed(*fits, "--out", tmp_path / "out")
+        assert "Leave-one-out on 40 questions" in text
+        assert "predicts left-out questions better than" in text or "cannot be told apart" in text
+        record = json.loads((tmp_path / "out" / "comparison.json").read_text())
+        elpd = {path.stem: float(Fit.load(path).tree["loo"]["elpd"].sum()) for path in fits}
+        assert [row["model"] for row in record["loo"]] == sorted(elpd, key=lambda name: -elpd[name])
+        assert record["loo"][0]["distinguishable"] is None
+        assert (tmp_path / "out" / "loo.png").is_file()
+        assert max(map(len, text.splitlines()[:-2])) <= 80
+
+    def test_two_fits_can_also_predict(self, home: Path) -> None:
+        options = ["--obs", home / "others.jsonl", "--resamples", 5, "--json"]
+        record = json.loads(succeed(home / "nuts.nc", home / "near.nc", *options))
+        assert {"loo", "predictions", "metrics"} <= record.keys()
+        assert list(record["compared"]) == ["nuts", "near"]
+
+    def test_a_weighted_fit_is_refused_and_flagged(self, home: Path) -> None:
+        both = home / "nuts.nc", home / "heavy.nc"
+        assert "heavy weighs questions unequally (null_target_weight 2.0)" in refuse(*both)
+        text = one_line(succeed(*both, "--allow-weighted"))
+        assert "heavy (weighted)" in text
+        assert "its likelihood is weighted, and no probability model's" in text
+
+
+class TestEvaluations:
+    def test_differences_of_a_method(self, runs: tuple[Path, Path], tmp_path: Path) -> None:
+        text = succeed(*runs, "--resamples", 20, "--out", tmp_path / "out")
+        assert "direag: changed against plain, 30 held-out questions" in text
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {
+            "comparison.json",
+            "metrics.csv",
+            "metric_differences.png",
+        }
+        assert max(map(len, text.splitlines()[:-2])) <= 80
+        other = json.loads(succeed(*runs, "--method", "majority", "--resamples", 20, "--json"))
+        assert other["method"] == "majority"
+        assert other["metrics"] != json.loads((tmp_path / "out" / "comparison.json").read_text())["metrics"]
+
+    def test_an_earlier_comparison_gives_way_and_nothing_else_does(
+        self, runs: tuple[Path, Path], home: Path, tmp_path: Path
+    ) -> None:
+        succeed(*runs, "--resamples", 5, "--out", tmp_path / "out")
+        succeed(home / "map.nc", home / "nuts.nc", "--out", tmp_path / "out")
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {
+            "comparison.json",
+            "parameters.csv",
+            "parameters.png",
+        }
+        assert "saw evaluation.json" in refuse(*runs, "--out", runs[0])
+        assert "there is no folder" in refuse(*runs, "--out", tmp_path / "no" / "out")
+
+
+class TestRefusals:
+    @pytest.mark.parametrize(
+        ("names", "options", "says"),
+        [
+            (["map"], [], "map.nc alone; expected two or more different fits"),
+            (["map", "map"], [], "one of them twice"),
+            (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
+            (["map", "nuts", "near"], [], "map is a MAP fit, a single point"),
+            (["nuts", "near", "third"], ["--obs", "others.jsonl"], "--obs: saw 3 fits; expected two"),
+            (["map", "nuts"], ["--labels", "5"], "--labels: saw no --obs"),
+            (["map", "nuts"], ["--obs", "others.jsonl", "--labels", "5,x"], "--labels 5,x: expected whole numbers"),
+            (
+                ["map", "nuts"],
+                ["--obs", "others.jsonl", "--labels", "21"],
+                "numbers of labels 21: expected one or more",
+            ),
+            (["map", "other_map"], ["--obs", "others.jsonl", "--labels", "5"], "no pair of a MAP and a NUTS fit"),
+            (["nuts", "near"], ["--obs", "others.jsonl", "--labels", "5"], "no pair of a MAP and a NUTS fit"),
+            (["map", "nuts"], ["--method", "direag"], "--method direag: saw fits"),
+        ],
+    )
+    def test_fits(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, names: list[str], options: list[str], says: str
+    ) -> None:
+        monkeypatch.chdir(home)
+        assert says in refuse(*(f"{name}.nc" for name in names), *options, "--resamples", 5)
+
+    def test_folders(self, home: Path, runs: tuple[Path, Path]) -> None:
+        assert "a folder, among files" in refuse(home / "map.nc", runs[0])
+        assert "--obs: saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
+        assert "--labels: saw evaluation folders" in refuse(*runs, "--labels", "5")
+        assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")
+        assert "one of them twice" in refuse(runs[0], runs[0].parent / "." / runs[0].name)
+
+    def test_things_of_one_name_go_by_their_paths(self, home: Path, tmp_path: Path) -> None:
+        (tmp_path / "nuts.nc").write_bytes((home / "map.nc").read_bytes())
+        record = json.loads(succeed(tmp_path / "nuts.nc", home / "nuts.nc", "--json"))
+        assert list(record["compared"]) == [str(tmp_path / "nuts.nc"), str(home / "nuts.nc")]
+
+
+@pytest.mark.slow
+def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
+    observations = simulate_observations(80, seed=6)
+    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=150)
+    fit_map(observations, preset="bayes", variant="count").save(tmp_path / "map.nc")
+    drawn = fit_nuts(observations, variant="count", sampling=sampling)
+    drawn.save(tmp_path / "nuts.nc")
+    observations.write(tmp_path / "questions.jsonl")
+    options = ["--obs", tmp_path / "questions.jsonl", "--resamples", 20, "--json"]
+    record = json.loads(succeed(tmp_path / "map.nc", tmp_path / "nuts.nc", *options))
+    assert record["scale"] == "raw"
+    of_model = [row for row in record["parameters"] if not row["quantity"].startswith("recalibration")]
+    assert len(of_model) == 6
+    # One preset: the mode lies within the posterior.
+    assert all(abs(row["distance"]) < 2 for row in of_model)
+    assert record["predictions"]["first_fitted"] == record["predictions"]["n"] == 80
+    assert 0 < record["predictions"]["mean_width"] < 0.6
+    near = drawn.tree.copy()
+    near["posterior"] = xr.DataTree(drawn.tree["posterior"].to_dataset()[["weight_raw", "null_base_raw"]])
+    Fit(drawn.tree.copy()).save(tmp_path / "again.nc")
+    record = json.loads(succeed(tmp_path / "nuts.nc", tmp_path / "again.nc", "--json"))
+    theirs = arviz_stats.loo(near, var_name="target")
+    for row in record["loo"]:
+        assert (row["elpd"], row["p_loo"]) == pytest.approx((theirs.elpd, theirs.p), abs=1e-6)
+        assert 0 < row["p_loo"] < 6
+    assert [row["difference"] for row in record["loo"]] == [0, 0]

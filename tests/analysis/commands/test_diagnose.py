@@ -1,0 +1,138 @@
+"""``direag diagnose``: exit codes, JSON, files, and one fit that really was sampled."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from analysis.diagnosis import diagnosis_folder
+from bayes_direag.cli import app
+from bayes_direag.nuts_fit import fit_nuts
+from bayes_direag.settings import SamplingSettings
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.made_fits import made_fit, natural
+from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+
+
+def run(*arguments: str | Path) -> Result:
+    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("good") / "good.nc"
+    good_fit().save(path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def bad(tmp_path_factory) -> Path:
+    path = tmp_path_factory.mktemp("bad") / "bad.nc"
+    diverging = np.zeros((4, 250), bool)
+    diverging[0, 0] = True
+    observations = simulate_observations(40, seed=1)
+    fit = made_posterior(observations, gaussian_draws(1, spread=0.1), statistics={"diverging": diverging})
+    fit.save(path)
+    return path
+
+
+class TestExitCodes:
+    def test_a_posterior_to_be_believed(self, good):
+        result = run(good)
+        assert result.exit_code == 0, result.output
+        assert "Believable: yes" in result.output
+        assert "120 questions, 1000 draws" in " ".join(result.output.split())
+
+    def test_one_that_is_not(self, bad):
+        result = run(bad)
+        assert result.exit_code == 1
+        assert "Believable: NO" in result.output
+        assert "--target-accept 0.99" in " ".join(result.output.split())
+
+    def test_warnings_do_not_fail(self, tmp_path):
+        raw = gaussian_draws(1, spread=0.1)
+        raw["bias"] -= 4
+        made_posterior(simulate_observations(40, seed=1), raw).save(tmp_path / "far.nc")
+        result = run(tmp_path / "far.nc", "--json")
+        assert result.exit_code == 0
+        assert "warning" in {finding["status"] for finding in json.loads(result.output)["verdict"]}
+
+    def test_a_map(self, tmp_path):
+        made_fit(simulate_observations(20, seed=1), natural(5)).save(tmp_path / "map.nc")
+        result = run(tmp_path / "map.nc")
+        assert result.exit_code == 2
+        assert result.output.startswith("direag: this fit is a MAP, a single draw")
+        assert len(result.output.strip().splitlines()) == 1
+
+    def test_no_such_file(self, tmp_path):
+        result = run(tmp_path / "none.nc")
+        assert result.exit_code == 2
+        assert "no such file" in result.output
+
+    def test_a_level_out_of_range(self, good):
+        result = run(good, "--level", "90")
+        assert result.exit_code == 2
+        assert "expected a probability between 0 and 1" in result.output
+
+
+class TestOutput:
+    def test_json_is_all_there_is(self, bad):
+        result = run(bad, "--json", "--seed", "3", "--level", "0.8")
+        record = json.loads(result.output)
+        assert result.exit_code == 1
+        assert record["file"] == str(bad)
+        assert record["believable"] is False
+        assert record["seed"] == 3
+        assert record["interval_level"] == 0.8
+        assert [row["divergences"] for row in record["chains"]] == [1, 0, 0, 0]
+
+    def test_the_folder(self, good, tmp_path, monkeypatch):
+        some = {name: diagnosis_folder.FIGURES[name] for name in ("pareto", "energy")}
+        monkeypatch.setattr(diagnosis_folder, "FIGURES", some)
+        result = run(good, "--out", tmp_path / "out", "--json")
+        assert result.exit_code == 0, result.output
+        names = {path.name for path in (tmp_path / "out").iterdir()}
+        assert (
+            names == {"diagnosis.json", "parameters.csv", "pareto.png", "energy.png"} < diagnosis_folder.FOLDER.contents
+        )
+        written = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
+        assert json.loads(result.output) == {"file": str(good), **written}
+
+    def test_it_is_written_even_if_the_posterior_is_not_to_be_believed(self, bad, tmp_path, monkeypatch):
+        monkeypatch.setattr(diagnosis_folder, "FIGURES", {})
+        result = run(bad, "--out", tmp_path / "out")
+        assert result.exit_code == 1
+        assert (tmp_path / "out" / "diagnosis.json").is_file()
+        assert f"{tmp_path / 'out'}: diagnosis.json, parameters.csv, pictures" in result.output
+
+    def test_a_folder_of_someone_else_is_refused_first(self, good, tmp_path):
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "thesis.tex").write_text("mine")
+        result = run(good, "--out", tmp_path / "out")
+        assert result.exit_code == 2
+        assert "saw thesis.tex" in result.output
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["thesis.tex"]
+
+    def test_a_folder_nowhere(self, good, tmp_path):
+        result = run(good, "--out", tmp_path / "no" / "out")
+        assert result.exit_code == 2
+        assert "there is no folder" in result.output
+
+
+@pytest.mark.slow
+def test_a_fit_that_was_sampled(tmp_path):
+    observations = simulate_observations(80, seed=5)
+    fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=150))
+    fit.save(tmp_path / "fit.nc")
+    record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
+    assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
+    assert len(record["parameters"]) == 15
+    assert all(row["rhat"] < 1.2 for row in record["parameters"])
+    assert record["loo"]["p_loo"] > 0
+    assert {row["draws"] for row in record["chains"]} == {150}
+    topics = [finding["topic"] for finding in record["verdict"]]
+    assert topics[:4] == ["R-hat", "draws", "divergences", "energy"]
+    few = [finding for finding in record["verdict"] if finding["topic"] == "draws"]
+    assert few[0]["status"] == "failure"

@@ -1,0 +1,127 @@
+"""``direag tables``: what it prints in each format, what it writes, what it refuses."""
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from click.testing import Result
+from typer.testing import CliRunner
+
+from analysis.commands.tables import tables_command
+from bayes_direag.errors import DirEAGError
+from tests.analysis.evaluated_runs import random_said, write_run
+from tests.analysis.paper.test_table_formats import check_latex
+
+FILES = {f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")} | {
+    "differences.csv"
+}
+
+app = typer.Typer()
+app.command()(tables_command)
+
+
+def tables(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    result = tables(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refuse(*arguments: object) -> str:
+    result = tables(*arguments)
+    assert isinstance(result.exception, DirEAGError)
+    return str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    said = {name: random_said(rng, 30, sharpness=1) for name in ("mean_confidence", "count_calibrated", "direag")}
+    return (
+        write_run(folder / "a_b", said, dataset="sums", model="50% & more"),
+        write_run(folder / "b", said, dataset="SVAMP", model="google/gemma-2-9b-it"),
+    )
+
+
+def test_console(runs: tuple[Path, Path]) -> None:
+    text = succeed(*runs)
+    titles = (
+        "Methods, as in the paper's Table 1",
+        "Variants of the evidence, as in the paper's Table 2",
+        "DirEAG against each other method",
+    )
+    places = [text.index(title) for title in titles]
+    assert places == sorted(places)
+    # The paper's own setting comes first, in every table.
+    assert text.count("Gemma-2-9B-it, SVAMP") == text.count("50% & more, sums") == 3
+    assert text.index("Gemma-2-9B-it, SVAMP") < text.index("50% & more, sums")
+    assert "false-discovery" in text or "do not tell it from" in text
+
+
+def test_csv_is_one_table(runs: tuple[Path, Path]) -> None:
+    found = pd.read_csv(io.StringIO(succeed(*runs, "--format", "csv")))
+    assert found["table"].tolist() == [1] * 14 + [2] * 8
+    assert found.loc[found["name"] == "direag", "accuracy_rank"].notna().all()
+
+
+def test_latex_and_markdown(runs: tuple[Path, Path]) -> None:
+    latex = succeed(*runs, "--format", "latex")
+    check_latex(latex)
+    assert latex.count(r"\begin{table}") == 6
+    assert r"50\% \& more" in latex
+    markdown = succeed(*runs, "--format", "markdown")
+    assert markdown.count("\n### ") == 6
+
+
+def test_out_writes_everything(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    target = tmp_path / "tables"
+    assert f"{target}: table1 and table2" in succeed(*runs, "--out", target).replace("\n", "")
+    assert {path.name for path in target.iterdir()} == FILES
+    printed = pd.read_csv(io.StringIO(succeed(*runs, "--format", "csv")))
+    written = pd.concat([pd.read_csv(target / f"table{number}.csv") for number in (1, 2)], ignore_index=True)
+    pd.testing.assert_frame_equal(printed, written)
+    for number in (1, 2):
+        record = json.loads((target / f"table{number}.json").read_text())
+        own = written[written["table"] == number]
+        assert [row["method"] for row in record["rows"]] == own["method"].tolist()
+        assert (record["interval_level"], record["seed"], record["ece_bins"]) == (0.95, 0, 10)
+        assert [run["n_evaluated"] for run in record["runs"]] == [30, 30]
+        assert [row["accuracy"] is None for row in record["rows"]] == own["n"].isna().tolist()
+        check_latex((target / f"table{number}.tex").read_text())
+    differences = pd.read_csv(target / "differences.csv")
+    assert len(differences) == 8
+    before = {path.name: path.read_bytes() for path in target.iterdir()}
+    succeed(*runs, "--out", target)
+    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
+
+
+def test_the_seed_and_the_level_are_heeded(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    tables_of = {}
+    for name, options in {"plain": [], "seed": ["--seed", 5], "level": ["--level", 0.5]}.items():
+        succeed(runs[0], "--out", tmp_path / name, *options)
+        tables_of[name] = {stem: pd.read_csv(tmp_path / name / f"{stem}.csv") for stem in ("table1", "differences")}
+    plain, seed, level = (tables_of[name] for name in ("plain", "seed", "level"))
+    assert seed["table1"].equals(plain["table1"])
+    assert not seed["differences"]["low"].equals(plain["differences"]["low"])
+    assert (level["table1"]["brier_low"].dropna() > plain["table1"]["brier_low"].dropna()).all()
+    assert (level["differences"]["low"] > plain["differences"]["low"]).all()
+
+
+def test_refusals(runs: tuple[Path, Path], tmp_path: Path) -> None:
+    first, _ = runs
+    assert "saw no such folder; expected a folder written by direag evaluate" in refuse(tmp_path / "nowhere")
+    assert "saw this run twice" in refuse(first, first.parent / "." / first.name)
+    assert "--level 95.0: expected a probability between 0 and 1" in refuse(first, "--level", 95)
+    assert "saw an evaluation there" in refuse(first, "--out", first)
+    assert "there is no folder" in refuse(first, "--out", tmp_path / "no" / "tables")
+    (tmp_path / "file").touch()
+    assert "saw a file" in refuse(first, "--out", tmp_path / "file")
+    assert tables(first, "--format", "word").exit_code == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"file"}

@@ -1,0 +1,143 @@
+"""Leave-one-out comparisons against ArviZ, closed forms and a grid."""
+
+import arviz_stats
+import numpy as np
+import pytest
+
+from analysis.comparison.loo_comparison import compare_loo, stacking_weights
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.presets import PRESETS
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.made_fits import around, made_fit, natural
+
+N = 150
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    return simulate_observations(N, seed=1)
+
+
+@pytest.fixture(scope="module")
+def fits(observations: Observations) -> dict[str, Fit]:
+    """Return fits whose log-likelihoods are made up: a good one, one alike, a poor one."""
+    rng = np.random.default_rng(6)
+    ease = np.log(rng.beta(4, 1.5, N))
+    noise = 0.1 * rng.standard_normal((2, 100, N))
+    makes = {"poor": ease - 0.4 * rng.random(N), "good": ease, "alike": ease + 0.05 * rng.standard_normal(N) - 0.01}
+    draws = around(natural(5), rng, n_draws=100)
+    return {
+        name: made_fit(observations, draws, log_likelihood=own + noise - 0.3 * (name == "alike") * noise**2)
+        for name, own in makes.items()
+    }
+
+
+def test_the_table_against_arviz_and_by_hand(fits: dict[str, Fit]) -> None:
+    found = compare_loo(fits)
+    theirs = arviz_stats.compare({name: fit.tree for name, fit in fits.items()}, var_name="target", round_to="none")
+    table = found.table.set_index("model")
+    assert table.index[-1] == "poor"
+    assert found.n == N
+    np.testing.assert_allclose(table["elpd"], theirs.loc[table.index, "elpd"])
+    np.testing.assert_allclose(table["se"], theirs.loc[table.index, "se"])
+    np.testing.assert_allclose(table["p_loo"], theirs.loc[table.index, "p"])
+    np.testing.assert_allclose(table["weight"], theirs.loc[table.index, "weight"], atol=2e-3)
+    assert table["weight"].sum() == pytest.approx(1)
+    best = fits[table.index[0]].tree["loo"]["elpd"].to_numpy()
+    for name, row in table.iterrows():
+        apart = fits[name].tree["loo"]["elpd"].to_numpy() - best
+        assert row["difference"] == pytest.approx(apart.sum())
+        assert row["difference_se"] == pytest.approx(np.sqrt(N / (N - 1) * np.sum((apart - apart.mean()) ** 2)))
+        assert row["n_bad_k"] == (fits[name].tree["loo"]["pareto_k"] > 0.7).sum()
+    assert not table["is_weighted"].any()
+
+
+def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
+    found = compare_loo(fits)
+    best, second, last = found.table["model"]
+    assert {best, second} == {"good", "alike"}
+    assert last == "poor"
+    assert found.table["distinguishable"].isna().tolist() == [True, False, False]
+    assert found.table["distinguishable"].tolist()[1:] == [False, True]
+    assert found.conclusion == (
+        f"{best} predicts left-out questions better than poor; {best} and {second} cannot be told apart on these 150 "
+        "questions (a difference below 2 standard errors, or below 4)."
+    )
+
+
+@pytest.mark.parametrize(("total", "noise", "told"), [(-3.9, 0.0, False), (-4.1, 0.0, True), (-6.0, 0.3, False)])
+def test_neither_small_nor_uncertain_differences_count(
+    fits: dict[str, Fit], total: float, noise: float, told: bool
+) -> None:
+    good = fits["good"]
+    apart = noise * np.where(np.arange(N) % 2, 1, -1) + total / N
+    other = Fit(good.tree.copy())
+    other.tree["loo"] = good.tree["loo"].to_dataset().assign(elpd=good.tree["loo"]["elpd"] + apart)
+    row = compare_loo({"good": good, "other": other}).table.iloc[1]
+    assert row["model"] == "other"
+    assert row["difference"] == pytest.approx(total)
+    assert row["difference_se"] == pytest.approx(noise * N / np.sqrt(N - 1), abs=1e-9)
+    assert bool(row["distinguishable"]) is told
+
+
+class TestStacking:
+    def test_finds_the_maximum_over_a_grid(self) -> None:
+        elpd = np.log(np.random.default_rng(2).beta(2, 2, (40, 3)))
+        grid = [np.array([a, b, 1 - a - b]) for a in np.linspace(0, 1, 101) for b in np.linspace(0, 1 - a, 101)]
+        scores = [np.log(np.exp(elpd) @ np.clip(weight, 0, 1)).mean() for weight in grid]
+        weight = stacking_weights(elpd)
+        assert np.log(np.exp(elpd) @ weight).mean() >= max(scores) - 1e-9
+        np.testing.assert_allclose(weight, grid[int(np.argmax(scores))], atol=0.02)
+
+    def test_of_a_model_that_is_better_everywhere(self) -> None:
+        elpd = np.stack([np.full(20, -1.0), np.full(20, -2.0), np.full(20, -900.0)], axis=1)
+        np.testing.assert_allclose(stacking_weights(elpd), [1, 0, 0], atol=1e-6)
+
+    def test_does_not_depend_on_what_all_share(self) -> None:
+        elpd = np.log(np.random.default_rng(2).beta(2, 2, (40, 2)))
+        np.testing.assert_allclose(stacking_weights(elpd - 800), stacking_weights(elpd), atol=1e-6)
+
+
+def test_a_single_question_tells_nothing(observations: Observations) -> None:
+    one, rng = observations.select(slice(0, 1)), np.random.default_rng(0)
+    both = {
+        name: made_fit(one, around(natural(5), rng), log_likelihood=rng.standard_normal((2, 40, 1)) / 10 - level)
+        for name, level in (("high", 1.0), ("low", 9.0))
+    }
+    found = compare_loo(both)
+    assert found.table[["se", "difference_se"]].isna().all(axis=None)
+    assert found.table["distinguishable"].tolist()[1] is False
+
+
+class TestRefusals:
+    def test_a_single_fit(self, fits: dict[str, Fit]) -> None:
+        with pytest.raises(DirEAGError, match="saw 1 fit; expected two or more"):
+            compare_loo({"good": fits["good"]})
+
+    def test_a_map(self, observations: Observations, fits: dict[str, Fit]) -> None:
+        point = made_fit(observations, natural(5), preset="paper")
+        with pytest.raises(DirEAGError, match="mine is a MAP fit, a single point, which has no leave-one-out figures"):
+            compare_loo({"good": fits["good"], "mine": point, "poor": fits["poor"]})
+
+    def test_other_observations(self, observations: Observations, fits: dict[str, Fit]) -> None:
+        rng = np.random.default_rng(0)
+        draws, none = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
+        changed = made_fit(observations, draws, log_likelihood=none, sha256="0" * 64)
+        with pytest.raises(DirEAGError, match=r"good and changed were fitted to different observations \(SHA-256"):
+            compare_loo({"good": fits["good"], "changed": changed})
+        shuffled = observations.select(np.arange(N)[::-1])
+        turned = made_fit(shuffled, draws, log_likelihood=none, sha256=observations.fingerprint)
+        with pytest.raises(DirEAGError, match="different observations"):
+            compare_loo({"good": fits["good"], "turned": turned})
+
+    def test_a_weighted_likelihood_unless_it_is_allowed(self, observations: Observations, fits: dict[str, Fit]) -> None:
+        rng = np.random.default_rng(0)
+        draws, flat = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
+        balanced = PRESETS["bayes"].override(null_target_weight="balanced")
+        both = {"good": fits["good"], "heavy": made_fit(observations, draws, preset=balanced, log_likelihood=flat)}
+        with pytest.raises(DirEAGError, match=r"heavy weighs questions unequally \(null_target_weight balanced\)"):
+            compare_loo(both)
+        found = compare_loo(both, allow_weighted=True).table.set_index("model")
+        assert found["is_weighted"].to_dict() == {"good": False, "heavy": True}

@@ -1,0 +1,195 @@
+"""What the labels taught, against normal posteriors whose every figure is known."""
+
+import numpy as np
+import pytest
+from scipy.stats import foldnorm
+
+from analysis.diagnosis.identifiability import correlations, flat_direction, learning, scale, total_log_likelihood
+from analysis.diagnosis.parameter_draws import ParameterDraws, raw_draws
+from bayes_direag.presets import preset as named_preset
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+
+PRIOR_MEAN = np.array([2.0, -1.0, 0.5])
+PRIOR_SD = np.array([1.5, 2.0, 0.4])
+
+
+def normal_posterior(information: np.ndarray, n: int = 20_000) -> tuple[ParameterDraws, np.ndarray, np.ndarray]:
+    """Return draws whose sample moments are exactly those of the posterior, its mean and covariance.
+
+    The likelihood is normal around the origin of the standardised parameters moved by one, with this information.
+    """
+    precision = information + np.eye(3)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ information @ np.ones(3)
+    noise = np.random.default_rng(0).standard_normal((n, 3))
+    noise -= noise.mean(axis=0)
+    white = noise @ np.linalg.inv(np.linalg.cholesky(np.cov(noise, rowvar=False))).T
+    standard = mean + white @ np.linalg.cholesky(covariance).T
+    values = (PRIOR_MEAN + PRIOR_SD * standard).reshape(4, -1, 3)
+    draws = ParameterDraws(("weight", "weight", "slope"), ("a", "b", None), values, PRIOR_MEAN, PRIOR_SD)
+    return draws, mean, covariance
+
+
+INFORMATION = np.array([[4.0, 3.5, 0.2], [3.5, 4.0, -0.1], [0.2, -0.1, 9.0]])
+
+
+def quadratic(vectors: np.ndarray) -> np.ndarray:
+    off = (vectors - PRIOR_MEAN) / PRIOR_SD - 1
+    return -np.einsum("si,ij,sj->s", off, INFORMATION, off) / 2
+
+
+class TestLearning:
+    def test_against_the_closed_form(self):
+        draws, mean, covariance = normal_posterior(INFORMATION)
+        table = learning(draws)
+        assert table["contraction"].tolist() == pytest.approx(1 - np.diag(covariance))
+        assert table["z_score"].tolist() == pytest.approx(mean)
+        assert table["mean"].tolist() == pytest.approx(PRIOR_MEAN + PRIOR_SD * mean)
+        assert table["sd"].tolist() == pytest.approx(PRIOR_SD * np.sqrt(np.diag(covariance)))
+        assert table["parameter"].tolist() == ["weight", "weight", "slope"]
+        assert table["level"].isna().tolist() == [False, False, True]
+
+    def test_without_data_nothing_is_learned(self):
+        table = learning(normal_posterior(np.zeros((3, 3)))[0])
+        assert table["contraction"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+        assert table["z_score"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
+
+
+class TestCorrelations:
+    def test_against_the_closed_form_the_strongest_first(self):
+        draws, _, covariance = normal_posterior(INFORMATION)
+        sd = np.sqrt(np.diag(covariance))
+        expected = covariance / np.outer(sd, sd)
+        table = correlations(draws)
+        pairs = list(zip(table["first"], table["second"], strict=True))
+        assert pairs == [("weight[a]", "weight[b]"), ("weight[a]", "slope"), ("weight[b]", "slope")]
+        assert table["correlation"].tolist() == pytest.approx([expected[0, 1], expected[0, 2], expected[1, 2]])
+        assert table["correlation"].iloc[0] < -0.6
+
+    def test_a_parameter_that_does_not_move_comes_last(self):
+        values = normal_posterior(INFORMATION)[0].values.copy()
+        values[:, :, 0] = 4.0
+        draws = ParameterDraws(("a", "b", "c"), (None,) * 3, values, PRIOR_MEAN, PRIOR_SD)
+        table = correlations(draws)
+        assert table["correlation"].isna().tolist() == [False, True, True]
+        assert table["first"].iloc[0] == "b"
+
+    def test_a_single_parameter_has_none(self):
+        values = np.random.default_rng(0).standard_normal((2, 50, 1))
+        assert len(correlations(ParameterDraws(("a",), (None,), values, np.zeros(1), np.ones(1)))) == 0
+
+
+class TestFlatDirection:
+    def test_against_the_closed_form(self):
+        draws, _, covariance = normal_posterior(INFORMATION)
+        found = flat_direction(draws, quadratic)
+        values, vectors = np.linalg.eigh(covariance)
+        direction = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
+        assert found.variance_left == pytest.approx(values[-1])
+        assert found.loadings["loading"].tolist() == pytest.approx(direction)
+        assert found.loadings["parameter"].tolist() == ["weight", "weight", "slope"]
+        # the prior is half the posterior's precision along (1, -1): information 0.5 against 1
+        assert found.variance_left == pytest.approx(1 / 1.5, abs=0.01)
+        assert np.sign(direction[0]) != np.sign(direction[1])
+
+    def test_it_is_the_direction_whatever_the_units(self):
+        draws = normal_posterior(INFORMATION)[0]
+        units = np.array([100.0, 0.01, 3.0])
+        other = ParameterDraws(
+            draws.parameter, draws.level, draws.values * units, draws.prior_mean * units, draws.prior_sd * units
+        )
+        one, same = flat_direction(draws, quadratic), flat_direction(other, lambda x: quadratic(x / units))
+        assert same.variance_left == pytest.approx(one.variance_left)
+        assert same.loadings["loading"].tolist() == pytest.approx(one.loadings["loading"].tolist())
+        assert same.likelihood_change == pytest.approx(one.likelihood_change)
+
+    @pytest.mark.parametrize("strength", [0.0, 0.5, 50.0])
+    def test_what_the_likelihood_says_along_it(self, strength):
+        information = strength * np.eye(3)
+        draws, mean, _ = normal_posterior(information)
+
+        def log_likelihood(vectors: np.ndarray) -> np.ndarray:
+            off = (vectors - PRIOR_MEAN) / PRIOR_SD - 1
+            return -strength * (off**2).sum(axis=1) / 2
+
+        found = flat_direction(draws, log_likelihood)
+        left = 1 / (1 + strength)
+        # Along the direction u a draw is off the likelihood's centre by N(m, left), and a step moves by sqrt(left)
+        centre = ((mean - 1) @ found.loadings["loading"].to_numpy()) / np.sqrt(left)
+        z = np.random.default_rng(1).standard_normal(400_000)
+        expected = np.median(np.abs(strength * left * np.stack([(centre + z) + 0.5, -(centre + z) + 0.5])))
+        assert found.variance_left == pytest.approx(left)
+        assert found.likelihood_change == pytest.approx(expected, rel=0.12, abs=1e-12)
+
+    def test_the_figure_for_data_alone(self):
+        # the docstring's: the median of |N(0, 1) + 1/2|
+        assert foldnorm(0.5).median() == pytest.approx(0.76, abs=0.005)
+
+    def test_draws_that_are_not_finite(self):
+        draws = normal_posterior(INFORMATION)[0]
+        draws.values[0, 0, 0] = np.nan
+        found = flat_direction(draws, quadratic)
+        assert np.isnan(found.variance_left)
+        assert found.loadings["loading"].isna().all()
+
+
+class TestLikelihood:
+    def test_it_is_that_of_the_fit(self):
+        fit = good_fit()
+        flat = raw_draws(fit).flat[::100]
+        expected = fit.tree["log_likelihood"]["target"].to_numpy().reshape(1000, -1).sum(axis=1)[::100]
+        np.testing.assert_allclose(total_log_likelihood(fit)(flat), expected, rtol=1e-12)
+
+    def test_questions_count_as_they_were_weighted(self):
+        observations, raw = simulate_observations(40, seed=2), gaussian_draws(2)
+        settings = named_preset("bayes").override(null_target_weight=3.0)
+        fit = made_posterior(observations, raw, preset=settings)
+        weight = np.where(observations.gold_generated, 1.0, 3.0)
+        expected = fit.tree["log_likelihood"]["target"].to_numpy()[0, 0] @ weight
+        assert total_log_likelihood(fit)(raw_draws(fit).flat[:1])[0] == pytest.approx(expected)
+
+
+class TestScale:
+    def test_a_free_scale_moves_no_likelihood(self):
+        raw = gaussian_draws(4) | {"prior_strength": 0.3 * np.random.default_rng(4).standard_normal((4, 250))}
+        fit = made_posterior(simulate_observations(60, seed=4), raw, preset="paper")
+        draws = raw_draws(fit)
+        found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
+        assert not found.fixed
+        assert found.likelihood_change < 1e-9
+        logs = np.log(
+            np.logaddexp(raw["weight"], 0).sum(-1)
+            + np.logaddexp(raw["prior_strength"], 0)
+            + np.logaddexp(raw["null_base"], 0)
+        )
+        assert found.factor == pytest.approx(np.exp(logs.std(ddof=1)))
+
+    def test_with_a_unit_the_likelihood_speaks(self):
+        fit = good_fit()
+        draws = raw_draws(fit)
+        found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
+        assert found.fixed
+        assert found.likelihood_change > 1e-3
+
+    def test_the_flat_direction_is_the_scale_where_only_the_scale_varies(self):
+        step = np.random.default_rng(5).standard_normal((4, 250))
+        centre = gaussian_draws(5, spread=1e-3)
+        settings = named_preset("bayes").override(prior_strength={"fixed": None, "link": "exp", "scale": 1.0})
+        settings = settings.override(null_base={"link": "exp"})
+        raw = centre | {
+            "weight": centre["weight"] + step[:, :, None],
+            "null_base": centre["null_base"] + step,
+            "prior_strength": step,
+        }
+        fit = made_posterior(simulate_observations(30, seed=5), raw, preset=settings)
+        draws = raw_draws(fit)
+        flat = flat_direction(draws, total_log_likelihood(fit))
+        loading = flat.loadings.set_index("parameter")["loading"]
+        assert flat.likelihood_change < 0.05
+        # In units of the prior: 1/1.5 for each weight, 1/2 for null_base, 1 for prior_strength
+        assert loading["prior_strength"] / loading["null_base"] == pytest.approx(2, rel=0.02)
+        assert loading["prior_strength"] / loading["weight"].iloc[0] == pytest.approx(1.5, rel=0.02)
+        found = scale(fit, draws, flat)
+        assert abs(found.correlation) > 0.999
+        assert not found.fixed

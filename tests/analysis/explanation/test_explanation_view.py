@@ -1,0 +1,227 @@
+"""Explanations as people and machines get them: tables of 80 columns, JSON, a picture, the command."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import typer
+from click.testing import Result
+from matplotlib.patches import Rectangle
+from rich.console import Console
+from typer.testing import CliRunner
+
+from analysis.commands.explain import explain_command
+from analysis.explanation.explanation import Explanation, explain
+from analysis.explanation.explanation_figure import explanation_figure
+from analysis.explanation.explanation_view import NULL, explanation_record, explanation_text
+from analysis.explanation.explanation_words import what_decided
+from analysis.figures.style import save_figure
+from bayes_direag.cli import FrontDoor
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observation, Observations, Question
+from tests.analysis.made_fits import around, made_fit, natural
+
+N_LEVELS = 12
+LEVELS = tuple(f"model-{number}-with-quite-a-long-name" for number in range(1, N_LEVELS))
+LEVELS = (*LEVELS, "[bold]$x$[/bold]")
+LONG = "the fraction of light that a surface reflects, also called $albedo$"
+
+
+def question(name: str, answers: list[str | None], **fields: str) -> Question:
+    observations = tuple(
+        Observation(level=level, level_name=LEVELS[level], answer=answer, confidence=(37 * level) % 101)
+        for level, answer in enumerate(answers)
+    )
+    return Question(problem_id=name, observations=observations, **fields)
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    agreed: list[str | None] = ["yes"] * 9 + ["no", "no", None]
+    return Observations.from_questions(
+        [
+            question("agreed", agreed, gold_answer="Yes", question="Is it?"),
+            question("all differ", [f"{LONG} {number}" for number in range(N_LEVELS)]),
+            question("silent", [None] * N_LEVELS, gold_answer="yes"),
+            question("lone", ["$5 and $6", *[None] * 11]),
+        ],
+        answers="text",
+    )
+
+
+@pytest.fixture(scope="module")
+def fit(observations: Observations) -> Fit:
+    draws = around(natural(N_LEVELS), np.random.default_rng(0), n_draws=5, spread=0.4)
+    return made_fit(observations.select(slice(0, 1)), draws, intercept=0.3, slope=1.2)
+
+
+@pytest.fixture(scope="module")
+def one_draw(observations: Observations) -> Fit:
+    return made_fit(observations, natural(N_LEVELS), intercept=0.3, slope=1.2)
+
+
+def shown(found: Explanation) -> str:
+    console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
+    console.print(explanation_text(found))
+    return console.file.getvalue()
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+class TestText:
+    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
+    def test_it_fits_and_says_first_what_decided(self, fit: Fit, observations: Observations, name: str) -> None:
+        found = explain(fit, observations, name)
+        text = shown(found)
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.startswith(f"{name}: ")
+        assert one_line(what_decided(found)) in one_line(text)
+
+    def test_what_it_says_of_a_question(self, fit: Fit, observations: Observations) -> None:
+        text = one_line(shown(explain(fit, observations, "agreed", interval_level=0.8)))
+        found = explain(fit, observations, "agreed", interval_level=0.8)
+        assert f"right with probability {found.confidence:.2f} (80% interval" in text
+        assert "Is it?" in text
+        assert "11 usable of 12 levels" in text
+        assert "no answer" in text
+        assert "Means over 10 posterior draws" in text
+        assert "mean of each draw's ratio" in text
+        assert f"another answer leads in {found.change_probability:.1%} of the draws" in text
+        assert "learned from 1 question; a question of this name among them" in text
+        assert "right answer yes; the selected one is right. Not used for anything above." in text
+        for row in found.reports.to_dict("records"):
+            assert f" {row['evidence']:.2f} {row['null_evidence']:.2f} {row['support_part']:.2f} " in text
+
+    def test_a_single_draw_has_no_intervals_and_its_formula_can_be_checked(
+        self, one_draw: Fit, observations: Observations
+    ) -> None:
+        found = explain(one_draw, observations, "agreed")
+        text = one_line(shown(found))
+        assert "interval" not in text
+        assert "draws" not in text
+        score = f"{found.logit_support:.3f}"
+        formula = f"sigmoid(0.300 + 1.200 x {score}) = {found.confidence:.3f}, as logit({found.support:.3f}) = {score}"
+        assert formula in text
+
+    def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:
+        text = shown(explain(fit, observations, "all differ"))
+        assert "[bold]$x$" in text
+        assert "the fraction o…edo$ 11" in text
+
+    def test_a_lone_report_leaves_nothing_behind(self, fit: Fit, observations: Observations) -> None:
+        assert "unanswered" in shown(explain(fit, observations, "lone"))
+
+    def test_an_unanswered_question(self, fit: Fit, observations: Observations) -> None:
+        text = one_line(shown(explain(fit, observations, "silent")))
+        assert text.startswith("silent: unanswered No report can be used")
+        assert "What each report gave" not in text
+        assert "probability" not in text
+        assert "right answer yes; nothing is selected." in text
+
+    def test_fits_without_a_logistic_recalibration(self, observations: Observations) -> None:
+        plain = made_fit(observations, natural(N_LEVELS), recalibration="none")
+        assert "the support itself; this fit has no recalibration" in one_line(
+            shown(explain(plain, observations, "agreed"))
+        )
+
+
+class TestRecord:
+    @pytest.mark.parametrize("name", ["agreed", "silent"])
+    def test_json_holds_everything(self, one_draw: Fit, observations: Observations, name: str) -> None:
+        found = explain(one_draw, observations, name)
+        record = json.loads(json.dumps(explanation_record(found), allow_nan=False))
+        assert set(record) == {*vars(found), "what_decided"}
+        assert record["confidence_low"] is None
+        assert record["answer"] == found.answer
+        assert [row["answer"] for row in record["states"]][-1] is None
+        assert sum(row["support"] for row in record["parts"]) == pytest.approx(1)
+
+
+class TestFigure:
+    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
+    def test_bars_are_the_parts(self, fit: Fit, observations: Observations, name: str, tmp_path: Path) -> None:
+        found = explain(fit, observations, name)
+        before = dict(mpl.rcParams)
+        figure = explanation_figure(found)
+        for suffix in (".png", ".svg") if name == "all differ" else (".png",):
+            save_figure(figure, tmp_path / f"why{suffix}")
+        assert dict(mpl.rcParams) == before
+        axes = figure.axes[0]
+        bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+        np.testing.assert_allclose([bar.get_width() for bar in bars], found.parts["support"])
+        rows = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
+        assert rows == found.parts["state"].tolist()
+        ends = [
+            max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.31) == row) for row in set(rows)
+        ]
+        np.testing.assert_allclose(ends, found.states["support"])
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels[-1] == NULL
+        assert len(labels) == len(found.states) + (found.answer is not None)
+
+    def test_the_key_names_every_report_and_the_caption_says_what_decided(
+        self, fit: Fit, observations: Observations
+    ) -> None:
+        found = explain(fit, observations, "agreed")
+        figure = explanation_figure(found)
+        key = [text.get_text() for text in figure.axes[1].texts]
+        assert [text for text in key if text in LEVELS] == list(LEVELS[:11])
+        caption = one_line(figure.get_supxlabel())
+        assert caption.startswith(one_line(what_decided(found)))
+        assert "Means over 10 posterior draws; lines: 90% intervals." in caption
+        assert caption.endswith("The fit learned from 1 question, this one among them.")
+
+
+class TestCommand:
+    @pytest.fixture
+    def files(self, tmp_path: Path, fit: Fit, observations: Observations) -> tuple[Path, Path]:
+        fit.save(tmp_path / "fit.nc")
+        observations.write(tmp_path / "observations.jsonl")
+        return tmp_path / "fit.nc", tmp_path / "observations.jsonl"
+
+    def run(self, *arguments: object) -> Result:
+        app = typer.Typer(cls=FrontDoor)
+        app.command("explain")(explain_command)
+        app.callback()(lambda: None)
+        return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+    def test_text_and_picture(self, files: tuple[Path, Path], tmp_path: Path) -> None:
+        result = self.run(*files, "agreed", "--out", tmp_path / "why.svg")
+        assert result.exit_code == 0
+        assert result.stdout.startswith("agreed: yes, right with probability")
+        assert one_line(f"{tmp_path / 'why.svg'}: the same as a picture") in one_line(result.stdout)
+        assert (tmp_path / "why.svg").read_text().startswith("<?xml")
+
+    def test_json(self, files: tuple[Path, Path], fit: Fit, observations: Observations) -> None:
+        record = json.loads(self.run(*files, "all differ", "--json", "--level", "0.5").stdout)
+        found = explain(fit, observations, "all differ", interval_level=0.5)
+        assert record == {"fit": str(files[0]), "out": None, **json.loads(json.dumps(explanation_record(found)))}
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [
+            (["agred"], "no question 'agred'; expected one of the 4 there, such as 'agreed'"),
+            (["agreed", "--level", "1.5"], "interval level 1.5"),
+            (["agreed", "--out", "why.gif"], "no figure can be written as '.gif'"),
+            (["agreed", "--out", "nowhere/why.png"], "there is no folder nowhere"),
+        ],
+    )
+    def test_refusals_are_one_line_and_write_nothing(
+        self, files: tuple[Path, Path], arguments: list[str], problem: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(files[0].parent)
+        result = self.run(*files, *arguments)
+        assert result.exit_code == 2
+        assert problem in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+        assert sorted(path.name for path in files[0].parent.iterdir()) == ["fit.nc", "observations.jsonl"]
+
+    def test_neither_the_fit_nor_the_observations_are_overwritten(self, files: tuple[Path, Path]) -> None:
+        result = self.run(*files, "agreed", "--out", files[1])
+        assert result.exit_code == 2
+        assert "saw a file that is read here" in result.stderr

@@ -1,0 +1,223 @@
+"""What the paper's tables say in words and figures."""
+
+import io
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
+from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_TABLES, VARIANTS_TABLE, PrintedTable
+from analysis.paper.paper_layouts import _number, differences_layout, paper_layout, what_differs
+from analysis.paper.paper_tables import method_differences, paper_table
+from analysis.paper.table_formats import Layout, Row, to_console
+from tests.analysis.evaluated_runs import random_said, write_run
+
+DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[EvaluatedRun]:
+    """One with a cell in the paper, one without."""
+    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    said = {name: random_said(rng, 40, sharpness=1) for name in ("vanilla", "majority", "confidence", "direag")}
+    said["vanilla"] = [(None, False)] * 3 + said["vanilla"][3:-1] + [(0.5, None)]
+    all_right = {"direag": [(1.0, True)] * 40, "mean_confidence": [(0.5, True)] * 40}
+    stranger = write_run(folder / "b", all_right, dataset=None, model="[b]llama[/b]", n_fitted=9)
+    return [read_evaluated_run(path) for path in (write_run(folder / "a", said), stranger)]
+
+
+def laid_out(runs: list[EvaluatedRun], table: PrintedTable, level: float = 0.95) -> Layout:
+    return paper_layout(table, paper_table(table, runs, level=level, seed=0), runs, level)
+
+
+def texts(row: Row) -> list[str]:
+    return [cell.text for cell in row.cells]
+
+
+def as_float(text: str) -> float:
+    return float(text.replace(MINUS, "-"))
+
+
+class TestPaperLayout:
+    def test_headers_carry_the_bins_and_the_directions(self, runs):
+        found = laid_out(runs, METHODS_TABLE)
+        assert found.headers == ("method", "Accuracy ↑", "ECE ↓\n(10 bins)", "Brier ↓", "AUROC ↑", "PR-P ↑", "PR-N ↑")
+        assert laid_out(runs, VARIANTS_TABLE).headers[0] == "variant"
+
+    def test_each_method_has_its_lines(self, runs):
+        with_cell, without = laid_out(runs, METHODS_TABLE).sections
+        labels = [row.label for row in with_cell.rows]
+        whole, absent = ["  95% interval", "  printed", "  difference"], ["  printed"]
+        expected = dict.fromkeys(METHODS_TABLE.rows, absent) | {"Vanilla": whole, "DirEAG": whole}
+        assert labels == [line for name, details in expected.items() for line in (name, *details)]
+        assert [row.label for row in without.rows if row.is_detail] == ["  95% interval"] * 2
+
+    @pytest.mark.parametrize("table", PRINTED_TABLES, ids=lambda table: table.subject)
+    def test_the_three_lines_agree_as_shown(self, runs, table):
+        rows = laid_out(runs, table).sections[0].rows
+        for position, row in enumerate(rows):
+            if row.label == "  difference":
+                ours, _, printed, gap = (texts(one) for one in rows[position - 3 : position + 1])
+                for a, b, difference in zip(ours, printed, gap, strict=True):
+                    assert as_float(a) - as_float(b) == pytest.approx(as_float(difference), abs=1e-9)
+
+    def test_values_are_those_of_the_run(self, runs):
+        own = runs[0].metrics.set_index("method").loc["direag"]
+        rows = laid_out(runs, METHODS_TABLE).sections[0].rows
+        value, span, printed, _ = rows[-4:]
+        assert value.label == "DirEAG"
+        assert as_float(value.cells[2].text) == round(own["brier"], 4)
+        low, high = span.cells[2].text.split(DASH)
+        assert (as_float(low), as_float(high)) == (round(own["brier_low"], 3), round(own["brier_high"], 3))
+        # Qwen2.5-7B, SVAMP, DirEAG as printed.
+        assert texts(printed) == [".8510", ".0176", ".0925", ".8125", ".9383", ".5375"]
+        assert {cell.rank for row in rows if row.is_detail for cell in row.cells} == {None}
+
+    def test_undefined_and_missing_are_dashes(self, runs):
+        rows = {row.label: row for row in laid_out(runs, METHODS_TABLE).sections[1].rows}
+        assert texts(rows["Top-K"]) == [DASH] * 6
+        assert texts(rows["DirEAG"]) == ["1.0000", ".0000", ".0000", DASH, DASH, DASH]
+        assert [cell.rank for cell in rows["DirEAG"].cells] == [1, 1, 1, None, None, None]
+        assert texts(rows["  95% interval"])[3:] == [DASH] * 3
+
+    def test_notes_say_how_the_figures_came_about(self, runs):
+        first, second = (list(section.notes) for section in laid_out(runs, METHODS_TABLE).sections)
+        assert first == [
+            "Ours: 40 questions, 5-fold cross-fit, MAP, preset paper.",
+            "Printed: 1000 questions, 5-fold cross-fit, MAP; without intervals.",
+            "Self-cons. and Ans. entropy: not in this run; needs direag evaluate --samples.",
+            "Mean conf. and SteerConf: not in this run; needs direag evaluate --methods.",
+            "Top-K: not in this run; needs direag evaluate --topk.",
+            "Questions without an answer, which no figure counts: Vanilla 3.",
+        ]
+        assert second[:2] == [
+            "Ours: 40 questions, fitted to 9 others, MAP, preset paper.",
+            "The paper has no such cell, so no printed figures stand here.",
+        ]
+        assert "Vanilla: not in this run; needs direag evaluate --vanilla-level." in second
+
+    def test_questions_of_unknown_answer_are_counted(self, tmp_path):
+        said = {"direag": [(0.5, True), (0.25, False), (0.75, None), (None, None)]}
+        run = read_evaluated_run(write_run(tmp_path / "run", said))
+        assert "Figures are over the 2 questions whose right answer is known." in (
+            laid_out([run], METHODS_TABLE).sections[0].notes
+        )
+
+    def test_sections_are_named(self, runs):
+        found = laid_out(runs, METHODS_TABLE).sections
+        assert [section.title for section in found] == ["Qwen2.5-7B, SVAMP", "[b]llama[/b], unnamed dataset"]
+        assert [section.source for section in found] == [str(run.folder) for run in runs]
+
+    def test_another_level_is_named(self, runs):
+        labels = {row.label for row in laid_out(runs, METHODS_TABLE, 0.975).sections[0].rows}
+        assert "  97.5% interval" in labels
+
+
+class TestDifferencesLayout:
+    @pytest.fixture
+    def found(self, runs: list[EvaluatedRun]) -> tuple[pd.DataFrame, Layout]:
+        differences = method_differences(runs, level=0.9, seed=0, n_resamples=99)
+        return differences, differences_layout(differences, runs, 0.9, 99)
+
+    def test_rows(self, found):
+        differences, layout = found
+        section = layout.sections[0]
+        assert [row.label for row in section.rows] == [
+            "Vanilla",
+            "  90% interval",
+            "+ Conf. evidence",
+            "  90% interval",
+        ]
+        assert layout.headers == ("method", "n", "Brier score", "adjusted\np", "NLL", "adjusted\np")
+        rows = differences[differences["name"] == "vanilla"].set_index("metric")
+        shown = texts(section.rows[0])
+        assert int(shown[0]) == 36
+        assert as_float(shown[1]) == round(rows.loc["brier", "difference"], 4)
+        assert as_float(shown[2]) == round(rows.loc["brier", "p_adjusted"], 3)
+        assert as_float(shown[3]) == round(rows.loc["nll", "difference"], 4)
+        low, high = section.rows[1].cells[3].text.split(" to ")
+        assert as_float(low) == round(rows.loc["nll", "low"], 4)
+        assert as_float(high) == round(rows.loc["nll", "high"], 4)
+
+    def test_the_caption_says_how(self, found):
+        assert "99 permutations, so never below .0100), adjusted for all 6 comparisons" in found[1].caption
+
+    def test_the_rate_is_what_the_level_leaves(self, found):
+        assert any("false-discovery rate of 10%" in note for section in found[1].sections for note in section.notes)
+
+    def test_a_run_without_direag_says_so(self, tmp_path):
+        run = read_evaluated_run(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
+        found = differences_layout(method_differences([run], level=0.95, seed=0), [run], 0.95)
+        assert found.sections[0].rows == ()
+        assert found.sections[0].notes == ("Nothing to compare: this run lacks DirEAG, or has nothing beside it.",)
+
+
+class TestWhatDiffers:
+    def test_each_case(self):
+        rows = pd.DataFrame(
+            [
+                ("A", "brier", 100, -0.1, 0.01),
+                ("B", "brier", 100, -0.1, 0.05),
+                ("C", "brier", 90, 0.1, 0.04),
+                ("D", "brier", 80, -0.1, 0.06),
+                ("E", "nll", 70, 0.0, 1.0),
+                ("F", "nll", 0, np.nan, np.nan),
+            ],
+            columns=["method", "metric", "n", "difference", "p_adjusted"],
+        )
+        assert what_differs(rows, 0.05).splitlines() == [
+            "At a false-discovery rate of 5%, DirEAG has a lower Brier score than A and B and a higher Brier score "
+            "than C.",
+            "0 to 80 questions do not tell it from D in Brier score and from E and F in NLL; that does not make them "
+            "equal.",
+        ]
+        assert what_differs(rows[:1], 0.05).startswith("At a false-discovery rate of 5%, DirEAG has a lower")
+        assert "do not tell" not in what_differs(rows[:1], 0.05)
+        assert "At a" not in what_differs(rows[4:5], 0.05)
+
+
+class TestNumbers:
+    @pytest.mark.parametrize(
+        ("value", "signed", "shown"),
+        [
+            (0.25, False, ".2500"),
+            (1.0, False, "1.0000"),
+            (12.5, True, "+12.5000"),
+            (0.25, True, "+.2500"),
+            (-0.25, True, f"{MINUS}.2500"),
+            (-0.00001, True, ".0000"),
+            (0.00001, True, ".0000"),
+            (float("nan"), True, DASH),
+        ],
+    )
+    def test_each_case(self, value, signed, shown):
+        assert _number(value, signed=signed) == shown
+
+    @given(st.floats(-20, 20), st.integers(3, 4), st.booleans())
+    def test_it_reads_back(self, value, decimals, signed):
+        assert as_float(_number(value, decimals, signed=signed)) == pytest.approx(round(value, decimals), abs=1e-9)
+
+
+def test_everything_fits_in_80_columns(runs: list[EvaluatedRun], tmp_path: Path) -> None:
+    """With all figures at their widest: four-digit counts, a perfect and a hopeless method."""
+    n = 1234
+    extreme = {"count_calibrated": [(1.0, True)] * n, "level_calibrated": [(1.0, False)] * n}
+    extreme["direag"] = [(1.0, k % 2 == 0) for k in range(n)]
+    wide = [*runs, read_evaluated_run(write_run(tmp_path / "wide", extreme))]
+    file = io.StringIO()
+    console = Console(file=file, width=80, markup=False, emoji=False, highlight=False)
+    for table in PRINTED_TABLES:
+        console.print(to_console(laid_out(wide, table)))
+    differences = method_differences(wide, level=0.95, seed=0, n_resamples=50)
+    console.print(to_console(differences_layout(differences, wide, 0.95, 50)))
+    text = file.getvalue()
+    assert max(map(len, text.splitlines())) <= 80
+    assert "…" not in text
+    assert re.search(rf"{MINUS}6\.9\d\d\d", text)
+    assert f"1.000{DASH}1.000" in text

@@ -1,0 +1,227 @@
+"""Tables 1 and 2 and the comparisons, against figures worked out here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.evaluated_run import EvaluatedRun, Protocol, read_evaluated_run
+from analysis.evaluation import FITTED_METHODS, METHODS, evaluate
+from analysis.evaluation_folder import write_evaluation
+from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
+from analysis.paper.paper_tables import COMPARED_METHODS, in_printed_order, method_differences, paper_table, setting
+from analysis.scores.scoring import METRIC_NAMES
+from bayes_direag.observations import Observations
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.evaluated_runs import predictions, random_said, write_run
+
+
+@pytest.fixture(scope="module")
+def real(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
+    """Every method that needs no fit, on simulated questions that go by names of the paper."""
+    simulated = simulate_observations(60, seed=4)
+    renamed = [one.model_copy(update={"dataset": "gsm_hard", "model": "gemma-2-9b-it"}) for one in simulated.questions]
+    observations = Observations.from_questions(renamed, "numeric")
+    elicited = {"samples": observations, "topk": observations}
+    methods = [name for name in METHODS if name not in FITTED_METHODS]
+    found = evaluate(observations, elicited=elicited, methods=methods, n_resamples=40)
+    folder = tmp_path_factory.mktemp("real") / "run"
+    write_evaluation(found, folder, observations, elicited=elicited)
+    return read_evaluated_run(folder)
+
+
+def run_with(metrics: dict[str, dict[str, float]], **changes: object) -> EvaluatedRun:
+    """Return a run whose metrics are these by method, 0.5 where none is given."""
+    ends = {f"{name}{end}": 0.5 for name in METRIC_NAMES for end in ("", "_low", "_high")}
+    rows = [{"method": method, "n": 100, "unanswered": 0} | ends | own for method, own in metrics.items()]
+    plain = EvaluatedRun(
+        folder=Path("run"),
+        datasets=("svamp",),
+        models=("Mistral-7B-Instruct-v0.3",),
+        protocol=Protocol(100, None, 5),
+        fit_method="map",
+        preset="paper",
+        interval_level=0.95,
+        n_resamples=10,
+        seed=0,
+        metrics=pd.DataFrame(rows),
+        predictions=predictions({name: [(0.5, True)] for name in metrics}),
+    )
+    return replace(plain, **changes)
+
+
+def one_table(run: EvaluatedRun, table: object = METHODS_TABLE, level: float = 0.95) -> pd.DataFrame:
+    return paper_table(table, [run], level=level, seed=0).set_index("name")
+
+
+class TestSettings:
+    def test_names_of_the_paper_where_it_has_them(self):
+        assert setting(run_with({"direag": {}})) == ("Mistral-7B", "SVAMP", True)
+        assert setting(run_with({"direag": {}}, models=("llama",))) == ("llama", "SVAMP", False)
+        assert setting(run_with({"direag": {}}, datasets=())) == ("Mistral-7B", "unnamed dataset", False)
+        assert setting(run_with({"direag": {}}, datasets=("svamp", "gsm8k"))) == ("Mistral-7B", "svamp, gsm8k", False)
+
+    def test_runs_come_in_the_papers_order_and_strangers_last(self):
+        names = [("other", "b"), ("google/gemma-2-9b-it", "svamp"), ("mistral-7b", "gsm-hard"), ("other", "a")]
+        names += [("qwen2.5-7b", "svamp"), ("mistral-7b", "gsm8k")]
+        runs = [run_with({"direag": {}}, models=(model,), datasets=(dataset,)) for model, dataset in names]
+        assert [names[runs.index(run)] for run in in_printed_order(runs)] == [names[k] for k in (4, 5, 2, 1, 0, 3)]
+
+
+class TestPaperTable:
+    @pytest.mark.parametrize("table", PRINTED_TABLES, ids=lambda table: table.subject)
+    def test_rows_are_the_papers_and_values_those_of_the_run(self, real, table):
+        found = one_table(real, table)
+        assert found["method"].tolist() == list(table.rows)
+        assert set(found["table"]) == {table.number}
+        assert (found[["model", "dataset"]] == ["Gemma-2-9B-it", "GSM-Hard"]).all(axis=None)
+        own = real.metrics.set_index("method")
+        shared = [name for name in table.rows.values() if name in own.index]
+        columns = ["n", "unanswered", *(f"{name}{end}" for name in PRINTED_METRICS for end in ("", "_low", "_high"))]
+        assert len(shared) == (6 if table is METHODS_TABLE else 0)
+        assert (found.loc[shared, columns] == own.loc[shared, columns]).all(axis=None)
+        assert found.drop(index=shared)[columns].isna().all(axis=None)
+
+    def test_the_printed_figure_stands_beside(self, real):
+        found = one_table(real).loc["steerconf"]
+        # Gemma-2-9B-it, GSM-Hard, SteerConf as printed.
+        printed = dict(zip(PRINTED_METRICS, (0.4731, 0.0844, 0.1715, 0.8394, 0.7999, 0.8399), strict=True))
+        for metric, figure in printed.items():
+            assert found[f"{metric}_printed"] == figure
+            assert found[f"{metric}_difference"] == pytest.approx(found[metric] - figure, abs=1e-12)
+
+    def test_without_a_cell_in_the_paper_nothing_is_printed(self):
+        found = one_table(run_with({"direag": {}}, models=("llama",)))
+        for metric in PRINTED_METRICS:
+            assert found[[f"{metric}_printed", f"{metric}_difference"]].isna().all(axis=None)
+
+    def test_ranks_follow_the_direction_of_each_metric(self, real):
+        found = one_table(real)
+        for metric, (*_, more_is_better) in PRINTED_METRICS.items():
+            shown = found[metric].map("{:.4f}".format)
+            order = sorted(set(shown) - {"nan"}, reverse=more_is_better)
+            assert found[f"{metric}_rank"].dropna().tolist() == [order.index(one) + 1 for one in shown if one != "nan"]
+            assert found[f"{metric}_rank"].max() > 1
+
+    def test_ties_are_of_what_is_printed(self):
+        # 107/160 prints as .6687, though rounding its product with 10000 gives 6688.
+        values = {"vanilla": 107 / 160, "mean_confidence": 0.6687, "steerconf": 0.66884, "direag": 0.9}
+        found = one_table(run_with({name: {"accuracy": value, "ece": value} for name, value in values.items()}))
+        assert found.loc[list(values), "accuracy_rank"].tolist() == [3, 3, 2, 1]
+        assert found.loc[list(values), "ece_rank"].tolist() == [1, 1, 2, 3]
+        assert found.loc[list(values), "brier_rank"].tolist() == [1, 1, 1, 1]
+
+    def test_what_is_missing_or_undefined_is_nan_and_has_no_rank(self):
+        found = one_table(run_with({"vanilla": {"auroc": np.nan}, "direag": {}}))
+        absent = found.loc[["self_consistency", "topk", "steerconf"], "n":]
+        is_printed = absent.columns.str.endswith("_printed")
+        assert absent.loc[:, is_printed].notna().all(axis=None)
+        assert absent.loc[:, ~is_printed].isna().all(axis=None)
+        assert pd.isna(found.loc["vanilla", "auroc_rank"])
+        assert found.loc["direag", "auroc_rank"] == 1
+
+    def test_intervals_of_another_level_are_drawn_again(self, tmp_path):
+        said = {"direag": random_said(np.random.default_rng(1), 50, sharpness=2)}
+        run = read_evaluated_run(write_run(tmp_path / "run", said))
+        at_95, at_50 = (one_table(run, level=level).loc["direag"] for level in (0.95, 0.5))
+        confidence, correct = (np.array(column, float) for column in zip(*said["direag"], strict=True))
+        loss = (confidence - correct) ** 2
+        # A central half of a mean has a half-width of 0.674 standard errors; 200 resamples blur it by a tenth or so.
+        half = 0.674 * loss.std() / np.sqrt(50)
+        assert at_50["brier_high"] - at_50["brier_low"] == pytest.approx(2 * half, rel=0.35)
+        assert at_95["brier_low"] < at_50["brier_low"] < at_50["brier"] < at_50["brier_high"] < at_95["brier_high"]
+        assert at_95["brier"] == at_50["brier"] == pytest.approx(loss.mean())
+
+    def test_runs_follow_each_other(self, real):
+        other = run_with({"direag": {}}, folder=Path("other"))
+        found = paper_table(METHODS_TABLE, [other, real], level=0.95, seed=0)
+        assert found["run"].unique().tolist() == ["other", str(real.folder)]
+        assert len(found) == 14
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[EvaluatedRun]:
+    folder, rng = tmp_path_factory.mktemp("runs"), np.random.default_rng(0)
+    sharp, dull = random_said(rng, 80, sharpness=4), random_said(rng, 80, sharpness=0.2)
+    gaps = [(None, False) if k % 4 == 0 else (None, None) if k == 5 else one for k, one in enumerate(dull)]
+    said = {"vanilla": gaps, "majority": dull, "count_calibrated": sharp, "direag": sharp}
+    return [
+        read_evaluated_run(write_run(folder / "a", said)),
+        read_evaluated_run(write_run(folder / "b", {"mean_confidence": sharp, "direag": dull})),
+        read_evaluated_run(write_run(folder / "c", {"mean_confidence": sharp})),
+    ]
+
+
+@pytest.fixture(scope="module")
+def found(runs: list[EvaluatedRun]) -> pd.DataFrame:
+    return method_differences(runs, level=0.9, seed=0, n_resamples=400)
+
+
+class TestDifferences:
+    def test_which_are_compared(self, runs, found):
+        cells = found[["run", "method", "name", "metric"]].to_records(index=False).tolist()
+        a, b, _ = (str(run.folder) for run in runs)
+        rows = [(a, "Vanilla", "vanilla"), (a, "Count-only + Cal.", "count_calibrated")]
+        rows += [(b, "Mean conf.", "mean_confidence")]
+        assert cells == [(*row, metric) for row in rows for metric in ("brier", "nll")]
+
+    def test_only_questions_that_both_answered_count(self, runs, found):
+        rows = found[found["name"] == "vanilla"].set_index("metric")
+        table = runs[0].predictions.pivot_table(
+            index="problem_id", columns="method", values=["confidence", "correct"], aggfunc="first", dropna=False
+        )
+        both = table.dropna(subset=[("confidence", "vanilla"), ("correct", "vanilla")])
+        assert rows["n"].tolist() == [len(both)] * 2 == [59, 59]
+        losses = {}
+        for method in ("vanilla", "direag"):
+            f, y = (both[column, method].to_numpy(float) for column in ("confidence", "correct"))
+            losses["brier", method] = (f - y) ** 2
+            losses["nll", method] = -np.log(np.clip(np.where(y == 1, f, 1 - f), 1e-6, None))
+        for metric in ("brier", "nll"):
+            gap = losses[metric, "direag"] - losses[metric, "vanilla"]
+            row = rows.loc[metric]
+            assert row["first"] == pytest.approx(losses[metric, "vanilla"].mean(), rel=1e-6)
+            assert row["difference"] == pytest.approx(gap.mean(), rel=1e-6)
+            # 1.645 standard errors; the quantile of 400 resamples is known to a tenth or so.
+            assert (row["high"] - row["low"]) / 2 == pytest.approx(1.645 * gap.std() / np.sqrt(59), rel=0.3)
+
+    def test_the_sign_says_who_is_better(self, found):
+        better = found.set_index(["name", "metric"])["difference"]
+        assert better["vanilla", "brier"] < 0 < better["mean_confidence", "brier"]
+
+    def test_equal_methods_cannot_be_told_apart(self, found):
+        rows = found[found["name"] == "count_calibrated"]
+        assert (rows[["difference", "low", "high"]] == 0).all(axis=None)
+        assert (rows["p_value"] == 1).all()
+
+    def test_p_values_are_adjusted_over_all_runs_together(self, found):
+        p = found["p_value"].to_numpy()
+        m, order = len(p), np.argsort(p, kind="stable")
+        by_hand = np.empty(m)
+        for rank, k in enumerate(order):
+            by_hand[k] = min(min(p[j] * m / (later + 1) for later, j in enumerate(order) if later >= rank), 1)
+        assert found["p_adjusted"].to_numpy() == pytest.approx(by_hand)
+        assert m == 6
+
+    def test_the_seed_decides(self, runs, found):
+        again = method_differences(runs[:1], level=0.9, seed=0, n_resamples=400)
+        shared = [column for column in found if column != "p_adjusted"]
+        pd.testing.assert_frame_equal(again[shared], found.loc[found["run"] == str(runs[0].folder), shared])
+        other = method_differences(runs[:1], level=0.9, seed=1, n_resamples=400)
+        assert other["low"].iloc[0] != again["low"].iloc[0]
+
+    def test_each_comparison_is_announced(self, runs):
+        told: list[str] = []
+        method_differences(runs[1:], level=0.9, seed=0, n_resamples=2, on_step=told.append)
+        assert told == [f"{runs[1].folder}: DirEAG against Mean conf."]
+
+    def test_nothing_to_compare(self, runs, found):
+        empty = method_differences(runs[2:], level=0.9, seed=0)
+        assert empty.empty
+        assert list(empty) == list(found)
+
+    def test_all_others_of_both_tables_are_compared_once(self):
+        printed = [name for table in PRINTED_TABLES for name in table.rows]
+        assert sorted(COMPARED_METHODS.values()) == sorted(set(printed) - {"DirEAG", "Full DirEAG"})

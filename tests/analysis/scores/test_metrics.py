@@ -1,0 +1,162 @@
+"""Metrics against scikit-learn, brute force, and the figures of the released implementation."""
+
+import math
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from sklearn.metrics import average_precision_score, brier_score_loss, log_loss, roc_auc_score
+
+from analysis.scores import metrics
+from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, adaptive_ece, ece, evaluate_metrics
+
+REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
+STATED = st.integers(0, 100).map(lambda percent: percent / 100)
+RANKING = ("auroc", "pr_positive", "pr_negative")
+
+
+@st.composite
+def counted_questions(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Draw confidences with many ties, correctness, and two replicates of counts."""
+    n = draw(st.integers(1, 40))
+    confidence = draw(arrays(float, n, elements=st.one_of(STATED, st.floats(0, 1))))
+    return confidence, draw(arrays(bool, n)), draw(arrays(int, (2, n), elements=st.integers(0, 3)))
+
+
+@given(counted_questions())
+def test_agrees_with_scikit_learn(questions):
+    confidence, correct, weight = questions
+    assume(all(0 < row @ correct < row.sum() for row in weight))
+    ours = evaluate_metrics(confidence, correct, weight)
+    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    for replicate, row in enumerate(weight):
+        expected = {
+            "accuracy": np.average(correct, weights=row),
+            "brier": brier_score_loss(correct, clipped, sample_weight=row),
+            "nll": log_loss(correct, clipped, sample_weight=row),
+            "auroc": roc_auc_score(correct, clipped, sample_weight=row),
+            "pr_positive": average_precision_score(correct, clipped, sample_weight=row),
+            "pr_negative": average_precision_score(~correct, 1 - clipped, sample_weight=row),
+        }
+        for name, value in expected.items():
+            assert getattr(ours, name)[replicate] == pytest.approx(value, abs=1e-12), name
+
+
+@given(counted_questions())
+def test_a_weight_is_a_number_of_repeats(questions):
+    confidence, correct, weight = questions
+    weighted = evaluate_metrics(confidence, correct, weight)
+    for replicate, row in enumerate(weight):
+        repeated = evaluate_metrics(np.repeat(confidence, row), np.repeat(correct, row))
+        for name, value in vars(repeated).items():
+            tolerance = 1e-6 if name == "smece" else 1e-12
+            assert getattr(weighted, name)[replicate] == pytest.approx(value, abs=tolerance, nan_ok=True), name
+
+
+@given(counted_questions(), st.integers(1, 20))
+def test_binned_errors_agree_with_a_loop_over_bins(questions, n_bins):
+    confidence, correct, _ = questions
+    clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    residual = correct - clipped
+    # No clipped confidence is on the left edge of the first bin.
+    in_bins = [(clipped > b / n_bins) & (clipped <= (b + 1) / n_bins) for b in range(n_bins)]
+    by_width = sum(abs(residual[in_bin].sum()) for in_bin in in_bins) / len(residual)
+    assert ece(confidence, correct, n_bins=n_bins) == pytest.approx(by_width, abs=1e-12)
+
+    in_order = residual[sorted(range(len(residual)), key=clipped.__getitem__)]
+    cuts = [round(b * len(residual) / n_bins) for b in range(n_bins + 1)]
+    by_rank = sum(abs(in_order[a:b].sum()) for a, b in pairwise(cuts)) / len(residual)
+    assert adaptive_ece(confidence, correct, n_bins=n_bins) == pytest.approx(by_rank, abs=1e-12)
+
+
+@pytest.mark.parametrize("percent", range(101))
+def test_a_stated_confidence_on_an_edge_belongs_to_the_bin_below(percent):
+    own_bin = max(0, math.ceil(percent / 10) - 1) if percent % 10 else max(0, percent // 10 - 1)
+    confidence = np.clip(percent / 100, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    for other_bin in range(10):
+        centre = (2 * other_bin + 1) / 20
+        opposed = abs(1 - confidence - centre) if other_bin == own_bin else 1 - confidence + centre
+        assert ece([percent / 100, centre], [True, False]) == pytest.approx(opposed / 2, abs=1e-12)
+
+
+def test_equal_confidences_keep_their_order_in_adaptive_ece():
+    half = np.full(20, 0.5)
+    alternating, sorted_ = np.arange(20) % 2, np.arange(20) // 10
+    assert adaptive_ece(half, alternating) == pytest.approx(0)
+    assert adaptive_ece(half, sorted_) == pytest.approx(0.5)
+
+
+def test_a_confidence_of_nought_or_one_is_clipped():
+    assert metrics.nll([1, 0], [False, True]) == pytest.approx(-math.log(MIN_CONFIDENCE))
+    assert metrics.auroc([1, 1 - MIN_CONFIDENCE / 2], [True, False]) == 0.5
+
+
+def test_without_questions_everything_is_undefined():
+    assert all(math.isnan(value) for value in vars(evaluate_metrics([], [])).values())
+    uncounted = evaluate_metrics([0.2, 0.9], [False, True], [[0, 0], [1, 1]])
+    for name, value in vars(uncounted).items():
+        np.testing.assert_array_equal(np.isnan(value), [True, False], err_msg=name)
+
+
+@pytest.mark.parametrize("outcome", [False, True])
+def test_one_class_leaves_only_the_ranking_undefined(outcome):
+    values = vars(evaluate_metrics([0.2, 0.9, 0.9], [outcome] * 3))
+    assert {name for name, value in values.items() if math.isnan(value)} == set(RANKING)
+
+
+def test_memory_is_bounded_by_working_in_chunks(monkeypatch):
+    rng = np.random.default_rng(3)
+    arguments = rng.random(7), rng.random(7) < 0.6, rng.integers(0, 3, (5, 7))
+    whole = evaluate_metrics(*arguments)
+    monkeypatch.setattr(metrics, "_CHUNK_ENTRIES", 14)
+    for name, value in vars(evaluate_metrics(*arguments)).items():
+        np.testing.assert_allclose(value, getattr(whole, name), atol=1e-6, err_msg=name)
+
+
+def test_a_plain_call_gives_numbers_and_a_weighted_one_arrays():
+    assert evaluate_metrics([0.8], [True]).map(type) == Metrics(*[float] * 9)
+    assert evaluate_metrics([0.8], [True], [[1], [2]]).map(np.shape) == Metrics(*[(2,)] * 9)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "correct", "weight", "message"),
+    [
+        ([0.5, 0.5], [1], None, r"confidence has shape \(2,\), correct has shape \(1,\)"),
+        ([[0.5]], [[1]], None, r"shape \(1, 1\)"),
+        ([0.5, math.nan], [1, 0], None, "1 of 2 confidences are NaN; leave out unanswered"),
+        ([0.5, 85], [1, 0], None, "confidence holds 85.0; expected 0 to 1"),
+        ([0.5, 0.5], [1, 2], None, "correct holds 2.0"),
+        ([0.5, 0.5], [1, math.nan], None, "correct holds nan"),
+        ([0.5, 0.5], [1, 0], [1, 1], r"weight has shape \(2,\); expected \(replicate, 2\)"),
+        ([0.5, 0.5], [1, 0], [[1, -1]], "weight holds -1"),
+        ([0.5, 0.5], [1, 0], [[1, 0.5]], "weight holds 0.5"),
+    ],
+)
+def test_unusable_input_is_named(confidence, correct, weight, message):
+    with pytest.raises(ValueError, match=message):
+        evaluate_metrics(confidence, correct, weight)
+
+
+@pytest.mark.parametrize("metric", [ece, adaptive_ece])
+def test_there_is_at_least_one_bin(metric):
+    with pytest.raises(ValueError, match="n_bins is 0"):
+        metric([0.5], [True], n_bins=0)
+
+
+@pytest.mark.parametrize("name", ["strong", "mid", "weak", "train"])
+def test_reproduces_the_released_figures(name):
+    if not REFERENCE.is_dir():
+        pytest.skip(f"the released figures are not at {REFERENCE}")
+    predictions = pd.read_csv(REFERENCE / f"{name}.predictions.csv")
+    figures = pd.read_csv(REFERENCE / f"{name}.metrics.csv", index_col="method")
+    figures = figures.rename(columns={"auprc_positive": "pr_positive", "auprc_negative": "pr_negative"})
+    for method, rows in predictions.groupby("method"):
+        ours = vars(evaluate_metrics(rows.confidence, rows.correct))
+        del ours["smece"]
+        expected = figures.loc[method, list(ours)].to_dict()
+        assert ours == pytest.approx(expected, abs=1e-9), method

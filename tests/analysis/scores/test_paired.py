@@ -1,0 +1,177 @@
+"""Paired comparisons against brute force over every sign, SciPy's permutation test, and a loop over resamples."""
+
+import itertools
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import binom, permutation_test
+
+from analysis.scores.bootstrap import bootstrap_metrics, resample_weights
+from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, evaluate_metrics
+from analysis.scores.paired import (
+    MEAN_SCORES,
+    PairedDifference,
+    Scored,
+    control_false_discoveries,
+    paired_differences,
+    paired_table,
+    permutation_p_value,
+)
+
+#: Steps of 0.1, so that confidences tie within and between methods.
+N = 8
+
+
+@pytest.fixture(scope="module")
+def two() -> tuple[Scored, Scored]:
+    rng = np.random.default_rng(4)
+    confidence = rng.integers(1, 10, (2, N)) / 10
+    correct = np.array([[1, 1, 0, 1, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 0, 1]], bool)
+    return Scored(confidence[0], correct[0]), Scored(confidence[1], correct[1])
+
+
+class TestDifferences:
+    def test_equal_a_loop_over_shared_resamples(self, two):
+        first, second = two
+        found = paired_differences(first, second, rng=5, n_resamples=150, level=0.8)
+        replicates = []
+        for row in resample_weights(N, 150, 5):
+            drawn = np.repeat(np.arange(N), row)
+            own, other = (evaluate_metrics(one.confidence[drawn], one.correct[drawn]) for one in two)
+            replicates.append({name: getattr(other, name) - getattr(own, name) for name in vars(own)})
+        for name, one in vars(found).items():
+            values = np.array([replicate[name] for replicate in replicates])
+            point = [getattr(evaluate_metrics(*each), name) for each in two]
+            assert one[:3] == pytest.approx((*point, point[1] - point[0]))
+            assert one[3:5] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
+            assert one.n_undefined == np.isnan(values).sum(), name
+        assert found.auroc.n_undefined > 0
+
+    def test_share_the_resamples_of_a_single_bootstrap(self, two):
+        first, _ = two
+        right = Scored(np.ones(N), np.ones(N, bool))
+        shifted = paired_differences(right, first, rng=3, n_resamples=50).accuracy
+        alone = bootstrap_metrics(*first, rng=3, n_resamples=50).accuracy
+        assert (shifted.low + 1, shifted.high + 1) == pytest.approx(alone[:2])
+
+    def test_of_a_method_with_itself_are_none(self, two):
+        for one in vars(paired_differences(two[0], two[0], rng=1, n_resamples=40)).values():
+            assert one[2:5] == (0, 0, 0)
+        assert all(getattr(paired_differences(two[0], two[0], rng=1), name).p_value == 1 for name in MEAN_SCORES)
+
+    def test_change_sign_with_the_order(self, two):
+        first, second = two
+        there, back = (vars(paired_differences(*pair, rng=2, n_resamples=60)) for pair in (two, (second, first)))
+        for name, one in there.items():
+            other = back[name]
+            assert one.difference == -other.difference
+            assert (one.low, one.high) == pytest.approx((-other.high, -other.low), nan_ok=True)
+            assert one.p_value == pytest.approx(other.p_value, nan_ok=True)
+
+    def test_are_undefined_without_questions_and_for_one_class(self):
+        nothing = paired_differences(Scored([], []), Scored([], []), rng=0, n_resamples=9)
+        for one in vars(nothing).values():
+            expected = PairedDifference(*[math.nan] * 5, 9, math.nan)
+            assert one == pytest.approx(expected, nan_ok=True)
+        right = paired_differences(Scored([0.4, 0.9], [1, 1]), Scored([0.7, 0.8], [1, 1]), rng=0, n_resamples=9)
+        assert math.isnan(right.auroc.difference)
+        assert right.brier.p_value > 0
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")],
+    )
+    def test_settings_out_of_range_are_named(self, two, settings, message):
+        with pytest.raises(ValueError, match=message):
+            paired_differences(*two, rng=0, **settings)
+
+    def test_different_numbers_of_questions_are_an_error(self, two):
+        fewer = Scored(two[0].confidence[1:], two[0].correct[1:])
+        with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
+            paired_differences(two[0], fewer, rng=0)
+
+    def test_the_table_holds_the_metrics_asked_for(self, two):
+        whole = paired_table(*two, rng=7, n_resamples=30)
+        assert whole["metric"].tolist() == list(vars(METRICS))
+        some = paired_table(*two, metrics=["nll", "auroc"], rng=7, n_resamples=30)
+        expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
+        pd.testing.assert_frame_equal(some, expected)
+
+
+class TestPermutation:
+    @pytest.mark.parametrize("seed", [0, 1, 2])
+    def test_approaches_the_share_over_all_signs_and_scipy(self, seed):
+        difference = np.random.default_rng(seed).normal(0.3, 1, 9).round(1)
+        sums = [np.dot(signs, difference) for signs in itertools.product([1, -1], repeat=9)]
+        exact = np.mean(np.abs(sums) >= abs(difference.sum()) - 1e-12)
+        theirs = permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=np.inf)
+        assert theirs.pvalue == pytest.approx(exact)
+        n = 50_000
+        found = permutation_p_value(difference, rng=1, n_permutations=n)
+        assert found == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / n) + 2 / n)
+
+    def test_means_alone_have_one(self, two):
+        found = paired_differences(*two, rng=4, n_resamples=20_000)
+        assert {name for name, one in vars(found).items() if not math.isnan(one.p_value)} == set(MEAN_SCORES)
+        loss = {
+            "brier": [(one.confidence - one.correct) ** 2 for one in two],
+            "nll": [-np.log(np.where(one.correct, one.confidence, 1 - one.confidence)) for one in two],
+            "accuracy": [one.correct.astype(float) for one in two],
+        }
+        for name, (own, other) in loss.items():
+            exact = permutation_test((other - own,), np.mean, permutation_type="samples", n_resamples=np.inf)
+            assert getattr(found, name).p_value == pytest.approx(exact.pvalue, abs=0.02)
+
+    @pytest.mark.parametrize("name", list(MEAN_SCORES))
+    def test_the_scores_of_questions_have_the_metric_as_their_mean(self, name):
+        confidence, correct = np.array([0.0, 0.3, 0.9, 1.0, 1.0]), np.array([0.0, 1, 1, 0, 1])
+        clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+        score = MEAN_SCORES[name](clipped, correct)
+        assert score.mean() == pytest.approx(getattr(METRICS, name)(confidence, correct))
+
+    def test_rejects_a_true_hypothesis_as_often_as_it_says(self):
+        rng, rejected, n = np.random.default_rng(8), 0, 400
+        for _ in range(n):
+            rejected += permutation_p_value(rng.standard_normal(25), rng=rng, n_permutations=99) <= 0.1
+        assert binom.ppf(1e-4, n, 0.1) <= rejected <= binom.ppf(1 - 1e-4, n, 0.1)
+
+    def test_finds_a_real_difference(self):
+        right = np.arange(60) < 40
+        sharp, vague = Scored(np.where(right, 0.9, 0.2), right), Scored(np.full(60, 0.67), right)
+        found = paired_table(vague, sharp, metrics=["brier", "auroc"], rng=0, n_resamples=199)
+        assert found["p_value"].tolist() == pytest.approx([1 / 200, math.nan], nan_ok=True)
+        assert (found["difference"] * [-1, 1] > 0).all()
+
+    def test_nothing_and_no_difference(self):
+        assert permutation_p_value(np.zeros(7), rng=0) == 1
+        assert math.isnan(permutation_p_value([], rng=0))
+        # Equal but for rounding: 0.1 + 0.2 - 0.3 is not 0 in floating point.
+        assert permutation_p_value([0.1, 0.2, -0.3], rng=0) == 1
+
+    def test_needs_a_permutation(self):
+        with pytest.raises(ValueError, match="n_permutations is 0"):
+            permutation_p_value([0.1], rng=0, n_permutations=0)
+
+
+class TestFalseDiscoveries:
+    def test_is_the_step_up_procedure(self):
+        p = np.random.default_rng(0).random(30) ** 3
+        ranked = np.sort(p)
+        for q in (0.01, 0.05, 0.2):
+            below = np.flatnonzero(ranked <= q * np.arange(1, 31) / 30)
+            limit = ranked[below[-1]] if len(below) else -1.0
+            np.testing.assert_array_equal(control_false_discoveries(p) <= q, p <= limit)
+
+    def test_undefined_ones_do_not_count(self):
+        p = np.array([[0.01, math.nan], [0.5, 0.02]])
+        found = control_false_discoveries(p)
+        assert math.isnan(found[0, 1])
+        np.testing.assert_allclose(found[~np.isnan(p)], control_false_discoveries([0.01, 0.5, 0.02]))
+        assert control_false_discoveries([]).shape == (0,)
+        assert np.isnan(control_false_discoveries([math.nan])).all()
+
+    def test_what_is_no_probability_is_an_error(self):
+        with pytest.raises(ValueError, match=r"0.*1"):
+            control_false_discoveries([0.2, 1.2])

@@ -1,0 +1,158 @@
+"""Coverage of intervals: against worlds in which it is known, and against what Fit.predict says."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from analysis.simulation import interval_coverage
+from analysis.simulation.interval_coverage import Placement, coverage, place_truth
+from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_levels, world_support
+from bayes_direag.evidence import Reports
+from bayes_direag.fit import Fit
+from bayes_direag.presets import preset
+from bayes_direag.recalibration import LogisticRecalibration
+from bayes_direag.sampling import Draws
+from bayes_direag.simulate import simulate_observations
+from tests.analysis import posteriors
+from tests.bayes_direag import brute_force
+
+BAYES = preset("bayes")
+PLAIN = BAYES.override(recalibration={"method": "none"})
+FITTED, FRESH = simulate_observations(12, seed=1), simulate_observations(150, seed=2)
+N, N_DRAWS = 40, 100
+
+
+@pytest.fixture(scope="module")
+def worlds() -> Worlds:
+    return draw_worlds(Reports.of(FITTED), N, preset=BAYES, variant="confidence", seed=1)
+
+
+@pytest.fixture(scope="module")
+def ignorant() -> Draws:
+    """Draws from the prior for every world: the posterior of one who has seen no label."""
+    rng = np.random.default_rng(5)
+    shapes = {name: (N, N_DRAWS, *np.shape(value)) for name, value in posteriors.CENTRE.items()}
+    priors = brute_force.raw_priors(posteriors.CENTRE, BAYES, len(FITTED))
+    raw = {name: rng.normal(*priors[name], shape) for name, shape in shapes.items()}
+    return Draws(raw, {"lp": np.zeros((N, N_DRAWS))})
+
+
+@pytest.fixture(scope="module")
+def told() -> list[str]:
+    return []
+
+
+@pytest.fixture(scope="module")
+def placed(worlds: Worlds, ignorant: Draws, told: list[str]) -> dict[str, Placement]:
+    return place_truth(worlds, ignorant, FITTED, FRESH, preset=PLAIN, variant="confidence", on_step=told.append)
+
+
+def narrowed(draws: Draws, scale: float) -> Draws:
+    raw = {name: value.mean(axis=1, keepdims=True) * (1 - scale) + scale * value for name, value in draws.raw.items()}
+    return draws._replace(raw=raw)
+
+
+class TestWithoutLabels:
+    """The truth is one more draw from the prior, so that every interval covers at its level."""
+
+    def test_intervals_cover(self, placed: dict[str, Placement], told: list[str]) -> None:
+        assert list(placed) == ["none"]
+        table = coverage(placed)
+        assert (np.abs(table["coverage"] - table["level"]) < 3 * table["error"]).all()
+        assert table["error"].max() < 0.1
+        assert placed["none"].question.shape == (N, len(FRESH))
+        assert told[0] == f"predicting in world 1 of {N}"
+        assert len(told) == N
+
+    def test_narrow_ones_do_not(self, worlds: Worlds, ignorant: Draws) -> None:
+        narrow = narrowed(ignorant, 0.5)
+        table = coverage(place_truth(worlds, narrow, FITTED, FRESH, preset=PLAIN, variant="confidence"))
+        assert (table["coverage"] < table["level"] - 3 * table["error"]).all()
+
+    def test_nor_do_any_under_misfit(self, ignorant: Draws) -> None:
+        worlds = draw_worlds(Reports.of(FITTED), N, preset=BAYES, variant="confidence", seed=1, misfit=2.0)
+        table = coverage(place_truth(worlds, ignorant, FITTED, FRESH, preset=PLAIN, variant="confidence"))
+        assert (table["coverage"] < table["level"]).all()
+
+
+def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its intervals hold the truth where the placement says so, and the final calibration is given what it should."""
+    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    raw = posteriors.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
+    noise = np.random.default_rng(0).normal(size=(2, 1, 400))
+    final = LogisticRecalibration("platt", 0.3 + 0.4 * noise[0], 0.8 + 0.2 * noise[1], 1e-6)
+
+    def given(support: np.ndarray, correct: np.ndarray, *_: object) -> LogisticRecalibration:
+        seen.append((support, correct))
+        return final
+
+    monkeypatch.setattr(interval_coverage, "draw_recalibration", given)
+    one = Worlds({name: value[:1] for name, value in worlds.raw.items()}, *(part[:1] for part in worlds[1:]))
+    draws = Draws(raw, {"lp": np.zeros((1, 400))})
+    placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
+
+    labelled = replace(FITTED, correct=right_levels(Reports.of(FITTED), one.target)[0])
+    fit = posteriors.made_posterior(labelled, raw)
+    ((support, correct),) = seen
+    np.testing.assert_allclose(support, fit.tree["loo"]["support"], atol=0.01)
+    assert (correct == fit.tree["loo"]["correct"].to_numpy()).all()
+
+    truth = world_support(one, Reports.of(FRESH), preset=BAYES, variant="confidence")[0]
+    for method in ("none", "platt"):
+        fit.tree["recalibration"] = xr.DataTree(replace(final, method=method).to_dataset())
+        predicted = Fit(fit.tree).predict(FRESH)
+        answers = zip(FRESH.candidates, predicted["answer"], strict=True)
+        candidate = [own.index(answer) for own, answer in answers]
+        right = truth[np.arange(len(FRESH)), candidate]
+        low, high = predicted["confidence_low"].to_numpy(), predicted["confidence_high"].to_numpy()
+        share = placed[method].question[0]
+        clear = np.abs(np.abs(share - 0.5) - 0.45) > 0.01
+        assert (((low <= right) & (right <= high)) == (np.abs(share - 0.5) <= 0.45))[clear].all()
+        assert clear.mean() > 0.5
+        assert placed[method].width[0] == pytest.approx((high - low).mean(), rel=1e-9)
+        expected = np.sqrt(np.mean((predicted["confidence"].to_numpy() - right) ** 2))
+        assert placed[method].error[0] == pytest.approx(expected, rel=1e-9)
+
+
+class TestTable:
+    def test_by_hand(self) -> None:
+        share = np.array([[0.5, 0.96, 0.04, 0.2], [0.5, 0.5, 0.5, 0.01]])
+        bins = np.array([[np.nan, 0.5], [np.nan, np.nan]])
+        placed = Placement(share, bins, np.array([0.2, 0.4]), np.array([0.1, 0.3]))
+        table = coverage({"none": placed}, levels=(0.9, 0.5))
+        assert table["unit"].tolist() == ["question", "question", "bin", "bin"]
+        np.testing.assert_allclose(table["coverage"], [(0.5 + 0.75) / 2, (0.25 + 0.75) / 2, 1, 1])
+        np.testing.assert_allclose(table["error"][:2], [0.125, 0.25])
+        assert table["error"][2:].isna().all()
+        assert table["n_worlds"].tolist() == [2, 2, 1, 1]
+        np.testing.assert_allclose(table["mean_width"], 0.3)
+        np.testing.assert_allclose(table["rmse"], 0.2)
+
+    def test_without_any_bin(self) -> None:
+        placed = Placement(np.full((2, 3), 0.5), np.full((2, 2), np.nan), np.zeros(2), np.zeros(2))
+        table = coverage({"none": placed}, levels=(0.9,)).set_index("unit")
+        assert np.isnan(table.loc["bin", "coverage"])
+        assert table.loc["bin", "n_worlds"] == 0
+
+
+def test_bins(worlds: Worlds, ignorant: Draws, placed: dict[str, Placement]) -> None:
+    """A bin's draws are its questions' mean probabilities; one of fewer than 20 questions says nothing."""
+    bins = placed["none"].bin
+    own = int(np.isfinite(bins).sum(axis=1).argmax())
+    truth = world_support(worlds, Reports.of(FRESH), preset=BAYES, variant="confidence")
+    one = {name: value[own] for name, value in ignorant.raw.items()}
+    every = Worlds(one, np.zeros(N_DRAWS), np.ones(N_DRAWS), np.zeros((N_DRAWS, 1), int))
+    support = world_support(every, Reports.of(FRESH), preset=BAYES, variant="confidence")
+    chosen = support.mean(axis=0)[:, :-1].argmax(axis=1)
+    rows = np.arange(len(FRESH))
+    mean, draws = support.mean(axis=0)[rows, chosen], support[:, rows, chosen]
+    right = truth[own, rows, chosen]
+    assert np.isfinite(bins[own]).sum() > 1
+    for number, found in enumerate(bins[own]):
+        mine = (mean >= number / 10) & (mean < (number + 1) / 10)
+        if mine.sum() < 20:
+            assert np.isnan(found)
+        else:
+            assert found == np.mean(draws[:, mine].mean(axis=1) < right[mine].mean())

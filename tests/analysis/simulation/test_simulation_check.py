@@ -1,0 +1,170 @@
+"""The whole simulation check: its command, its folder, its pictures, and what it says of right and wrong samplers."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from analysis.commands.sbc import sbc_command
+from analysis.figures.style import figure_style
+from analysis.simulation.calibration_check_plots import coverage_figure, rank_figure
+from analysis.simulation.simulated_worlds import draw_worlds, labels_of
+from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from analysis.simulation.simulation_check import SHORT_CHAINS, SimulationSettings, check_by_simulation
+from bayes_direag.errors import DirEAGError
+from bayes_direag.evidence import Reports
+from bayes_direag.presets import preset
+from bayes_direag.sampling import draws_for_each
+from bayes_direag.simulate import simulate_observations
+
+BAYES = preset("bayes")
+COVERAGE = pd.DataFrame(
+    {
+        "recalibration": ["none"] * 4 + ["platt"] * 4,
+        "unit": ["question", "question", "bin", "bin"] * 2,
+        "level": [0.5, 0.9] * 4,
+        "coverage": [0.48, 0.91, 0.52, 0.88, 0.55, 0.95, 0.6, 0.97],
+        "error": [0.02] * 8,
+        "n_worlds": [200] * 8,
+        "mean_width": [0.2] * 4 + [0.25] * 4,
+        "rmse": [0.06] * 8,
+    }
+)
+
+
+def rank_check(**columns: np.ndarray) -> RankCheck:
+    table = pd.DataFrame({"quantity": list(columns), "p_value": 0.5, "p_adjusted": 1.0, "autocorrelation": 0.0})
+    return RankCheck(pd.DataFrame(columns), 99, 0.99, table)
+
+
+class TestPictures:
+    def test_ranks(self) -> None:
+        rng = np.random.default_rng(0)
+        names = ["weight[low]", "weight[high]", "slope", "weight_centre", "log_joint"]
+        check = rank_check(**{name: rng.integers(0, 100, 200) for name in names})
+        with figure_style():
+            figure = rank_figure(check, "About.")
+        panels = {axes.get_title(loc="left").partition("\n")[0]: axes for axes in figure.axes}
+        assert list(panels) == ["weight, by level", "other parameters", "what follows from all parameters"]
+        labels = [text.get_text() for text in panels["weight, by level"].get_legend().get_texts()]
+        assert labels == ["low", "high"]
+        line = panels["other parameters"].get_lines()[1]
+        assert line.get_label() == "slope"
+        share = [(check.ranks["slope"] <= rank).mean() - (rank + 1) / 100 for rank in range(99)]
+        np.testing.assert_allclose(line.get_ydata(), share, atol=1e-12)
+        texts = figure.get_suptitle() + figure.get_supxlabel().replace("\n", " ")
+        assert "All 5 keep within the band" in texts
+        assert "200 simulations" in texts
+        assert "99 draws" in texts
+
+    def test_what_fails_is_said(self) -> None:
+        check = rank_check(slope=np.zeros(200, int), null_base=np.arange(200) % 100)
+        check.table.loc[0, "p_adjusted"] = 0.0001
+        with figure_style():
+            figure = rank_figure(check, "About.")
+        assert "1 of 2 leave the band" in figure.get_suptitle()
+        assert "adjusted p 0.0001" in figure.axes[0].get_title(loc="left")
+
+    def test_coverage(self) -> None:
+        with figure_style():
+            figure = coverage_figure(COVERAGE, "About.")
+        assert [axes.get_title(loc="left") for axes in figure.axes] == ["single questions", "bins of like confidence"]
+        handles, labels = figure.axes[0].get_legend_handles_labels()
+        assert labels == ["without final calibration", "with final calibration"]
+        np.testing.assert_allclose(np.asarray(handles[1][0].get_ydata(), float), [0.55, 0.95])
+        assert "0.250" in figure.get_supxlabel()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that the command writes, of a check too small to say anything."""
+    target = tmp_path_factory.mktemp("sbc") / "out"
+    app = typer.Typer()
+    app.command()(sbc_command)
+    options = "--n 4 --questions 20 --variant count --warmup 60 --draws 99 --seed 3"
+    result = CliRunner().invoke(app, ["--out", str(target), *options.split()])
+    assert result.exit_code == 0, result.output
+    assert "Ranks are as they should be" in result.output
+    assert "weight[vanilla]" in result.output
+    return target
+
+
+def test_the_command_writes_everything(folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {
+        "sbc.json",
+        "ranks.csv",
+        "ranks.png",
+        "coverage.csv",
+        "coverage.png",
+    }
+    record = json.loads((folder / "sbc.json").read_text())
+    assert record["settings"]["n_questions"] == 20
+    assert record["settings"]["seed"] == 3
+    assert record["settings"]["preset"]["name"] == "bayes"
+    assert record["sound"] is True
+    assert record["ranks"]["n_ranked"] == 99
+    ranks = pd.read_csv(folder / "ranks.csv")
+    assert ranks.shape == (4, 5 + 1 + 4)
+    assert [row["quantity"] for row in record["ranks"]["quantities"]] == ranks.columns.tolist()
+    covered = pd.read_csv(folder / "coverage.csv")
+    assert set(covered["recalibration"]) == {"none", "platt"}
+    assert covered["coverage"].between(0, 1).all()
+
+
+def test_a_weighted_preset_is_refused() -> None:
+    with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
+        check_by_simulation(SimulationSettings(preset=preset("release")))
+
+
+def test_a_calibration_without_posterior_is_refused() -> None:
+    isotonic = BAYES.override(recalibration={"method": "isotonic"})
+    with pytest.raises(DirEAGError, match="method isotonic has no posterior; expected platt or none"):
+        check_by_simulation(SimulationSettings(preset=isotonic))
+
+
+def test_settings_say_what_is_simulated() -> None:
+    text = SimulationSettings(preset=BAYES, n_questions=50, misfit=0.5).text
+    assert "50 labelled questions" in text
+    assert "recalibrated at random (sd 0.5)" in text
+
+
+@pytest.mark.slow
+class TestWhole:
+    """200 simulations of 100 questions."""
+
+    def test_sampler_and_intervals_are_right(self) -> None:
+        check = check_by_simulation(SimulationSettings(preset=BAYES, seed=1))
+        assert check.ranks is not None
+        assert check.sound, check.ranks.table
+        assert check.ranks.table["autocorrelation"].abs().max() < 0.1
+        assert check.n_divergent <= 10
+        own = check.coverage[check.coverage["recalibration"] == "none"]
+        assert (np.abs(own["coverage"] - own["level"]) < 3 * own["error"]).all(), own
+        nine = check.coverage[check.coverage["level"] == 0.9].set_index(["recalibration", "unit"])
+        assert (nine["error"] < 0.02).all()
+        assert (nine.loc["platt", "coverage"] > 0.9 - 2 * nine.loc["platt", "error"]).all(), nine
+
+    @pytest.mark.parametrize("wrong", ["prior", "labels"])
+    def test_wrong_models_are_found(self, wrong: str) -> None:
+        """Worlds of a narrower prior, or labels by confidences in reverse order, against draws of preset bayes."""
+        observations = simulate_observations(101, seed=1)
+        reports = Reports.of(observations.select(slice(0, 100)))
+        prior = BAYES.override(bias={"scale": 1.0}) if wrong == "prior" else BAYES
+        told = reports._replace(confidence=reports.confidence[:, ::-1]) if wrong == "labels" else reports
+        worlds = draw_worlds(told, 200, preset=prior, variant="confidence", seed=5)
+        labels = labels_of(reports, worlds.target)
+        draws = draws_for_each(reports, labels, preset=BAYES, variant="confidence", sampling=SHORT_CHAINS, seed=5)
+        found = check_ranks(
+            worlds,
+            draws,
+            reports,
+            Reports.of(observations.select(slice(100, 101))),
+            preset=BAYES,
+            variant="confidence",
+            level_names=observations.level_names,
+        )
+        assert not found.uniform
