@@ -11,10 +11,11 @@ from bayes_direag.observations import Observations
 
 MANIFEST = "evaluation.json"
 FITS = "fits"
+REPORT = "report.html"
 _TABLES = ("predictions", "metrics", "parameters")
 
 FOLDER = ResultFolder(
-    "evaluation", MANIFEST, frozenset({MANIFEST, *(f"{name}.csv" for name in _TABLES), f"{FITS}/*.nc"})
+    "evaluation", MANIFEST, frozenset({MANIFEST, REPORT, *(f"{name}.csv" for name in _TABLES), f"{FITS}/*.nc"})
 )
 
 

@@ -37,6 +37,15 @@ _COLUMNS = (
 )
 _UNDEFINED = "\N{EN DASH}"
 _WITH_INTERVAL = ("accuracy", "brier", "nll")
+_SCALE_NOTE = (
+    "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one number "
+    "changes no prediction, so the data speak of these ratios, not of the values."
+)
+_SCALE_NOTE_OF_LEVEL = (
+    "share, relative: in units of the total weight. Variant level: the data speak of weight x sigmoid(bias) and "
+    "null_gain x weight x sigmoid(-bias), up to a common scale, and of neither weight, bias and null_gain alone nor "
+    "of shares and ratios made of them; the prior holds the rest."
+)
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
     Status.ABSENT: "absent",
@@ -125,6 +134,7 @@ def parameter_tables(fit: Fit) -> Group:
     levels.add_column("share", justify="right")
     for level, *cells in zip(fit.level_names, *columns, [_number(share, 3) for share in shares], strict=True):
         levels.add_row(Text(level), *cells)
+    free = fit.variant == "level" and fit.preset.null_gain.fixed is None
     single = plain_table("parameter")
     for header in ("value", "relative"):
         single.add_column(header, justify="right")
@@ -132,12 +142,7 @@ def parameter_tables(fit: Fit) -> Group:
         single.add_row(rows["parameter"].iloc[row], estimates[row], _number(rows["relative"].iloc[row]))
     return Group(
         titled("What counts, level by level", levels),
-        titled(
-            "Parameters of all levels together",
-            single,
-            "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one "
-            "number changes no prediction, so the data speak of these ratios, not of the values.",
-        ),
+        titled("Parameters of all levels together", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
     )
 
 

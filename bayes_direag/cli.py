@@ -11,6 +11,7 @@ from analysis.commands.diagnose import diagnose_command
 from analysis.commands.evaluate import evaluate_command, read_observations, show_evaluation
 from analysis.commands.explain import explain_command
 from analysis.commands.plot import plot_command
+from analysis.commands.report import report_command
 from analysis.commands.sbc import sbc_command
 from analysis.commands.tables import tables_command
 from bayes_direag.cli_options import (
@@ -32,6 +33,7 @@ from bayes_direag.cli_options import (
     chosen_preset,
     chosen_sampling,
 )
+from bayes_direag.compilation_cache import keep_compiled
 from bayes_direag.console import check_file, err, out, progress, require_parent
 from bayes_direag.errors import DirEAGError
 from bayes_direag.settings import Variant
@@ -46,6 +48,7 @@ class FrontDoor(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
+        keep_compiled()
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -77,6 +80,7 @@ app.command("diagnose", epilog="Example: direag diagnose fit.nc --out diagnosis"
 app.command("compare", epilog="Example: direag compare map.nc nuts.nc --obs labelled.jsonl")(compare_command)
 app.command("explain", epilog="Example: direag explain fit.nc observations.jsonl svamp-00017")(explain_command)
 app.command("plot", epilog="Example: direag plot results --out figures")(plot_command)
+app.command("report", epilog="Example: direag report results --fit fit.nc")(report_command)
 app.command("tables", epilog="Example: direag tables results --out tables")(tables_command)
 app.command("sbc", epilog="Example: direag sbc --n 200 --questions 100 --out sbc")(sbc_command)
 
@@ -199,12 +203,14 @@ def quickstart(
     target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
     seed: SeedOption = 0,
 ) -> None:
-    """Do the main job on the bundled example: evaluate, fit, predict, and show what came out.
+    """Do the main job on the bundled example: evaluate, fit, predict, show what came out, write the report.
 
     The example is real: 300 sums, each asked five times of a model of 135 million parameters.
     """
     from analysis.evaluation import evaluate as run
-    from analysis.evaluation_folder import FOLDER, write_evaluation
+    from analysis.evaluation_folder import FOLDER, REPORT, write_evaluation
+    from analysis.report.report_file import write_report
+    from analysis.report.source import read_source
     from analysis.tables import reliability_table
     from bayes_direag.bundled_example import example_observations
     from bayes_direag.map_fit import fit_map
@@ -226,6 +232,7 @@ def quickstart(
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
+        write_report(read_source(target), target / REPORT, step)
     model = questions.questions[0].model
     title = f"{model}, {len(questions)} sums asked at {questions.n_levels} levels: 5-fold cross-fit, preset paper"
     show_evaluation(found, title, results, as_json=False)
@@ -235,7 +242,10 @@ def quickstart(
   cd {target}
   direag evaluate observations.jsonl --out evaluation
   direag fit observations.jsonl --out fit.nc
-  direag predict fit.nc observations.jsonl --out predictions.csv""",
+  direag predict fit.nc observations.jsonl --out predictions.csv
+  direag report .
+
+{target / REPORT}: all of it to read and to send, open it in a browser.""",
         soft_wrap=True,
     )
 

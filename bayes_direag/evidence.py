@@ -77,6 +77,10 @@ class Reports(NamedTuple):
         confidence = np.where(observations.usable, observations.confidence, 0.5)
         return cls(confidence, observations.candidate, observations.n_candidates)
 
+    def select(self, index: Int[np.ndarray, " selected"]) -> "Reports":
+        """Take some questions, by number."""
+        return Reports(*(array[index] for array in self))
+
     def padded(self, size: int) -> "Reports":
         """Append questions without reports until there are ``size``."""
         missing = size - len(self.n_candidates)
@@ -87,9 +91,19 @@ class Reports(NamedTuple):
         )
 
 
-def padded_size(n: int) -> int:
-    """Return the next power of two, at least 1024: few sizes mean few compilations."""
-    return max(1024, 1 << max(n - 1, 0).bit_length())
+def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:
+    """Return the next of few sizes, which mean few compilations: so many between a number and its double.
+
+    Examples
+    --------
+    >>> [padded_size(n) for n in (3, 1024, 1025)]
+    [1024, 1024, 2048]
+    >>> [padded_size(n, least=64, per_octave=8) for n in (3, 65, 1000, 1319)]
+    [64, 72, 1024, 1408]
+    """
+    octave = max(least, 1 << max(n - 1, 0).bit_length()) // 2
+    step = max(octave // per_octave, 1)
+    return max(least, -(-n // step) * step)
 
 
 def calibrate(

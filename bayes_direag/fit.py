@@ -139,9 +139,16 @@ class Fit:
         DataFrame
             A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
             ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
-            the total weight of all levels, which unlike the mean is identified by the data, and ``raw``, the
-            mean on the real line (missing where fixed). The two parameters of a logistic recalibration close
-            the table.
+            the total weight of all levels, which unlike the mean is identified by the data (but see below), and
+            ``raw``, the mean on the real line (missing where fixed). The two parameters of a logistic
+            recalibration close the table.
+
+        Notes
+        -----
+        In variant ``level`` the column ``relative`` is not identified either, nor are bias and null_gain, unless
+        null_gain is fixed. The likelihood sees of them only what a report gives its own answer, ``weight *
+        sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
+        weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
         """
         posterior = self.tree["posterior"].to_dataset()
         total = posterior["weight"].sum("level")

@@ -7,21 +7,24 @@ whatever JAX's global setting.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
-from numpyro.handlers import scale
-from numpyro.infer import SVI, Trace_ELBO, init_to_value
+from jaxtyping import Array, Bool, Float, Int, Key
+from numpyro.handlers import scale, seed, substitute, trace
+from numpyro.infer import SVI, init_to_value
 from numpyro.infer.autoguide import AutoDelta
+from numpyro.infer.elbo import ELBO
+from numpyro.infer.util import log_density
 
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.model import Labels, Raw, direag, penalised_loss
 from bayes_direag.newton import Minimum, ProjectedNewton
 from bayes_direag.observations import Observations
+from bayes_direag.patterns import likelihood_patterns
 from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
 
 #: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
@@ -104,12 +107,13 @@ def map_estimates(
     ConvergenceError
         If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
     """
-    size = padded_size(len(observations))
-    reports = Reports.of(observations).padded(size)
-    labels = Labels.of(observations, weight[0]).padded(size)
-    padded_weight = np.pad(weight, ((0, 0), (0, size - weight.shape[1])))
+    reports, labels = Reports.of(observations), Labels.of(observations, weight[0])
+    patterns = likelihood_patterns(reports, labels, variant)
+    size = padded_size(len(patterns.member))
+    total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
+    reports, labels = reports.select(patterns.member).padded(size), labels.select(patterns.member).padded(size)
     with jax.enable_x64(True):
-        optimum: Optimum = _map_batch(reports, labels, padded_weight, preset=preset.model_settings, variant=variant)
+        optimum: Optimum = _map_batch(reports, labels, total, preset=preset.model_settings, variant=variant)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 
@@ -136,12 +140,28 @@ def svi_mode(
     """
     bounds = ({f"{site}{_LOC}": value for site, value in side.items()} if side else None for side in (low, high))
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=start), prefix=_PREFIX)
-    svi = SVI(model, guide, ProjectedNewton(*bounds, tolerance=_AIM), Trace_ELBO())
+    svi = SVI(model, guide, ProjectedNewton(*bounds, tolerance=_AIM), _ModeLoss())
     state = svi.init(jax.random.key(0), *args)
     exact_start = svi.optim.init({f"{site}{_LOC}": value for site, value in start.items()})
     state, _ = svi.update(state._replace(optim_state=exact_start), *args)
     found = svi.get_params(state)
     return {site: found[f"{site}{_LOC}"] for site in start}, ProjectedNewton.minimum(state.optim_state)
+
+
+class _ModeLoss(ELBO):  # type: ignore[misc]
+    """Minus the log joint density at the guide's point, which is what the ELBO of a Delta comes to.
+
+    Terms are added in the order of the model's sites. ``Trace_ELBO`` adds them in that of a set, which differs from one
+    process to the next: so would the last digits, and no computation compiled before would be found again.
+    """
+
+    def loss(
+        self, rng_key: Key[Array, ""], param_map: dict[str, Array], model: Any, guide: Any, *args: object
+    ) -> Array:
+        point = trace(substitute(seed(guide, rng_key), data=param_map)).get_trace(*args)
+        values = {name: site["value"] for name, site in point.items() if site["type"] == "sample"}
+        log_joint, _ = log_density(model, args, {}, values)
+        return jnp.negative(log_joint)
 
 
 def require_converged(

@@ -49,6 +49,10 @@ class Labels(NamedTuple):
         """Take what is known out of observations."""
         return cls(observations.correct, observations.correct_candidate.sum(axis=1), weight)
 
+    def select(self, index: Int[np.ndarray, " selected"]) -> "Labels":
+        """Take some questions, by number."""
+        return Labels(*(array[index] for array in self))
+
     def padded(self, size: int) -> "Labels":
         """Append questions of weight 0 until there are ``size``."""
         missing = size - len(self.n_correct)

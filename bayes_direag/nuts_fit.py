@@ -5,12 +5,13 @@ import numpy as np
 import xarray as xr
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Reports
+from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.fit import Fit
 from bayes_direag.inference import likelihood_weights
 from bayes_direag.loo import LeaveOneOut, leave_one_out
 from bayes_direag.model import Labels
 from bayes_direag.observations import Observations
+from bayes_direag.patterns import likelihood_patterns
 from bayes_direag.posterior import nuts_posterior, sampled_parameters
 from bayes_direag.presets import preset as named_preset
 from bayes_direag.recalibration import LogisticRecalibration
@@ -70,8 +71,7 @@ def fit_nuts(
     fitted, weight = observations.select(weight > 0), weight[weight > 0]
     runs = sampling or SamplingSettings()
     draws = nuts_draws(
-        Reports.of(fitted),
-        Labels.of(fitted, weight),
+        *_compressed(Reports.of(fitted), Labels.of(fitted, weight), variant),
         preset=settings,
         variant=variant,
         sampling=runs,
@@ -102,6 +102,15 @@ def _check(preset: Preset, *, allow_weighted: bool) -> None:
             f"recalibration {seen} is for MAP; expected method platt or none and out_of_fold 0 under NUTS, which "
             "recalibrates on leave-one-out support as it is."
         )
+
+
+def _compressed(reports: Reports, labels: Labels, variant: Variant) -> tuple[Reports, Labels]:
+    """Put a weight in the place of repetition, and fill up to one of few sizes."""
+    patterns = likelihood_patterns(reports, labels, variant)
+    size = padded_size(len(patterns.member), least=64, per_octave=8)
+    total = patterns.total(np.asarray(labels.weight)[None])[0]
+    counted = labels.select(patterns.member)._replace(weight=total)
+    return reports.select(patterns.member).padded(size), counted.padded(size)
 
 
 def _recalibration(

@@ -14,8 +14,9 @@ The priors of ``bayes`` and ``pooled``, and why:
   the unit; the other two then say how many times the prior something counts.
 - ``weight``: log-normal with median e\ :sup:`2`, about 7: a lone sure report outweighs the prior, as it should before
   anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred times the prior".
-- ``bias``: normal around 0 with sd 2. On the logit scale that moves 50 % to between 2 % and 98 %, enough for the
-  most biased prompt, without making 0 and 1 likely.
+- ``bias``: normal around 0 with sd 3. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6 on the logit scale;
+  to tell those apart takes a bias of up to minus that, times the slope. Under a narrower prior the posterior of such a
+  level falls into two, between which NUTS seldom crosses: reports that tell, and reports that all count in full.
 - ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.07
   (hardly listened to) and 3.5 (sharper than stated); never exactly 0, and never negative.
 - ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
@@ -24,7 +25,8 @@ The priors of ``bayes`` and ``pooled``, and why:
   softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
   now and then.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- spreads of the pooled levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias).
+- spreads of the pooled levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias). The centre of the
+  biases has sd 2, so that a level's own is believed about as widely as under ``bayes``.
 
 What they imply together is in ``docs/presets.md``, and checked by the tests.
 
@@ -136,7 +138,7 @@ _RELEASE = _PAPER.override(
 _BAYES = Preset(
     name="bayes",
     weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),
-    bias=RawParameter(link="identity", start=0.0, loc=0.0, scale=2.0),
+    bias=RawParameter(link="identity", start=0.0, loc=0.0, scale=3.0),
     slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1.0),
     prior_strength=RawParameter(link="identity", start=1.0, fixed=1.0),
     null_base=RawParameter(link="softplus", start=0.0, loc=0.0, scale=2.0),
@@ -149,6 +151,7 @@ _BAYES = Preset(
 _POOLED = _BAYES.override(
     name="pooled",
     weight_spread={"link": "exp", "start": math.log(0.5), "loc": math.log(0.5), "scale": 1.0},
+    bias={"scale": 2.0},
     bias_spread={"link": "exp", "start": 0.0, "loc": 0.0, "scale": 1.0},
 )
 

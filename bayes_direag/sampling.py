@@ -1,26 +1,34 @@
 """Draws from the whole posterior by NUTS, from the same NumPyro model whose mode a MAP fit finds.
 
-Chains run in parallel where JAX has a device for each (``numpyro.set_host_device_count(4)`` before its first use
-splits a CPU), side by side in one computation on a single accelerator, and one after the other on a single CPU
-device. All runs are in double precision, whatever JAX's global setting.
+Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
+on an accelerator those of a device advance side by side; no draw depends on how many devices there are. They advance in
+blocks of steps, each a call of one compiled computation: so progress can be shown, a run be interrupted, and fits of
+similar size share their compilation. All runs are in double precision, whatever JAX's global setting.
 """
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, PartitionSpec
-from jaxtyping import Array, Key, Shaped
-from numpyro.infer import MCMC, NUTS
+from jax.sharding import AxisType, Mesh, PartitionSpec
+from jax.typing import ArrayLike
+from jaxtyping import Array, Int, Key, Shaped
+from numpyro.infer import NUTS
+from numpyro.infer.hmc import HMCState
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
-from bayes_direag.model import Labels, RawDraws, direag
+from bayes_direag.model import Labels, Raw, RawDraws, direag
 from bayes_direag.settings import Preset, SamplingSettings, Variant
 
-_FIELDS = ("potential_energy", "energy", "diverging", "num_steps", "accept_prob", "adapt_state.step_size")
+#: Steps that all chains take between two looks at them.
+BLOCK = 250
 
 
 class Draws(NamedTuple):
@@ -40,6 +48,28 @@ class Draws(NamedTuple):
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
 
+class _Run(NamedTuple):
+    """What a run is compiled for, beside the shape of its data."""
+
+    preset: Preset
+    variant: Variant
+    n_warmup: int
+    target_accept: float
+    own_labels: bool
+    n_devices: int
+
+    def kernel(self) -> NUTS:
+        model = partial(direag, preset=self.preset, variant=self.variant)
+        return NUTS(model, dense_mass=True, target_accept_prob=self.target_accept)
+
+
+class _Recorded(NamedTuple):
+    """What is kept of each step."""
+
+    raw: Raw
+    stats: dict[str, Array]
+
+
 def nuts_draws(
     reports: Reports,
     labels: Labels,
@@ -55,27 +85,21 @@ def nuts_draws(
     Parameters
     ----------
     progress
-        Show numpyro's progress bars.
+        Show a bar on standard error.
 
     Raises
     ------
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    _require_unbounded(preset)
-    with jax.enable_x64(True):
-        mcmc = _sampler(preset, variant, sampling, sampling.n_chains, progress=progress)
-        mcmc.run(jax.random.key(seed), reports, labels, extra_fields=_FIELDS)
-        found = mcmc.get_samples(group_by_chain=True), mcmc.get_extra_fields(group_by_chain=True)
-    return _draws(found, preset, variant)
+    keys = jax.random.split(jax.random.key(seed), sampling.n_chains)
+    return _run(keys, reports, labels, False, preset, variant, sampling, progress=progress)
 
 
 def draws_for_each(
     reports: Reports, labels: Labels, *, preset: Preset, variant: Variant, sampling: SamplingSettings, seed: int
 ) -> Draws:
     """Draw one chain for each of several sets of labels that the same questions might have.
-
-    All are compiled as one, and shared out among JAX's devices, on whose number no draw depends.
 
     Parameters
     ----------
@@ -94,84 +118,127 @@ def draws_for_each(
     DirEAGError
         If the preset bounds raw parameters.
     """
-    _require_unbounded(preset)
-    n, n_devices = len(labels.n_correct), jax.local_device_count()
-    everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
-    with jax.enable_x64(True):
-        key = jax.random.split(jax.random.key(seed), n)
-        each = key[everyone], jax.tree.map(lambda array: jnp.asarray(array)[everyone], labels)
-        found = _draw_each(each, reports, preset=preset.model_settings, variant=variant, sampling=sampling)
-        return _draws(jax.tree.map(lambda array: array[:n], found), preset, variant)
+    keys = jax.random.split(jax.random.key(seed), len(labels.n_correct))
+    return _run(keys, reports, labels, True, preset, variant, sampling)
 
 
-_Found = tuple[dict[str, Array], dict[str, Array]]
-
-
-@partial(jax.jit, static_argnames=("preset", "variant", "sampling"))
-def _draw_each(
-    each: tuple[Key[Array, " simulation"], Labels],
+def _run(
+    keys: Key[Array, " chain"],
     reports: Reports,
-    *,
+    labels: Labels,
+    own_labels: bool,
     preset: Preset,
     variant: Variant,
     sampling: SamplingSettings,
-) -> _Found:
-    def one(key_and_labels: tuple[Key[Array, ""], Labels]) -> _Found:
-        mcmc = _sampler(preset, variant, sampling, n_chains=1)
-        mcmc.run(key_and_labels[0], reports, key_and_labels[1], extra_fields=_FIELDS)
-        return mcmc.get_samples(), mcmc.get_extra_fields()
-
-    devices = jax.make_mesh((jax.local_device_count(),), ("simulation",), axis_types=(AxisType.Auto,))
-    shared = PartitionSpec("simulation")  # type: ignore[no-untyped-call]
-    # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
-    whole = jax.shard_map(
-        partial(jax.lax.map, one), mesh=devices, in_specs=(shared,), out_specs=shared, check_vma=False
-    )
-    found: _Found = whole(each)
-    return found
-
-
-def _require_unbounded(preset: Preset) -> None:
+    *,
+    progress: bool = False,
+) -> Draws:
+    """Run a chain for each key, on labels of its own or on the same."""
     if preset.is_bounded:
         raise DirEAGError(
             f"preset {preset.name} keeps raw parameters within bounds, which NUTS cannot; expected none. Take another "
             "preset, or lift them (weight.low=null, weight.high=null, and so on)."
         )
+    n, n_devices = len(keys), min(len(keys), jax.local_device_count())
+    everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
+    run = _Run(preset.model_settings, variant, sampling.n_warmup, sampling.target_accept, own_labels, n_devices)
+    n_steps, blocks = sampling.n_warmup + sampling.n_draws, []
+    with jax.enable_x64(True), _bar(n_steps, len(keys), shown=progress) as advance:
+        reports, labels = jax.tree.map(jnp.asarray, (reports, labels))
+        if own_labels:
+            labels = jax.tree.map(lambda array: array[everyone], labels)
+        states = _start(keys[everyone], reports, labels, run=run)
+        for done in range(0, n_steps, BLOCK):
+            now = min(BLOCK, n_steps - done)
+            states, recorded = _advance(states, reports, labels, jnp.asarray(now), run=run)
+            blocks.append([np.asarray(field)[:n, :now] for field in jax.tree.leaves(recorded)])
+            advance(now)
+    fields = [np.concatenate(parts, axis=1)[:, sampling.n_warmup :] for parts in zip(*blocks, strict=True)]
+    whole = jax.tree.unflatten(jax.tree.structure(recorded), fields)
+    raw: RawDraws = {name: whole.raw[name] for name in preset.free_parameters(variant)}
+    return Draws(raw, whole.stats)
 
 
-def _sampler(
-    preset: Preset, variant: Variant, sampling: SamplingSettings, n_chains: int, *, progress: bool = False
-) -> MCMC:
-    model = partial(direag, preset=preset.model_settings, variant=variant)
-    return MCMC(
-        NUTS(model, dense_mass=True, target_accept_prob=sampling.target_accept),
-        num_warmup=sampling.n_warmup,
-        num_samples=sampling.n_draws,
-        num_chains=n_chains,
-        chain_method=_chain_method(n_chains),
-        progress_bar=progress,
-    )
+@partial(jax.jit, static_argnames="run")
+def _start(keys: Key[Array, " chain"], reports: Reports, labels: Labels, *, run: _Run) -> HMCState:
+    """Start every chain at a point of its own."""
+
+    def one(key: Key[Array, ""], reports: Reports, labels: Labels) -> HMCState:
+        return run.kernel().init(key, run.n_warmup, None, (reports, labels), {})
+
+    return _for_each_chain(one, keys, reports, labels, run)
 
 
-def _draws(found: _Found, preset: Preset, variant: Variant) -> Draws:
-    samples, fields = found
-    raw: RawDraws = {name: np.asarray(samples[f"{name}_raw"]) for name in preset.free_parameters(variant)}
-    stats = {name: np.asarray(value) for name, value in fields.items()}
-    return Draws(
-        raw,
+@partial(jax.jit, static_argnames="run")
+def _advance(
+    states: HMCState, reports: Reports, labels: Labels, n_steps: Int[Array, ""], *, run: _Run
+) -> tuple[HMCState, _Recorded]:
+    """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
+
+    def one(state: HMCState, reports: Reports, labels: Labels) -> tuple[HMCState, _Recorded]:
+        kernel, data = run.kernel(), (reports, labels)
+        # a kernel learns its model's sites in init; tracing that is enough, as its state is at hand
+        jax.eval_shape(lambda key: kernel.init(key, run.n_warmup, None, data, {}), state.rng_key)
+
+        def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
+            state = kernel.sample(carry[0], data, {})
+            return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
+
+        nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
+        after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
+        return after
+
+    return _for_each_chain(one, states, reports, labels, run)
+
+
+def _record(state: HMCState) -> _Recorded:
+    return _Recorded(
+        {site.removesuffix("_raw"): value for site, value in state.z.items()},
         {
-            "lp": -stats["potential_energy"],
-            "energy": stats["energy"],
-            "diverging": stats["diverging"],
-            "n_steps": stats["num_steps"],
-            "tree_depth": np.floor(np.log2(stats["num_steps"])).astype(int) + 1,
-            "acceptance_rate": stats["accept_prob"],
-            "step_size": stats["adapt_state.step_size"],
+            "lp": -state.potential_energy,
+            "energy": state.energy,
+            "diverging": state.diverging,
+            "n_steps": state.num_steps,
+            "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
+            "acceptance_rate": state.accept_prob,
+            "step_size": state.adapt_state.step_size,
         },
     )
 
 
-def _chain_method(n_chains: int) -> Literal["parallel", "sequential", "vectorized"]:
-    if jax.local_device_count() >= n_chains:
-        return "parallel"
-    return "sequential" if jax.default_backend() == "cpu" else "vectorized"
+def _for_each_chain[Chain, Result](
+    one: Callable[[Chain, Reports, Labels], Result], chains: Chain, reports: Reports, labels: Labels, run: _Run
+) -> Result:
+    """Apply a function to each chain, shared out among the devices."""
+
+    def on_device(chains: Chain, reports: Reports, labels: Labels) -> Result:
+        def each(chain_and_labels: tuple[Chain, Labels | None]) -> Result:
+            chain, own = chain_and_labels
+            return one(chain, reports, labels if own is None else own)
+
+        mapped = partial(jax.lax.map, each) if jax.default_backend() == "cpu" else jax.vmap(each)
+        found: Result = mapped((chains, labels if run.own_labels else None))
+        return found
+
+    shared, whole = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
+    devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
+    # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
+    return jax.shard_map(
+        on_device,
+        mesh=devices,
+        in_specs=(shared, whole, shared if run.own_labels else whole),
+        out_specs=shared,
+        check_vma=False,
+    )(chains, reports, labels)
+
+
+@contextmanager
+def _bar(n_steps: int, n_chains: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
+    """Show how many steps the chains have taken, as far as the function that this yields is told."""
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} steps"))
+    bar = Progress(
+        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=not shown
+    )
+    with bar:
+        task = bar.add_task(f"NUTS, {n_chains} chains", total=n_steps)
+        yield lambda steps: bar.advance(task, steps)

@@ -1,7 +1,9 @@
-"""The examples of README.md and docs/ run as written."""
+"""The examples of README.md and docs/ run as written, page by page, and their links lead somewhere."""
 
 import re
 import shlex
+import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -10,52 +12,134 @@ from typer.testing import CliRunner
 from bayes_direag.cli import app
 from bayes_direag.observations import Observations, read_questions
 from bayes_direag.simulate import simulate_observations
+from elicitation.prompts import load_protocol, prompt_hash
 
 ROOT = Path(__file__).resolve().parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+DOCUMENTS = [README, *PAGES, ROOT / "CONTRIBUTING.md"]
+
+#: The README's command that takes long, and the pages that take long or use what it writes.
+EVALUATE = "evaluate"
+SLOW = {"figures.md", "how-many-labels.md", "map-or-nuts.md", "report.md", "reproduce-the-paper.md"}
 
 
-def blocks(document: Path, language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+def blocks(page: Path, language: str) -> list[str]:
+    return [code for _, code in examples(page, language)]
 
 
-@pytest.fixture
-def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Return a folder with the files that the examples name."""
+def examples(page: Path, languages: str = "python|console") -> list[tuple[str, str]]:
+    """Return the code blocks in these languages, in order, each with its language."""
+    return re.findall(rf"^```({languages})\n(.*?)^```", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def commands(block: str) -> Iterable[list[str]]:
+    """Yield the arguments of each direag command of a console block."""
+    for line in block.splitlines():
+        if line.startswith("$ direag "):
+            yield shlex.split(line.removeprefix("$ direag "), comments=True)
+
+
+def invoke(command: list[str]) -> None:
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, f"{shlex.join(command)}: {result.output}"
+
+
+def run(page: Path) -> None:
+    for language, block in examples(page):
+        if language == "python":
+            exec(compile(block, page.name, "exec"), {})  # noqa: S102 - our own documents
+            continue
+        for command in commands(block):
+            if page != README or command[0] != EVALUATE:
+                invoke(command)
+
+
+def each(pages: Iterable[Path]) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("page", list(pages), ids=lambda page: page.name)
+
+
+@pytest.fixture(scope="module")
+def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with simulated observations, in which the README's examples but the long one have run."""
+    folder = tmp_path_factory.mktemp("readme")
     observations = simulate_observations(n=150, seed=3)
-    observations.write(tmp_path / "labelled.jsonl")
-    observations.select(slice(0, 40)).write(tmp_path / "new.jsonl")
+    observations.write(folder / "labelled.jsonl")
+    observations.select(slice(0, 40)).write(folder / "new.jsonl")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        run(README)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def after_all_of_the_readme(after_the_readme: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder in which all of the README's examples have run."""
+    folder = tmp_path_factory.mktemp("evaluated")
+    shutil.copytree(after_the_readme, folder, dirs_exist_ok=True)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for block in blocks(README, "console"):
+            for command in commands(block):
+                if command[0] == EVALUATE:
+                    invoke(command)
+    return folder
+
+
+def test_examples_of_the_readme_run(after_the_readme: Path) -> None:
+    found = {command[0] for block in blocks(README, "console") for command in commands(block)}
+    assert found >= {EVALUATE, "fit", "predict", "show"}
+    assert blocks(README, "python")
+    assert (after_the_readme / "new.csv").is_file()
+
+
+@pytest.mark.slow
+def test_the_readme_evaluates(after_all_of_the_readme: Path) -> None:
+    assert (after_all_of_the_readme / "results" / "metrics.csv").is_file()
+
+
+@each(page for page in PAGES if examples(page) and page.name not in SLOW)
+def test_examples_run(page: Path, after_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(after_the_readme, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    run(page)
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_python_examples_run() -> None:
-    examples = [block for document in DOCUMENTS for block in blocks(document, "python")]
-    assert examples
-    for example in examples:
-        exec(compile(example, "example", "exec"), {})  # noqa: S102 - our own documents
+@pytest.mark.slow
+@each(page for page in PAGES if examples(page) and page.name in SLOW)
+def test_long_examples_run(
+    page: Path, after_all_of_the_readme: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(after_all_of_the_readme, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    run(page)
 
 
-@pytest.mark.usefixtures("elsewhere")
-def test_command_examples_run() -> None:
-    lines = [line for document in DOCUMENTS for block in blocks(document, "console") for line in block.splitlines()]
-    commands = [shlex.split(line.removeprefix("$ "), comments=True) for line in lines if line.startswith("$ direag")]
-    assert {command[1] for command in commands} >= {"evaluate", "fit", "predict", "show"}
-    for command in commands:
-        result = CliRunner().invoke(app, command[1:])
-        assert result.exit_code == 0, f"{command}: {result.output}"
+@each(page for page in PAGES if blocks(page, "json"))
+def test_json_examples_are_observations(page: Path, tmp_path: Path) -> None:
+    for example in blocks(page, "json"):
+        (tmp_path / "one.jsonl").write_text(" ".join(example.splitlines()) + "\n")
+        (question,) = read_questions(tmp_path / "one.jsonl")
+        observations = Observations.from_questions([question])
+        assert observations.labelled.all()
+        assert observations.gold_generated.tolist() == [True]
 
 
-def test_json_examples_are_observations(tmp_path: Path) -> None:
-    (example,) = blocks(ROOT / "docs" / "observations.md", "json")
-    (tmp_path / "one.jsonl").write_text(" ".join(example.splitlines()) + "\n")
-    (question,) = read_questions(tmp_path / "one.jsonl")
-    observations = Observations.from_questions([question])
-    assert observations.gold_generated.tolist() == [True]
+@each(page for page in PAGES if blocks(page, "toml"))
+def test_toml_examples_are_prompts(page: Path, tmp_path: Path) -> None:
+    for example in blocks(page, "toml"):
+        (tmp_path / "own.toml").write_text(example)
+        own, shipped = load_protocol("steered", tmp_path / "own.toml"), load_protocol("steered")
+        assert own.levels == shipped.levels
+        assert prompt_hash(own) != prompt_hash(shipped)
 
 
-def test_links_lead_somewhere() -> None:
-    for document in [*DOCUMENTS, ROOT / "CONTRIBUTING.md"]:
-        for target in re.findall(r"\]\((?!http)([^)#]+)", document.read_text()):
-            assert (document.parent / target).exists(), f"{document.name} links to {target}"
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"""(?:\]\(|src=")(?!http)([^)#"]+)""", document.read_text()):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+def test_every_page_is_in_the_index() -> None:
+    index = (ROOT / "docs" / "README.md").read_text()
+    assert [page.name for page in PAGES if page.name != "README.md" and f"]({page.name})" not in index] == []

@@ -1,0 +1,111 @@
+"""The command ``direag learning-curve``: how good each method becomes with the number of labelled questions."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from analysis.commands.evaluate import read_observations
+from bayes_direag.cli_options import (
+    AcceptOption,
+    AnswersOption,
+    ChainsOption,
+    DrawsOption,
+    JsonOption,
+    ObservationsFile,
+    SeedOption,
+    WarmupOption,
+    chosen_sampling,
+)
+from bayes_direag.console import out, progress, require_parent
+from bayes_direag.errors import DirEAGError
+
+if TYPE_CHECKING:
+    from analysis.learning_curve.splits import Splits
+
+EPILOG = "Example: direag learning-curve labelled.jsonl --out curve --labels 30,100"
+
+
+def learning_curve_command(
+    observations: ObservationsFile,
+    target: Annotated[Path, typer.Option("--out", help="Folder for results.csv, summary.csv and the picture.")],
+    labels: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Numbers of labelled questions to learn from.")
+    ] = "30,100,300,1000",
+    splits: Annotated[int, typer.Option(min=2, help="Random splits into questions learned from and tested.")] = 20,
+    methods: Annotated[
+        str, typer.Option(help="Names, separated by commas; default stands for all but the slow ones.")
+    ] = "default",
+    answers: AnswersOption = None,
+    chains: ChainsOption = 4,
+    warmup: WarmupOption = 1000,
+    draws: DrawsOption = 1000,
+    target_accept: AcceptOption = 0.9,
+    level: Annotated[float, typer.Option(help="Level of the intervals of differences to the best method.")] = 0.95,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say how many labelled questions are needed, and which method is best with so many.
+
+    In every split the methods learn from the first 30, 100, ... labelled questions in random order, and are tested on
+    those beyond the largest number, from which none has learned.
+
+    Methods: majority, mean_confidence and steerconf, also with _platt or _isotonic; vote_logistic and vote_boosting;
+    map_PRESET (paper, release, bayes, pooled) and nuts_PRESET (paper, bayes, pooled), also with _calibrated. To add the
+    slow ones: --methods default,nuts_bayes_calibrated.
+
+    Every result is written as soon as it is there. The same command goes on with what was broken off, and one with
+    more --methods or --splits adds to it.
+    """
+    if not 0 < level < 1:
+        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
+    label_counts = _label_counts(labels)
+    require_parent(target)
+    labelled = read_observations(observations, answers, quiet=as_json)
+    import pandas as pd
+
+    from analysis.learning_curve import curve_folder
+    from analysis.learning_curve.curve import asked_for, measured
+    from analysis.learning_curve.curve_figure import learning_curve_figure
+    from analysis.learning_curve.curve_table import curve_tables, sampling_note
+    from analysis.learning_curve.methods import chosen_methods, is_sampled
+    from analysis.learning_curve.splits import draw_splits
+    from analysis.learning_curve.summary import summarise
+    from bayes_direag.tables import as_records
+
+    wanted = chosen_methods([name.strip() for name in methods.split(",")])
+    sampled = any(map(is_sampled, wanted))
+    sampling = chosen_sampling(chains, warmup, draws, target_accept) if sampled else None
+    drawn = draw_splits(labelled, label_counts, n_splits=splits, seed=seed)
+    identity = curve_folder.identity(labelled, drawn, sampling=sampling, seed=seed)
+    results = curve_folder.begin(target, identity)
+    with progress() as step:
+        for rows in measured(labelled, drawn, wanted, sampling=sampling, seed=seed, done=results, on_step=step):
+            results = pd.concat([results, rows], ignore_index=True)
+            curve_folder.write_results(target, results)
+        step("drawing")
+        results = asked_for(results, drawn, wanted)
+        summary = summarise(results, tested_share=drawn.tested_share, level=level)
+        about = f"{observations.name}: {_held_out(drawn)}"
+        record = identity | curve_folder.described(drawn, wanted, level)
+        curve_folder.finish(target, record, summary, learning_curve_figure(summary, about, level))
+    if as_json:
+        out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
+        return
+    out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
+    out.print("", curve_tables(summary, level), sampling_note(results), sep="\n")
+    out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
+
+
+def _label_counts(text: str) -> list[int]:
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise DirEAGError(f"--labels {text}: expected whole numbers with commas between, as in 30,100,300.") from None
+
+
+def _held_out(splits: "Splits") -> str:
+    return (
+        f"{len(splits.order)} random splits. In each, {splits.n_test} of {splits.n_usable} usable questions are tested "
+        "and not learned from, the same by all methods and for all numbers of labels."
+    )

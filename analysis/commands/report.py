@@ -1,0 +1,55 @@
+"""The command ``direag report``: an evaluation, and a fit, as one HTML file that a stranger can read."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.cli_options import JsonOption
+from bayes_direag.console import check_file, out, progress
+from bayes_direag.errors import DirEAGError
+
+
+def report_command(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="Written by `direag evaluate`, or by `direag quickstart`.")
+    ],
+    fit: Annotated[
+        Path | None,
+        typer.Option("--fit", metavar="FIT", help="Also report this fit: what it learned, and its diagnosis."),
+    ] = None,
+    observations: Annotated[
+        Path | None,
+        typer.Option(
+            "--obs", metavar="OBS", help="The evaluated observations, for the questions' texts and right answers."
+        ),
+    ] = None,
+    target: Annotated[
+        Path | None, typer.Option("--out", help="The file to write, .html.  [FOLDER/report.html]", show_default=False)
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
+
+    The file needs nothing else, no network and no script, so it can be sent as it is. Of quickstart's folder the fit
+    and the observations are found without being named.
+    """
+    from analysis.evaluation_folder import REPORT
+
+    target = target or folder / REPORT
+    if target.suffix.lower() not in {".html", ".htm"}:
+        raise DirEAGError(f"--out {target}: saw the suffix {target.suffix!r}; expected .html. Rename it.")
+    with progress() as step:
+        step("reading")
+        from analysis.report.answer import answer_record
+        from analysis.report.report_file import write_report
+        from analysis.report.source import read_source
+
+        source = read_source(folder, fit, observations)
+        check_file(target, *(path for path in (fit, observations) if path is not None))
+        found = write_report(source, target, step)
+    if as_json:
+        out.print_json(data={"out": str(target), **answer_record(found)}, allow_nan=False)
+        return
+    out.print("\n".join(found.sentences))
+    out.print(f"\n{target}: open it in a browser.", soft_wrap=True)

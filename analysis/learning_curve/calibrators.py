@@ -1,0 +1,83 @@
+"""The two usual ways to recalibrate a confidence on labelled questions: Platt scaling and isotonic regression."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy.special import logit
+
+#: Confidences are clipped to [CLIP, 1 - CLIP] where their logit or logarithm is taken.
+CLIP = 0.01
+
+_Known = Float[np.ndarray, " problem"]
+_New = Float[np.ndarray, " new"]
+
+
+def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -> _New:
+    r"""Recalibrate by logistic regression on the logit of the clipped confidence.
+
+    .. math:: \operatorname{sigmoid}(a + b \operatorname{logit} f)
+
+    with a and b of greatest likelihood, where as in Platt's own account an answer counts as right with probability
+    :math:`(n_1 + 1)/(n_1 + 2)` if it is, and with :math:`1/(n_0 + 2)` if not, for :math:`n_1` right and :math:`n_0`
+    wrong ones. So nothing becomes certain where the labels are of one class, or the confidences separate the classes.
+
+    Parameters
+    ----------
+    confidence, correct
+        Of the labelled questions, at least one.
+    new
+        Confidences to recalibrate.
+
+    References
+    ----------
+    Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
+
+    Examples
+    --------
+    >>> platt(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, False, True, False]), np.array([0.9])).round(2)
+    array([0.5])
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    n_right = int(correct.sum())
+    target = np.where(correct, (n_right + 1) / (n_right + 2), 1 / (len(correct) - n_right + 2))
+    score, its = (logit(np.clip(part, CLIP, 1 - CLIP))[:, None] for part in (confidence, new))
+    # The trace of a prior on b makes it one number where all confidences are equal.
+    model = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-8)
+    both = np.repeat([True, False], len(correct))
+    model.fit(np.concatenate([score, score]), both, np.concatenate([target, 1 - target]))
+    return np.asarray(model.predict_proba(its)[:, 1])
+
+
+def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -> _New:
+    """Recalibrate by isotonic regression: the rising step function of least squared error, linear between its steps.
+
+    Beyond the labelled confidences it is constant. It says 0 and 1 where it has seen nothing else, so labels of one
+    class make it certain everywhere.
+
+    Parameters
+    ----------
+    confidence, correct, new
+        As in :func:`platt`.
+
+    References
+    ----------
+    Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
+
+    Examples
+    --------
+    >>> isotonic(np.array([0.5, 0.7, 0.9]), np.array([False, True, True]), np.array([0.4, 0.6, 0.8]))
+    array([0. , 0.5, 1. ])
+    """
+    from sklearn.isotonic import IsotonicRegression
+
+    model = IsotonicRegression(out_of_bounds="clip", y_min=0.0, y_max=1.0)
+    return np.asarray(model.fit(confidence, correct.astype(float)).predict(new))
+
+
+CALIBRATORS: Mapping[str, Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]] = MappingProxyType(
+    {"platt": platt, "isotonic": isotonic}
+)
+"""The two by name."""

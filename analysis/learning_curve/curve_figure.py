@@ -1,0 +1,132 @@
+"""The picture of a learning curve: a panel a metric, a line a method, its name where the line ends."""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from analysis.figures.panels import headed_figure
+from analysis.figures.style import MARKERS, figure_style
+from analysis.learning_curve.calibrators import CLIP
+from analysis.learning_curve.curve import CURVE_METRICS
+from analysis.learning_curve.curve_table import SHOWN
+from analysis.learning_curve.methods import METHODS, SOURCES
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_LABEL_HEIGHT = 0.155
+"""Of a line of text, in inches."""
+
+_COLOURS = ("#000000", "#8C8C8C", "#CC79A7", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#D55E00", "#7A3B69")
+
+
+class _Look(NamedTuple):
+    colour: str
+    marker: str
+    line: str
+
+
+def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw NLL, Brier score and smECE of every method against the number of labels.
+
+    Parameters
+    ----------
+    summary
+        From :func:`~analysis.learning_curve.summary.summarise`.
+    about
+        What was evaluated and what was held out.
+    """
+    methods = summary["method"].unique().tolist()
+    looks = _looks(methods)
+    height = max(2.4, _LABEL_HEIGHT * (len(methods) + 1))
+    caption = (
+        f"{about} Mean over splits; lower is better. Filled marks: the best at so many labels, and every method that "
+        f"the {interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: without "
+        "recalibration, dashed: isotonic, solid: all others. NLL: confidences are clipped to "
+        f"{CLIP}..{1 - CLIP}."
+    )
+    with figure_style():
+        figure = headed_figure(
+            "How good is each method with so many labels?", caption, len(SHOWN) * (height + 0.45), width=7.2
+        )
+        panels = figure.subplots(len(SHOWN), 1, squeeze=False)[:, 0]
+        for axes, metric in zip(panels, SHOWN, strict=True):
+            _draw(axes, summary[summary["metric"] == metric], looks, height)
+            axes.set_ylabel(CURVE_METRICS[metric].title)
+        panels[-1].set_xlabel("labelled questions learned from")
+    return figure
+
+
+def spread_out(place: Float[np.ndarray, " label"], gap: float) -> Float[np.ndarray, " label"]:
+    """Move labels on a line of length 1 as little as possible (least squares) until none is nearer than ``gap``.
+
+    Order is kept. Labels that cannot all have the gap share the line evenly.
+
+    Examples
+    --------
+    >>> spread_out(np.array([0.5, 0.1, 0.5]), gap=0.2).round(2)
+    array([0.4, 0.1, 0.6])
+    """
+    from sklearn.isotonic import isotonic_regression
+
+    n = len(place)
+    gap = min(gap, 1 / max(n - 1, 1))
+    order = np.argsort(place, kind="stable")
+    offset = gap * np.arange(n)
+    moved = np.empty(n)
+    moved[order] = isotonic_regression(place[order] - offset, y_min=0.0, y_max=max(1 - gap * (n - 1), 0.0)) + offset
+    return moved
+
+
+def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: float) -> None:
+    counts = rows["n_labels"].unique()
+    ends = []
+    for method, look in looks.items():
+        own = rows[rows["method"] == method]
+        n, mean = own["n_labels"].to_numpy(float), own["mean"].to_numpy(float)
+        axes.plot(n, mean, color=look.colour, linestyle=look.line, linewidth=1.4)
+        face = np.where(own["in_best_group"], look.colour, "white")
+        axes.scatter(n, mean, s=26, marker=look.marker, color=face.tolist(), edgecolor=look.colour, zorder=3)
+        if len(defined := np.flatnonzero(~np.isnan(mean))):
+            ends.append((method, n[defined[-1]], mean[defined[-1]]))
+    axes.set_xscale("log")
+    axes.set_xticks(counts, [str(n) for n in counts])
+    axes.minorticks_off()
+    axes.set_xlim(counts.min() / 1.15, counts.max() * 1.15)
+    low, high = axes.get_ylim()
+    places = spread_out(np.array([(value - low) / (high - low) for _, _, value in ends]), _LABEL_HEIGHT / height)
+    for (method, n, value), place in zip(ends, places, strict=True):
+        axes.annotate(
+            method,
+            (n, value),
+            (1.05, place),
+            textcoords="axes fraction",
+            va="center",
+            fontsize=9,
+            color=looks[method].colour,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": looks[method].colour,
+                "linewidth": 0.6,
+                "relpos": (0, 0.5),
+                "shrinkA": 0,
+                "shrinkB": 4,
+            },
+            annotation_clip=False,
+        )
+
+
+def _looks(methods: list[str]) -> dict[str, _Look]:
+    """Give every source a colour and a mark, and every suffix a line."""
+    sources = list(dict.fromkeys(METHODS[method] for method in methods))
+    looks = {}
+    for method in methods:
+        number, suffix = sources.index(METHODS[method]), method.removeprefix(METHODS[method])
+        raw = not suffix and len(SOURCES[method]) > 1
+        line = ":" if raw else "--" if suffix == "_isotonic" else "-"
+        marker = MARKERS[(number + number // len(_COLOURS)) % len(MARKERS)]
+        looks[method] = _Look(_COLOURS[number % len(_COLOURS)], marker, line)
+    return looks

@@ -1,0 +1,138 @@
+"""A learning curve as a folder of files, which a run that was broken off goes on with."""
+
+import hashlib
+import json
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.figures.style import save_figure
+from analysis.learning_curve.calibrators import CLIP
+from analysis.learning_curve.curve import RESULT_TYPES, no_results
+from analysis.learning_curve.splits import Splits
+from analysis.result_folder import ResultFolder
+from bayes_direag.errors import DirEAGError
+from bayes_direag.files import atomic_path
+from bayes_direag.observations import Observations
+from bayes_direag.presets import PRESETS
+from bayes_direag.settings import SamplingSettings
+from bayes_direag.tables import write_table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+RECORD, RESULTS, SUMMARY, PICTURE = "learning_curve.json", "results.csv", "summary.csv", "learning_curve.png"
+
+# A run that was killed while it wrote leaves a file of the last kind behind.
+FOLDER = ResultFolder("learning curve", RECORD, frozenset({RECORD, RESULTS, SUMMARY, PICTURE, ".*-????????.*"}))
+
+
+def identity(
+    observations: Observations, splits: Splits, *, sampling: SamplingSettings | None, seed: int
+) -> dict[str, object]:
+    """Return what results must have in common to belong to one curve.
+
+    Methods and the number of splits are not among it: more of either can be added to a folder.
+    """
+    return {
+        "observations_sha256": observations.fingerprint,
+        "label_counts": list(splits.label_counts),
+        "seed": seed,
+        "sampling": None if sampling is None else sampling.model_dump(),
+        "presets_sha256": _digest([one.model_dump_json() for one in PRESETS.values()]),
+        "version": version("bayes-direag"),
+    }
+
+
+def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
+    """Make the folder, or go on with the one that is there; return the results that it holds.
+
+    Raises
+    ------
+    DirEAGError
+        If it holds anything but a learning curve, one of another identity (sampling does not matter to a curve without
+        NUTS), or results that cannot be read.
+    """
+    folder = Path(folder)
+    FOLDER.check(folder)
+    record, results = folder / RECORD, folder / RESULTS
+    before = _recorded(record, identity) if record.exists() else identity
+    differing = [
+        name
+        for name, here in identity.items()
+        if before[name] != here and not (name == "sampling" and None in (before[name], here))
+    ]
+    if differing:
+        name = differing[0]
+        raise DirEAGError(
+            f"--out {folder}: saw a learning curve with another {name} ({_short(before[name])}); expected "
+            f"{_short(identity[name])}, as now. Ask for the same to go on with it, or choose another folder."
+        )
+    folder.mkdir(exist_ok=True)
+    write_record(folder, identity | {"sampling": identity["sampling"] or before["sampling"]})
+    return _read(results) if results.exists() else no_results()
+
+
+def write_results(folder: str | Path, results: pd.DataFrame) -> None:
+    """Write all results so far, completely or not at all."""
+    write_table(results, Path(folder) / RESULTS)
+
+
+def finish(folder: str | Path, record: dict[str, object], summary: pd.DataFrame, picture: "Figure") -> None:
+    """Write what the results come to."""
+    write_table(summary, Path(folder) / SUMMARY)
+    save_figure(picture, Path(folder) / PICTURE)
+    write_record(Path(folder), record)
+
+
+def write_record(folder: Path, record: dict[str, object]) -> None:
+    """Write the record: the identity, and once finished what else is to be known."""
+    with atomic_path(folder / RECORD) as partial_path:
+        partial_path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
+
+
+def described(splits: Splits, methods: tuple[str, ...], interval_level: float) -> dict[str, object]:
+    """Return what a reader of a finished curve has to know beside its identity."""
+    return {
+        "methods": list(methods),
+        "n_splits": len(splits.order),
+        "n_usable": splits.n_usable,
+        "n_test": splits.n_test,
+        "left_out": {str(n): reason for n, reason in splits.left_out.items()},
+        "interval_level": interval_level,
+        "nll_clip": CLIP,
+        "versions": {name: version(name) for name in ("jax", "numpyro", "numpy", "scikit-learn")},
+    }
+
+
+def _recorded(path: Path, identity: dict[str, object]) -> dict[str, object]:
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        return {name: record[name] for name in identity}
+    except (ValueError, KeyError, TypeError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _read(path: Path) -> pd.DataFrame:
+    try:
+        return pd.read_csv(path, dtype="str")[list(RESULT_TYPES)].astype(RESULT_TYPES)
+    except (ValueError, KeyError) as error:
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> DirEAGError:
+    return DirEAGError(
+        f"{path}: this cannot be read; saw {type(error).__name__} {' '.join(str(error).split())[:120]}; expected it as "
+        "direag learning-curve writes it. Choose another folder."
+    )
+
+
+def _digest(texts: list[str]) -> str:
+    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."

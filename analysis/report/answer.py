@@ -1,0 +1,165 @@
+"""The answer in a few sentences: how often right, how far off, and what is gained over a simple rule."""
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
+
+from analysis.report.numbers import counted, interval, number, percent
+from analysis.report.source import DIREAG, ReportSource
+from analysis.scores.metrics import ece
+from analysis.scores.paired import Scored, paired_table
+from bayes_direag.tables import as_records
+
+#: The simple rules that the report's method is first of all compared with; chosen before anything is known.
+_RULES = {
+    "mean_confidence": "the mean confidence",
+    "majority": "the majority vote",
+    "vanilla": "a single answer taken at its word",
+}
+_COMPARED = ("brier", "accuracy")
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """What an evaluation says of one method.
+
+    Attributes
+    ----------
+    method, reference : str
+        The method, and the one that it is first of all compared with; empty if there is no other.
+    differences : DataFrame
+        A row another method and metric (Brier score, accuracy): ``method``, ``n`` (labelled questions that both have
+        answered), and the columns of :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
+    ece_if_calibrated : float
+        What the calibration error of these probabilities would be on average, were they right: see
+        :func:`expected_ece`. NaN without a question.
+    sentences : tuple of str
+        The answer.
+    """
+
+    method: str
+    reference: str
+    differences: pd.DataFrame
+    ece_if_calibrated: float
+    sentences: tuple[str, ...]
+
+
+def answer(source: ReportSource) -> Answer:
+    """Say what an evaluation has found; only what its intervals carry is called a difference."""
+    others = [name for name in source.run.metrics["method"] if name != source.method]
+    reference = next((name for name in (*_RULES, *others) if name in others), "")
+    differences = method_differences(source)
+    by_chance = expected_ece(source.scores[source.method].confidence, rng=source.run.seed)
+    sentences = (*_absolute(source, by_chance), *_relative(source, differences, reference))
+    return Answer(source.method, reference, differences, by_chance, sentences)
+
+
+def method_differences(source: ReportSource) -> pd.DataFrame:
+    """Compare the report's method with every other, on the labelled questions that both have answered.
+
+    The intervals have the level, the seed and the number of resamples of the evaluation.
+    """
+    answered = source.run.predictions.dropna(subset=["confidence", "correct"])
+    rows = {str(name): own.set_index("problem_id") for name, own in answered.groupby("method", sort=False)}
+    parts = []
+    for name in source.run.metrics["method"]:
+        if name == source.method or name not in rows or source.method not in rows:
+            continue
+        both = rows[name].index.intersection(rows[source.method].index)
+        pair = [
+            Scored(own.loc[both, "confidence"].to_numpy(float), own.loc[both, "correct"].to_numpy(bool))
+            for own in (rows[name], rows[source.method])
+        ]
+        table = paired_table(
+            *pair,
+            metrics=_COMPARED,
+            rng=source.run.seed,
+            n_resamples=source.run.n_resamples,
+            level=source.run.interval_level,
+        )
+        parts.append(table.assign(method=name, n=len(both))[["method", "n", *table.columns]])
+    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "n", "metric"])
+
+
+def expected_ece(
+    confidence: Float[np.ndarray, " problem"], *, rng: np.random.Generator | int, n_draws: int = 200
+) -> float:
+    """Return the mean calibration error of probabilities that are right, on as many questions.
+
+    No error on a finite sample is 0: of ten answers given 80%, rarely just eight are right. Right and wrong are drawn
+    with the probabilities themselves, and the error is averaged over the draws.
+
+    Returns
+    -------
+    float
+        In units of the ECE (ten bins of equal width); NaN without a question.
+    """
+    draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
+    return float(np.mean([ece(confidence, correct) for correct in draws]))
+
+
+def answer_record(found: Answer) -> dict[str, object]:
+    """Return an answer as JSON can hold it, undefined numbers as None."""
+    return {
+        "method": found.method,
+        "answer": list(found.sentences),
+        "ece_if_calibrated": None if math.isnan(found.ece_if_calibrated) else found.ece_if_calibrated,
+        "differences": as_records(found.differences),
+    }
+
+
+def spoken(method: str) -> str:
+    """Return what a method is called in a sentence."""
+    return "DirEAG" if method == DIREAG else _RULES.get(method, f"method {method}")
+
+
+def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
+    name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
+    if not row["n"]:
+        yield (
+            f"Nothing can be said of how often {name} is right: of {counted(source.n_labelled, 'labelled question')} "
+            "it has answered none."
+        )
+        return
+    low, high = (percent(row[f"accuracy_{end}"]) for end in ("low", "high"))
+    right = percent(row["accuracy"])
+    yield f"The answers that {name} selects are right {right} of the time [{level}: {low} to {high}]."
+    claimed = float(source.scores[source.method].confidence.mean())
+    yield (
+        f"Its probabilities are off by {number(100 * row['ece'], 1)} points on average (ECE); on so many questions "
+        f"perfect ones would seem off by {number(100 * by_chance, 1)}. Overall it claims {percent(claimed)}, and "
+        f"{right} are right."
+    )
+
+
+def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -> Iterator[str]:
+    rows = differences[(differences["method"] == reference) & (differences["metric"] == "brier")]
+    if rows.empty or not rows["n"].iloc[0]:
+        yield "No other method was evaluated on the same questions, so there is nothing to compare it with."
+        return
+    row = rows.iloc[0]
+    name, other, level = spoken(source.method), spoken(reference), percent(source.run.interval_level, 0)
+    size, bounds = number(abs(row["difference"])), (row["low"], row["high"])
+    if is_told(row):
+        better = row["difference"] < 0
+        low, high = sorted(number(abs(bound)) for bound in bounds)
+        yield (
+            f"Choosing {name} instead of {other} {'lowers' if better else 'raises'} the Brier score, the mean squared "
+            f"error of the probabilities, by {size} [{level}: {low} to {high}]: it is "
+            f"{'better' if better else 'worse'}."
+        )
+    else:
+        yield (
+            f"{counted(int(row['n']), 'question')} do not tell {name} from {other} in the Brier score, the mean "
+            f"squared error of the probabilities: the difference is {number(row['difference'], signed=True)} "
+            f"[{level}: {interval(*bounds, signed=True)[1:-1]}]. That does not make them equal."
+        )
+
+
+def is_told(row: pd.Series) -> bool:
+    """Whether the interval of a difference leaves out 0."""
+    return bool(row["low"] > 0 or row["high"] < 0)

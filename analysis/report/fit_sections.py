@@ -1,0 +1,241 @@
+"""The parts of a report that come from fits: what was learned, and whether to believe it."""
+
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from analysis.diagnosis.diagnostics import Diagnosis
+from analysis.diagnosis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
+from analysis.diagnosis.verdict import parameter_labels
+from analysis.evaluation import FITTED_METHODS
+from analysis.figures.pictures import describe_fit
+from analysis.report.blocks import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
+from analysis.report.glossary import PARAMETERS
+from analysis.report.numbers import number, percent
+from analysis.report.pictures import diagnosis_blocks, fit_blocks
+from analysis.report.source import ReportSource
+from analysis.tables import fit_summary
+from bayes_direag.fit import Fit
+from bayes_direag.inference import GRADIENT_TOLERANCE
+
+Step = Callable[[str], None]
+
+
+def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
+    """Say what must be known of the fits before any figure is believed; nothing where all is well."""
+    n_fits = sum(one.n_fits for one in source.fold_fits)
+    n_converged = sum(one.n_converged for one in source.fold_fits)
+    if n_converged < n_fits:
+        yield (
+            f"Take care: {n_fits - n_converged} of the {n_fits} fits behind these figures did not converge. See "
+            "Diagnostics before you believe them."
+        )
+    if source.fit is not None and not (_optimum_reached(source.fit) if diagnosis is None else diagnosis.believable):
+        yield f"Take care: the fit {source.fit_path} is not to be believed. Diagnostics says why and what to do."
+
+
+def learned_section(source: ReportSource, on_step: Step) -> Section:
+    """Say what the fit has learned; without one, what those behind the evaluation have."""
+    title = "What was learned"
+    if source.fit is None:
+        return Section("learned", title, tuple(_without_fit(source)))
+    fit = source.fit
+    about = f"{describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
+    pictures = fit_blocks(fit, source.run.interval_level, on_step)
+    return Section("learned", title, (Paragraph(about), _level_table(fit), _shared_table(fit), *pictures))
+
+
+def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_step: Step) -> Section:
+    """Say whether the fits can be believed."""
+    blocks: list[Block] = []
+    if source.fold_fits:
+        blocks.append(_fold_table(source))
+    else:
+        text = "Behind the evaluation there is no fit: none of its methods learns anything."
+        blocks.append(Paragraph(text, "note"))
+    if source.fit is None:
+        blocks.append(Paragraph("No single fit was given (`--fit FIT`), so there is none to judge here.", "note"))
+    elif diagnosis is None:
+        blocks += [
+            _optimum(source.fit, source.fit_path),
+            Paragraph(
+                "A MAP fit is one point, the best one. It does not say which other values would do nearly as well: "
+                "`direag fit --method nuts` does."
+            ),
+        ]
+    else:
+        blocks += _sampled(source.fit, source.fit_path, diagnosis, on_step)
+    return Section("diagnostics", "Diagnostics: can the fits be believed?", tuple(blocks))
+
+
+def _without_fit(source: ReportSource) -> Iterator[Block]:
+    yield Paragraph(
+        "No single fit was given. `direag fit OBSERVATIONS --out fit.nc` makes one of all questions, and `direag "
+        "report FOLDER --fit fit.nc` shows it here.",
+        "note",
+    )
+    variant = FITTED_METHODS.get(source.method, ("", ""))[0]
+    table = source.parameters
+    own = table[(table["variant"] == variant) & (table["parameter"] == "weight")]
+    if own.empty:
+        return
+    share = own["relative"].groupby(own["level"], sort=False)
+    rows = tuple(
+        (Cell(str(level)), Cell(percent(mean)), Cell(percent(low)), Cell(percent(high)))
+        for level, mean, low, high in zip(share.mean().index, share.mean(), share.min(), share.max(), strict=True)
+    )
+    yield Table(
+        f"How much each level counts: its share of the total weight in {own['fold'].nunique()} fits of the evaluation",
+        (Column("level", holds="name"), Column("mean"), Column("least"), Column("most")),
+        rows,
+        "Where least and most lie far apart the questions do not pin it down.",
+        "parameters.csv",
+    )
+
+
+def _same_observations(source: ReportSource, fit: Fit) -> str:
+    if fit.tree.attrs["observations_sha256"] != source.manifest["observations"]["sha256"]:
+        return "These are other questions than those of the evaluation, or other answers to them."
+    if source.manifest["test"] is not None:
+        return "These are the questions that the evaluation, too, learned from."
+    return "These are all the questions of the evaluation, which itself always held some out."
+
+
+def _point_or_posterior(fit: Fit) -> str:
+    if fit.n_samples == 1:
+        return "It is one point, so nothing below has an interval."
+    return f"Values are means over {fit.n_samples:,} posterior draws, with ± their standard deviation."
+
+
+def _level_table(fit: Fit) -> Table:
+    rows = fit.parameters()
+    kinds = [name for name in ("weight", "bias") if name in set(rows["parameter"])]
+    by_kind = [rows[rows["parameter"] == name].to_dict("records") for name in kinds]
+    body = [
+        (Cell(level), Cell(percent(own[0]["relative"])), *map(_estimate, own))
+        for level, *own in zip(fit.level_names, *by_kind, strict=True)
+    ]
+    columns = [Column("level", holds="name"), Column("counts", "share of the weight"), *map(Column, kinds)]
+    note = "Weight: how much the level's reports count; only its share means anything."
+    if "bias" in kinds:
+        note += " Bias: how its confidences are moved, on the logit scale; below 0 they are taken for less than stated."
+    return Table("What was learned of each level", tuple(columns), tuple(body), note, "`direag show FIT --json`")
+
+
+def _shared_table(fit: Fit) -> Table:
+    rows = fit.parameters()
+    body = tuple(
+        (
+            Cell(str(row["parameter"])),
+            _estimate(row),
+            Cell(number(row["relative"])),
+            Cell(PARAMETERS.get(str(row["parameter"]), "what the levels have in common, or how far they lie apart")),
+        )
+        for row in rows[rows["level"].isna()].to_dict("records")
+    )
+    columns = (
+        Column("parameter", holds="name"),
+        Column("value"),
+        Column("relative", "to the total weight"),
+        Column("what it says", holds="prose"),
+    )
+    note = (
+        "Multiplying weight, prior_strength and null_base by one number changes no prediction: compare relative ones."
+    )
+    return Table("What all levels share", columns, body, note, "`direag show FIT --json`")
+
+
+def _estimate(row: Mapping[Hashable, Any]) -> Cell:
+    """Return a mean, and its posterior standard deviation where there is one."""
+    return Cell(number(row["mean"]), f"± {number(row['sd'])}" if row["sd"] > 0 else "")
+
+
+def _fold_table(source: ReportSource) -> Table:
+    rows = []
+    for one in source.fold_fits:
+        mark: Mark = "fine" if one.n_converged == one.n_fits else "failure"
+        rows.append((Cell(one.variant), Cell(f"{one.n_converged} of {one.n_fits}", mark=mark), Cell(one.worst)))
+    columns = (
+        Column("evidence from", holds="name"),
+        Column("converged", holds="name"),
+        Column("the worst", holds="prose"),
+    )
+    source_of = f"`direag show {source.run.folder / 'fits'}/NAME.nc --json`"
+    return Table("The fits behind the held-out predictions", columns, tuple(rows), "", source_of)
+
+
+def _optimum_reached(fit: Fit) -> bool:
+    return fit_summary(fit)["converged"]
+
+
+def _optimum(fit: Fit, path: Path | None) -> Verdict:
+    summary = fit_summary(fit)
+    where = (
+        f"its largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps "
+        f"(at most {GRADIENT_TOLERANCE:g} is fine)"
+    )
+    if summary["converged"]:
+        return Verdict((Judgement("fine", f"{path} stands at its optimum: {where}."),))
+    return Verdict((Judgement("failure", f"{path} does not stand at its optimum: {where}. Do not use it."),))
+
+
+def _sampled(fit: Fit, path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
+    if diagnosis.believable:
+        text = f"{path} is believable: its draws come from this model's posterior, as far as can be seen."
+        first = Paragraph(text, "fine")
+    else:
+        text = f"{path} is not believable: the sampling failed, and with it all that rests on these draws. What to do:"
+        first = Paragraph(text, "failure")
+    findings = tuple(Judgement(finding.status, finding.text) for finding in diagnosis.verdict)
+    tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
+    return [first, Verdict(findings), *tables, *diagnosis_blocks(diagnosis, fit, on_step)]
+
+
+def _convergence_table(diagnosis: Diagnosis) -> Table:
+    table = diagnosis.parameters
+    rows = tuple(
+        (
+            Cell(str(label)),
+            _checked(number(row["rhat"]), row["rhat"] < RHAT_LIMIT),
+            _checked(number(row["ess_bulk"], 0), row["ess_bulk"] > ESS_LIMIT),
+            _checked(number(row["ess_tail"], 0), row["ess_tail"] > ESS_LIMIT),
+            Cell(number(row["contraction"], 2)),
+        )
+        for label, row in zip(parameter_labels(table), table.to_dict("records"), strict=True)
+    )
+    columns = (
+        Column("parameter", "as it is sampled", holds="name"),
+        Column("R-hat", f"below {RHAT_LIMIT}"),
+        Column("bulk ESS", f"above {ESS_LIMIT:.0f}"),
+        Column("tail ESS", f"above {ESS_LIMIT:.0f}"),
+        Column("contraction", "0: nothing learned"),
+    )
+    note = (
+        "R-hat: do the chains agree? ESS: how many independent draws are they worth, for the middle and for the tails?"
+    )
+    return Table("Convergence of every parameter", columns, rows, note, "`direag diagnose FIT --out FOLDER`")
+
+
+def _chain_table(diagnosis: Diagnosis) -> Table:
+    rows = tuple(
+        (
+            Cell(str(row["chain"])),
+            Cell(f"{row['draws']:,}"),
+            _checked(str(row["divergences"]), row["divergences"] == 0),
+            _checked(number(row["bfmi"], 2), row["bfmi"] > BFMI_LIMIT),
+            Cell(number(row["acceptance"], 2)),
+        )
+        for row in diagnosis.chains.to_dict("records")
+    )
+    columns = (
+        Column("chain", holds="name"),
+        Column("draws"),
+        Column("diverged", "none"),
+        Column("BFMI", f"above {BFMI_LIMIT}"),
+        Column("acceptance"),
+    )
+    return Table("How each chain moved", columns, rows, "", "`direag diagnose FIT --out FOLDER`")
+
+
+def _checked(text: str, fine: bool) -> Cell:
+    return Cell(text, mark="" if fine else "failure")

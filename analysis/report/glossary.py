@@ -1,0 +1,81 @@
+"""What methods, metrics and parameters are, in a sentence each that a layman can read."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class MetricWords(NamedTuple):
+    """The header of a metric, whether more of it is better, and what it means."""
+
+    header: str
+    more_is_better: bool
+    meaning: str
+
+
+METHODS: Mapping[str, str] = MappingProxyType(
+    {
+        "vanilla": "the answer and the confidence of one prompt, taken at their word",
+        "self_consistency": "the commonest of several samples of one prompt; its share of them",
+        "answer_entropy": "the same answer; how far the samples agree (1 less their entropy)",
+        "topk": "the likeliest answer on the model's own list of guesses, as likely as the list says",
+        "majority": "the commonest answer over all levels; its share of them",
+        "mean_confidence": "the answer with the largest summed confidence; its share of the sum",
+        "steerconf": "SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
+        "count": "DirEAG from votes alone: each level's vote has a learned weight",
+        "count_calibrated": "count, with the final calibration",
+        "level": "DirEAG from votes, with a learned weight and bias for each level, blind to stated confidences",
+        "level_calibrated": "level, with the final calibration",
+        "confidence": "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
+        "direag": "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
+    }
+)
+
+#: The metrics to look at first, then the others.
+METRICS: Mapping[str, MetricWords] = MappingProxyType(
+    {
+        "accuracy": MetricWords("accuracy", True, "share of the answered questions whose selected answer is right"),
+        "ece": MetricWords(
+            "ECE",
+            False,
+            "expected calibration error: how far probabilities are, on average over ten bins of equal width, from the "
+            "share that is right",
+        ),
+        "brier": MetricWords(
+            "Brier score",
+            False,
+            "mean squared error of the probabilities; 0 is perfect, 0.25 is what 50% for every answer scores",
+        ),
+        "nll": MetricWords("NLL", False, "mean negative log-likelihood: punishes sure and wrong hardest"),
+        "auroc": MetricWords(
+            "AUROC",
+            True,
+            "chance that a right answer has a higher probability than a wrong one; 0.5 is tossing a coin, 1 is perfect",
+        ),
+        "smece": MetricWords("smECE", False, "the same as ECE without bins (smoothed)"),
+        "adaptive_ece": MetricWords("adaptive ECE", False, "the same as ECE in ten bins of equally many questions"),
+        "pr_positive": MetricWords(
+            "PR-P",
+            True,
+            "average precision in finding right answers by high probability; falls with the share of right ones",
+        ),
+        "pr_negative": MetricWords(
+            "PR-N",
+            True,
+            "average precision in finding wrong answers by low probability; rises with the share of wrong ones",
+        ),
+    }
+)
+FIRST_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
+
+#: Of the parameters that are one for all levels.
+PARAMETERS: Mapping[str, str] = MappingProxyType(
+    {
+        "slope": "how much a stated confidence matters; 0: not at all, 1: as stated",
+        "prior_strength": "what speaks for every answer before any report",
+        "null_base": "what speaks, before any report, for no answer being right",
+        "null_gain": "how much doubt in the reports speaks for no answer being right",
+        "recalibration_intercept": "final calibration; 0 leaves the support as it is",
+        "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too timid",
+    }
+)

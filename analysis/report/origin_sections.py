@@ -1,0 +1,132 @@
+"""The last parts of a report: what it takes to repeat it, where its numbers are, and what it cannot say."""
+
+from collections.abc import Iterator
+
+from analysis.report.answer import Answer, spoken
+from analysis.report.blocks import Bullets, Cell, Column, Command, Paragraph, Section, Table, Terms
+from analysis.report.numbers import counted, number, percent
+from analysis.report.repeating import commands
+from analysis.report.source import ReportSource
+from bayes_direag.presets import label
+
+_FILES = {"observations": "OBSERVATIONS", "test": "TEST", "samples": "SAMPLES", "topk": "TOPK"}
+
+
+def origin_section(source: ReportSource) -> Section:
+    """Say with which settings, versions and data this was made, how to repeat it, and where every number is."""
+    blocks = (
+        Terms("Settings and versions", tuple(_settings(source).items())),
+        _data(source),
+        Paragraph(
+            "To make all of it again (names in capitals stand for files; those with this SHA-256 give the same "
+            "figures):"
+        ),
+        Command("\n".join(commands(source))),
+        Terms("The same as data", tuple(_numbers_at(source))),
+    )
+    return Section("origin", "Settings, versions, data", blocks)
+
+
+def limits_section(source: ReportSource, found: Answer) -> Section:
+    """Say what the figures cannot tell."""
+    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, found))),))
+
+
+def _settings(source: ReportSource) -> dict[str, str]:
+    settings, run = source.manifest["settings"], source.run
+    rows = {
+        "fitted by": {"map": "MAP, the mode of the posterior", "nuts": "NUTS, the whole posterior"}[run.fit_method],
+        "preset": run.preset,
+        "held out": str(run.protocol),
+        "levels": ", ".join(source.levels),
+        "intervals": f"{percent(run.interval_level, 0)}, {run.n_resamples:,} bootstrap resamples of the questions",
+        "seed": str(run.seed),
+    }
+    if settings["sampling"]:
+        rows["sampling"] = ", ".join(f"{name} {value}" for name, value in settings["sampling"].items())
+    if source.fit is not None:
+        about = source.fit.tree.attrs
+        rows["the fit"] = (
+            f"{source.fit_path}: {about['method'].upper()}, preset {label(source.fit.preset)}, variant "
+            f"{about['variant']}, seed {about['seed']}"
+        )
+    rows["versions"] = ", ".join(f"{name} {number}" for name, number in source.manifest["versions"].items())
+    return rows
+
+
+def _data(source: ReportSource) -> Table:
+    rows = []
+    for role, file in _FILES.items():
+        if one := source.manifest.get(role):
+            names = ", ".join((*one["datasets"], *one["models"])) or "not stated"
+            rows.append((Cell(file), Cell(f"{one['questions']:,}"), Cell(names), Cell(one["sha256"])))
+    if source.fit is not None:
+        attributes = source.fit.tree.attrs
+        n = source.fit.tree["constant_data"].sizes["problem"]
+        names = f"{attributes['dataset']}, {attributes['model']}"
+        rows.append((Cell("of the fit"), Cell(f"{n:,}"), Cell(names), Cell(attributes["observations_sha256"])))
+    columns = (
+        Column("observations", holds="name"),
+        Column("questions"),
+        Column("dataset, model", holds="prose"),
+        Column("SHA-256", "of what was read, in whatever form", holds="prose"),
+    )
+    return Table("Data", columns, tuple(rows), source="evaluation.json")
+
+
+def _numbers_at(source: ReportSource) -> Iterator[tuple[str, str]]:
+    folder = source.run.folder
+    yield "every metric and its interval", f"{folder / 'metrics.csv'}"
+    yield "every answer and probability", f"{folder / 'predictions.csv'}"
+    yield "parameters of every fit", f"{folder / 'parameters.csv'}"
+    yield "settings, versions, data", f"{folder / 'evaluation.json'}"
+    yield "pictures, and their numbers as CSV", f"`direag plot {folder} --out figures`"
+    yield "the answer, differences between methods", f"`direag report {folder} --json`"
+    if source.fit is None:
+        return
+    path = source.fit_path
+    yield "the fit", f"`direag show {path} --json`; pictures and their numbers: `direag plot {path} --out figures`"
+    if source.fit.n_samples > 1:
+        yield "its diagnosis", f"`direag diagnose {path} --out diagnosis`"
+
+
+def _limits(source: ReportSource, found: Answer) -> Iterator[str]:
+    name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
+    n, n_none = int(row["n"]), int(row["unanswered"])
+    if n:
+        half = 100 * (row["accuracy_high"] - row["accuracy_low"]) / 2
+        yield (
+            f"Anything finer than the sample. From {counted(n, 'question')} the share of right answers is known to "
+            f"about ±{number(half, 1)} points ({level}); half of that takes four times as many."
+        )
+    yield (
+        "How it does on questions of another kind. The figures hold for new questions that are like these, put to the "
+        "same model in the same way. Another subject, model or prompt calls for labelled questions of its own."
+    )
+    if n_none:
+        share = row["accuracy"] * n / (n + n_none) if n else 0.0
+        yield (
+            f"What {counted(n_none, 'labelled question')} would have got to which {name} has no answer. No figure "
+            f"counts them; counted as wrong, {percent(share)} would be right."
+        )
+    else:
+        yield f"How it does where no answer can be read: {name} has answered every labelled question here."
+    yield "Whether the right answers in the file are right. A wrong one counts as an error of the model, or hides one."
+    yield (
+        "How much would change with another run of the model, or another fit. Intervals are over the questions, with "
+        "replies and fits as they are."
+    )
+    if source.run.protocol.n_folds is not None:
+        yield (
+            "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
+            "seen all should be as good or better."
+        )
+    if len(found.differences):
+        yield (
+            f"That every difference is real. About {percent(1 - source.run.interval_level, 0)} of {level} intervals "
+            "miss, so that among many comparisons a few look real and are not."
+        )
+    yield (
+        "Whether one single answer is right. Of many answers that are given 80%, a fifth is wrong; which ones is not "
+        "said."
+    )

@@ -1,0 +1,46 @@
+"""A report as data: its sections, in the order in which a stranger wants to know."""
+
+from collections.abc import Callable
+
+from analysis.diagnosis.diagnostics import diagnose
+from analysis.report.answer import Answer
+from analysis.report.blocks import Report
+from analysis.report.evaluation_sections import answer_section, methods_section, questions_section, reliability_section
+from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
+from analysis.report.origin_sections import limits_section, origin_section
+from analysis.report.pictures import pictures_section
+from analysis.report.source import ReportSource
+
+
+def make_report(source: ReportSource, found: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
+    """Put a report together.
+
+    Parameters
+    ----------
+    source
+        From :func:`~analysis.report.source.read_source`.
+    found
+        From :func:`~analysis.report.answer.answer`.
+    on_step
+        Told the name of each piece of work as it begins.
+    """
+    diagnosis = None
+    if source.fit is not None and source.fit.tree.attrs["method"] == "nuts":
+        on_step("checking the fit")
+        diagnosis = diagnose(source.fit)
+    return Report(
+        title="Can these answers be trusted?",
+        about=source.about,
+        subtitle=f"{source.run.protocol}; {source.run.fit_method.upper()}, preset {source.run.preset}",
+        sections=(
+            answer_section(source, found, list(cautions(source, diagnosis))),
+            methods_section(source, found),
+            pictures_section(source, on_step),
+            reliability_section(source),
+            learned_section(source, on_step),
+            diagnostics_section(source, diagnosis, on_step),
+            questions_section(source),
+            origin_section(source),
+            limits_section(source, found),
+        ),
+    )

@@ -1,0 +1,143 @@
+"""What a report is made from: an evaluation, and where they are at hand its observations and a fit."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
+from analysis.evaluation_folder import MANIFEST
+from analysis.held_out import HeldOutQuestions, Scores, read_held_out, scores_by_method
+from analysis.report.fold_fits import Convergence, convergence_by_variant, read_parameters
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+
+#: The method that a report is about, where it was evaluated.
+DIREAG = "direag"
+
+#: What `direag quickstart` calls the parts of its folder.
+_EVALUATION, _FIT, _OBSERVATIONS = "evaluation", "fit.nc", "observations.jsonl"
+
+
+@dataclass(frozen=True, eq=False)
+class ReportSource:
+    """Everything that a report reads.
+
+    Attributes
+    ----------
+    run : EvaluatedRun
+        What was evaluated, how, and what came out.
+    manifest : mapping
+        ``evaluation.json``: settings, versions, and where the observations come from.
+    held_out : HeldOutQuestions
+        The same predictions, and what every level stated.
+    observations : Observations or None
+        The evaluated questions, if their file was given: their texts and right answers.
+    parameters : DataFrame
+        What the fits behind the held-out predictions have learned; see :class:`~analysis.evaluation.Evaluation`.
+    fold_fits : tuple of Convergence
+        Whether these fits converged, variant by variant; empty where nothing was fitted.
+    fit : Fit or None
+        One to report beside the evaluation.
+    fit_path : Path or None
+        Where that lies.
+    """
+
+    run: EvaluatedRun
+    manifest: Mapping[str, Any]
+    held_out: HeldOutQuestions
+    observations: Observations | None
+    parameters: pd.DataFrame
+    fold_fits: tuple[Convergence, ...]
+    fit: Fit | None
+    fit_path: Path | None
+
+    @property
+    def method(self) -> str:
+        """The method that the report is about: DirEAG, or the last one evaluated where that was not."""
+        methods = self.run.metrics["method"].tolist()
+        return DIREAG if DIREAG in methods else str(methods[-1])
+
+    @property
+    def metrics(self) -> pd.Series:
+        """The metrics of that method."""
+        return self.run.metrics[self.run.metrics["method"] == self.method].iloc[0]
+
+    @cached_property
+    def scores(self) -> dict[str, Scores]:
+        """Confidence and correctness of the answered, labelled questions, by method."""
+        return scores_by_method(self.run.predictions)
+
+    @property
+    def predictions(self) -> pd.DataFrame:
+        """What the report's method says of every question."""
+        return self.run.predictions[self.run.predictions["method"] == self.method]
+
+    @property
+    def n_labelled(self) -> int:
+        """Number of questions whose right answer is known."""
+        return int(self.metrics["n"] + self.metrics["unanswered"])
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels of the evaluated questions."""
+        return tuple((self.manifest["test"] or self.manifest["observations"])["levels"])
+
+    @property
+    def about(self) -> str:
+        """What was evaluated: dataset and model, or how many there are of them."""
+        names = [_one_or_number(self.run.datasets, "datasets"), _one_or_number(self.run.models, "models")]
+        return ", ".join(name for name in names if name) or self.run.folder.resolve().name
+
+
+def read_source(
+    folder: str | Path, fit: str | Path | None = None, observations: str | Path | None = None
+) -> ReportSource:
+    """Read what a report is made from.
+
+    Parameters
+    ----------
+    folder
+        Written by ``direag evaluate``; or by ``direag quickstart``, whose fit and observations are taken too.
+    fit
+        A fit to report beside the evaluation.
+    observations
+        The file that was evaluated.
+
+    Raises
+    ------
+    DirEAGError
+        If the folder holds no evaluation, the fit cannot be read, or the observations are not those evaluated.
+    """
+    folder = Path(folder)
+    if not (folder / MANIFEST).is_file() and (folder / _EVALUATION / MANIFEST).is_file():
+        fit = fit or _if_there(folder / _FIT)
+        observations = observations or _if_there(folder / _OBSERVATIONS)
+        folder = folder / _EVALUATION
+    run = read_evaluated_run(folder)
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    held_out = read_held_out(folder, observations)
+    parameters = read_parameters(folder)
+    evaluated = manifest["test"] or manifest["observations"]
+    return ReportSource(
+        run=run,
+        manifest=manifest,
+        held_out=held_out,
+        observations=None if observations is None else Observations.read(observations, evaluated["answers"]),
+        parameters=parameters,
+        fold_fits=convergence_by_variant(folder, parameters, run.fit_method),
+        fit=None if fit is None else Fit.load(fit),
+        fit_path=None if fit is None else Path(fit),
+    )
+
+
+def _if_there(path: Path) -> Path | None:
+    return path if path.is_file() else None
+
+
+def _one_or_number(names: tuple[str, ...], noun: str) -> str:
+    return names[0] if len(names) == 1 else f"{len(names)} {noun}" if names else ""

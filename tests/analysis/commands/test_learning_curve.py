@@ -1,0 +1,156 @@
+"""``direag learning-curve``: what it prints and writes, how it goes on, what it refuses."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import typer
+from typer.testing import CliRunner, Result
+
+from analysis.commands.learning_curve import learning_curve_command
+from analysis.learning_curve import curve
+from analysis.learning_curve.methods import DEFAULT_METHODS, Learned
+from bayes_direag.errors import DirEAGError
+from bayes_direag.simulate import simulate_observations
+
+app = typer.Typer()
+app.command()(learning_curve_command)
+
+QUICK = ("--labels", "20,40,100", "--splits", "3", "--methods", "vote_logistic,majority,majority_platt")
+
+
+def run(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refuse(*arguments: object) -> str:
+    result = run(*arguments)
+    assert isinstance(result.exception, DirEAGError), result.output
+    return str(result.exception)
+
+
+@pytest.fixture(scope="module")
+def questions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("questions") / "labelled.jsonl"
+    simulate_observations(150, seed=6).write(path)
+    return path
+
+
+def test_tables_and_files(questions: Path, tmp_path: Path) -> None:
+    text = succeed(questions, "--out", tmp_path / "out", *QUICK)
+    said = " ".join(text.split())
+    assert (
+        "labelled.jsonl: 3 random splits. In each, 110 of 150 usable questions are tested and not learned from" in said
+    )
+    assert "100 labels: left out, 150 usable questions hold at most 50 beside the 100 kept for testing." in said
+    assert "vote_logistic" in said
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "learning_curve.json",
+        "learning_curve.png",
+        "results.csv",
+        "summary.csv",
+    }
+    assert len(pd.read_csv(tmp_path / "out" / "results.csv")) == 3 * 2 * 3
+    body = [line for line in text.splitlines() if "labelled.jsonl" not in line and not line.startswith(str(tmp_path))]
+    assert max(map(len, body)) <= 80
+
+
+def test_json_holds_the_summary_and_what_was_held_out(questions: Path, tmp_path: Path) -> None:
+    found = json.loads(succeed(questions, "--out", tmp_path / "out", *QUICK, "--json", "--level", "0.9"))
+    assert (found["n_usable"], found["n_test"], found["n_splits"], found["interval_level"]) == (150, 110, 3, 0.9)
+    assert found["label_counts"] == [20, 40]
+    assert found["methods"] == ["majority", "majority_platt", "vote_logistic"]
+    assert len(found["summary"]) == 2 * 6 * 3
+    stored = json.loads((tmp_path / "out" / "learning_curve.json").read_text())
+    assert {name: found[name] for name in stored} == stored
+
+
+def test_an_interrupted_run_goes_on_to_the_same_end(
+    questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = succeed(questions, "--out", tmp_path / "whole", *QUICK)
+    real, calls = curve.learn, []
+
+    def interrupted(*arguments: object, **options: object) -> Learned:
+        calls.append(arguments)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(curve, "learn", interrupted)
+    assert run(questions, "--out", tmp_path / "out", *QUICK).exit_code != 0
+    kept = pd.read_csv(tmp_path / "out" / "results.csv")
+    assert len(kept) == 5 * 2
+    assert not (tmp_path / "out" / "summary.csv").exists()
+    calls.clear()
+    calls.extend([()] * 6)
+    again = succeed(questions, "--out", tmp_path / "out", *QUICK)
+    assert len(calls) == 6 + 12 - 5
+    assert again.replace("/out:", "/whole:") == whole
+    for name in ("results.csv", "summary.csv", "learning_curve.png"):
+        assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+
+
+def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    common = questions, "--out", tmp_path / "out", "--labels", "20"
+    succeed(*common, "--splits", 2, "--methods", "majority")
+    asked = []
+    real = curve.learn
+
+    def counted(source: str, *arguments: object, **options: object) -> Learned:
+        asked.append(source)
+        return real(source, *arguments, **options)
+
+    monkeypatch.setattr(curve, "learn", counted)
+    succeed(*common, "--splits", 3, "--methods", "majority,vote_logistic")
+    assert asked == ["majority"] + ["vote_logistic"] * 3
+    summary = pd.read_csv(tmp_path / "out" / "summary.csv")
+    assert summary["n_splits"].unique().tolist() == [3]
+    assert summary["method"].unique().tolist() == ["majority", "vote_logistic"]
+
+
+def test_the_default_methods_are_those_without_sampling(questions: Path, tmp_path: Path) -> None:
+    assert "map_paper_calibrated" in DEFAULT_METHODS
+    assert "unknown method 'best'" in refuse(questions, "--out", tmp_path / "out", "--methods", "default,best")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--labels", "30,many"], "--labels 30,many: expected whole numbers"),
+        (["--labels", "60"], "60 labels: 150 usable questions hold at most 50"),
+        (["--level", "95"], "--level 95.0: expected a probability"),
+    ],
+)
+def test_refusals(questions: Path, tmp_path: Path, options: list[str], says: str) -> None:
+    assert says in refuse(questions, "--out", tmp_path / "out", *options)
+    assert not (tmp_path / "out").exists()
+
+
+def test_another_seed_needs_another_folder(questions: Path, tmp_path: Path) -> None:
+    common = questions, "--out", tmp_path / "out", "--labels", "20", "--splits", 2, "--methods", "majority"
+    succeed(*common)
+    assert "another seed (0); expected 1" in refuse(*common, "--seed", 1)
+    assert "there is no folder" in refuse(questions, "--out", tmp_path / "no" / "out")
+
+
+@pytest.mark.slow
+def test_nuts_from_end_to_end(questions: Path, tmp_path: Path) -> None:
+    options = ["--labels", "30", "--splits", 2, "--methods", "map_bayes,nuts_bayes,nuts_bayes_calibrated"]
+    short = ["--chains", 2, "--warmup", 200, "--draws", 150]
+    found = json.loads(succeed(questions, "--out", tmp_path / "out", *options, *short, "--json"))
+    assert found["sampling"] == {"n_chains": 2, "n_warmup": 200, "n_draws": 150, "target_accept": 0.9}
+    nll = {row["method"]: row["mean"] for row in found["summary"] if row["metric"] == "nll"}
+    # Posterior mean and mode of one model, on the same questions, are near each other.
+    assert nll["nuts_bayes"] == pytest.approx(nll["map_bayes"], abs=0.1)
+    rows = pd.read_csv(tmp_path / "out" / "results.csv").set_index("method")
+    assert rows.loc["nuts_bayes", "largest_rhat"].between(0.99, 1.2).all()
+    assert rows.loc["map_bayes", "largest_rhat"].isna().all()

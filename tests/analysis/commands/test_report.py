@@ -1,0 +1,111 @@
+"""The command ``direag report``, from files to a file."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from analysis.commands.report import report_command
+from analysis.evaluation_folder import FOLDER
+from bayes_direag.cli import FrontDoor
+from tests.analysis.report.pages import Page
+from tests.analysis.report.runs import small_fit, small_observations, small_run
+
+app = typer.Typer(cls=FrontDoor, pretty_exceptions_enable=False)
+app.command("report")(report_command)
+app.callback()(lambda: None)
+
+
+def report(*arguments: object, code: int = 0) -> str:
+    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch) -> None:
+    """Draw nothing, which takes longer than all the rest."""
+    monkeypatch.setattr("analysis.report.pictures.evaluation_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    """Return a folder as quickstart leaves it."""
+    folder = tmp_path_factory.mktemp("made")
+    small_run(folder / "evaluation")
+    small_fit().save(folder / "fit.nc")
+    small_observations().write(folder / "observations.jsonl")
+    return folder
+
+
+@pytest.fixture
+def files(made, tmp_path) -> Path:
+    """Return a copy of it, to write to."""
+    return shutil.copytree(made, tmp_path / "quickstart")
+
+
+def test_it_lies_in_the_folder_and_its_answer_is_printed(files):
+    output = report(files)
+    assert output.endswith(f"{files / 'report.html'}: open it in a browser.")
+    page = Page.read(files / "report.html")
+    assert f"{files / 'fit.nc'} stands at its optimum" in page.sections["diagnostics"]
+    answer = " ".join(page.sections["answer"].split())
+    assert output.removesuffix(f" {files / 'report.html'}: open it in a browser.") in answer
+
+
+def test_an_evaluation_with_its_report_is_still_one(files):
+    report(files / "evaluation")
+    assert (files / "evaluation" / "report.html").is_file()
+    FOLDER.check(files / "evaluation")
+    small_run(files / "evaluation")
+    assert not (files / "evaluation" / "report.html").exists()
+
+
+def test_what_is_named(files, tmp_path):
+    arguments = ("--fit", files / "fit.nc", "--obs", files / "observations.jsonl", "--out", tmp_path / "own.html")
+    report(files / "evaluation", *arguments)
+    page = Page.read(tmp_path / "own.html")
+    assert "fit.nc stands at its optimum" in page.sections["diagnostics"]
+    assert "question" in page.tables["Least sure"][0]
+    assert not (files / "evaluation" / "report.html").exists()
+
+
+def test_for_machines(files):
+    found = json.loads(report(files, "--json"))
+    assert found["out"] == str(files / "report.html")
+    assert found["method"] == "direag"
+    assert len(found["answer"]) == 3
+    assert {(row["method"], row["metric"]) for row in found["differences"]} == {
+        (method, metric) for method in ("majority", "mean_confidence", "confidence") for metric in ("brier", "accuracy")
+    }
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["{files}/none"], "saw no such folder; expected a folder written by direag evaluate"),
+        (["{files}", "--out", "{files}/report.pdf"], "saw the suffix '.pdf'; expected .html"),
+        (["{files}", "--out", "{files}/none/report.html"], "there is no folder"),
+        (["{files}", "--fit", "{files}/none.nc"], "no such file; expected a fit"),
+        (["{files}/evaluation", "--obs", "{files}/fit.nc"], "fit.nc"),
+    ],
+)
+def test_refusals(files, arguments, message):
+    before = sorted(path.name for path in files.rglob("*"))
+    output = report(*(argument.format(files=files) for argument in arguments), code=2)
+    assert message in output
+    assert output.startswith("direag: ")
+    assert sorted(path.name for path in files.rglob("*")) == before
+
+
+def test_a_report_that_fails_leaves_the_earlier_one(files, monkeypatch):
+    (files / "report.html").write_text("the earlier one")
+    monkeypatch.setattr("analysis.report.report_file.render", lambda _: "\ud800")
+    with pytest.raises(UnicodeEncodeError):
+        CliRunner().invoke(app, ["report", str(files)], catch_exceptions=False)
+    assert (files / "report.html").read_text() == "the earlier one"
+    assert not list(files.glob(".report*"))

@@ -1,0 +1,51 @@
+"""The tables show the means, star the best group, and fit a terminal."""
+
+import numpy as np
+from rich.console import Console
+
+from analysis.learning_curve.curve_table import curve_tables, sampling_note
+from analysis.learning_curve.methods import METHODS
+from analysis.learning_curve.summary import summarise
+from tests.analysis.learning_curve.made_results import made_results
+
+
+def printed(values: dict[str, dict[int, np.ndarray]]) -> list[str]:
+    console = Console(width=80, record=True, file=None, force_terminal=False)
+    with console.capture() as capture:
+        console.print(curve_tables(summarise(made_results(values), tested_share=0.5), 0.95))
+    return capture.get().splitlines()
+
+
+def test_the_best_group_is_starred() -> None:
+    noise = 0.001 * np.array([1, -1, 1, -1])
+    lines = printed({"majority": {30: 0.5 + noise}, "map_paper": {30: 0.4 - noise}})
+    titles = [lines.index(title) for title in ("NLL", "Brier score", "smECE")]
+    assert titles == sorted(titles)
+    first = lines[titles[0] : titles[1]]
+    assert next(line for line in first if line.startswith("majority")).split()[1:] == ["0.500", "±", ".001"]
+    assert next(line for line in first if line.startswith("map_paper")).split()[1:] == ["0.400", "±", ".001*"]
+    caption = " ".join(" ".join(lines).split())
+    assert "the 95% interval of the paired difference does not show to be worse" in caption
+    assert "clipped to 0.01..0.99" in caption
+
+
+def test_every_method_fits_beside_four_numbers_of_labels() -> None:
+    values = {method: {n: np.array([0.61, 0.62]) for n in (30, 100, 300, 1000)} for method in METHODS}
+    lines = printed(values)
+    assert max(map(len, lines)) <= 80
+    for method in METHODS:
+        assert sum(line.split()[:1] == [method] for line in lines) == 3
+
+
+def test_undefined_is_a_dash() -> None:
+    lines = printed({"majority": {30: np.array([np.nan, np.nan])}})
+    assert next(line for line in lines if line.startswith("majority")).split() == ["majority", "\N{EN DASH}"]
+
+
+def test_fits_that_did_not_mix_are_counted_once_each() -> None:
+    values = dict.fromkeys(("majority", "nuts_bayes", "nuts_bayes_calibrated"), {30: np.full(4, 0.5)})
+    results = made_results(values)
+    assert sampling_note(results[results["method"] == "majority"]) == ""
+    for column, numbers in {"largest_rhat": [1.001, np.nan, 1.02, 1.002], "divergences": [0, 0, 0, 3]}.items():
+        results.loc[results["method"] != "majority", column] = numbers * 2
+    assert sampling_note(results) == "3 of 4 NUTS fits have an R-hat of 1.01 or more, or divergences.\n"

@@ -1,0 +1,96 @@
+"""The answer in sentences, against figures worked out here."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.report.answer import answer, answer_record, expected_ece
+from analysis.report.source import read_source
+from tests.analysis.evaluated_runs import random_said, write_run
+
+
+def found_in(folder, said, **options):
+    return answer(read_source(write_run(folder, said, **options)))
+
+
+def test_it_says_how_often_right_and_how_far_off(tmp_path):
+    said = [(0.95, True), (0.95, True), (0.95, False), (0.35, False), (0.35, True), (None, False)]
+    share, first, _ = found_in(tmp_path / "run", {"direag": said}).sentences
+    assert share.startswith("The answers that DirEAG selects are right 60.0% of the time [95%: ")
+    error = (3 * abs(0.95 - 2 / 3) + 2 * abs(0.35 - 1 / 2)) / 5
+    assert f"off by {100 * error:.1f} points on average (ECE)" in first
+    assert first.endswith("Overall it claims 71.0%, and 60.0% are right.")
+
+
+def test_what_perfect_probabilities_would_seem_off_by():
+    """Two answers given 70% have a share right of 0, 1/2 or 1; one given 20% has 0 or 1; each bin counts as its n."""
+    first = 0.09 * 0.7 + 0.42 * 0.2 + 0.49 * 0.3
+    second = 0.8 * 0.2 + 0.2 * 0.8
+    found = expected_ece(np.array([0.7, 0.2, 0.7]), rng=0, n_draws=2000)
+    assert found == pytest.approx((2 * first + second) / 3, abs=4 * 0.17 / np.sqrt(2000))
+    assert np.isnan(expected_ece(np.empty(0), rng=0))
+
+
+class TestTheDifference:
+    @staticmethod
+    def said(rng, *, worse: float, n: int = 400):
+        """Return a calibrated method, and the same with its confidences moved towards one half."""
+        own = random_said(rng, n, sharpness=2)
+        return own, [(one * (1 - worse) + worse * 0.5, right) for one, right in own]
+
+    def test_of_a_better_method(self, tmp_path):
+        direag, mean = self.said(np.random.default_rng(1), worse=0.8)
+        found = found_in(tmp_path / "run", {"majority": mean, "mean_confidence": mean, "direag": direag})
+        gap = [(one - right) ** 2 - (other - right) ** 2 for (one, right), (other, _) in zip(direag, mean, strict=True)]
+        row = found.differences.query("method == 'mean_confidence' and metric == 'brier'").iloc[0]
+        assert row["difference"] == pytest.approx(np.mean(gap))
+        half = 1.96 * np.std(gap) / np.sqrt(len(gap))  # the bootstrap of a mean is nearly normal
+        assert (row["low"], row["high"]) == pytest.approx((np.mean(gap) - half, np.mean(gap) + half), abs=half / 4)
+        assert found.reference == "mean_confidence"
+        assert (
+            f"lowers the Brier score, the mean squared error of the probabilities, by {-np.mean(gap):.3f} [95%: "
+            in found.sentences[-1]
+        )
+        assert found.sentences[-1].endswith(f"{-row['high']:.3f} to {-row['low']:.3f}]: it is better.")
+
+    def test_of_a_worse_one(self, tmp_path):
+        mean, direag = self.said(np.random.default_rng(2), worse=0.8)
+        found = found_in(tmp_path / "run", {"majority": mean, "direag": direag})
+        assert "instead of the majority vote raises the Brier score" in found.sentences[-1]
+        assert found.sentences[-1].endswith("it is worse.")
+
+    def test_that_cannot_be_told(self, tmp_path):
+        rng = np.random.default_rng(3)
+        direag = random_said(rng, 60, sharpness=1)
+        other = [(float(np.clip(one + rng.normal(0, 0.1), 0, 1)), right) for one, right in direag]
+        found = found_in(tmp_path / "run", {"mean_confidence": other, "direag": direag}, level=0.99)
+        row = found.differences.query("metric == 'brier'").iloc[0]
+        assert row["low"] < 0 < row["high"]
+        assert found.sentences[-1].startswith("60 questions do not tell DirEAG from the mean confidence")
+        assert "[99%: " in found.sentences[-1]
+        assert found.sentences[-1].endswith("That does not make them equal.")
+
+    def test_only_on_questions_that_both_have_answered(self, tmp_path):
+        said = {
+            "majority": [(0.9, True), (None, False), (0.8, False)],
+            "direag": [(None, False), (0.6, True), (0.4, False)],
+        }
+        rows = found_in(tmp_path / "run", said).differences
+        assert rows["n"].tolist() == [1, 1]
+        assert rows.set_index("metric").loc["brier", "difference"] == pytest.approx(0.4**2 - 0.8**2)
+
+    def test_where_no_question_is_shared(self, tmp_path):
+        said = {"majority": [(0.9, True), (None, False)], "direag": [(None, False), (0.6, True)]}
+        found = found_in(tmp_path / "run", said)
+        assert "nothing to compare" in found.sentences[-1]
+        assert answer_record(found)["differences"][0]["difference"] is None
+
+
+def test_the_same_resamples_as_the_evaluation_had(tmp_path):
+    """Of a method that says the same of all, the difference moves as the other method's metric does."""
+    rng = np.random.default_rng(4)
+    said = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
+    folder = write_run(tmp_path / "run", said)
+    metrics = pd.read_csv(folder / "metrics.csv").set_index("method").loc["majority"]
+    row = answer(read_source(folder)).differences.query("metric == 'accuracy'").iloc[0]
+    assert (-row["high"], -row["low"]) == pytest.approx((metrics["accuracy_low"], metrics["accuracy_high"]))

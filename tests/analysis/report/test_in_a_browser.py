@@ -1,0 +1,123 @@
+"""The report in headless Chromium, on a phone and on a desk: nothing is cut, nothing missing, nothing asked for."""
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from analysis.report.report_file import write_report
+from analysis.report.source import read_source
+from bayes_direag.observations import Observations
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.posteriors import good_fit
+from tests.analysis.report.browsers import PROGRAMS, Tab, chromium, find_chromium
+from tests.analysis.report.runs import attacking_observations, small_fit, small_observations, small_run
+
+pytestmark = pytest.mark.slow
+
+PHONE, DESK = (390, 844, True), (1280, 900, False)
+REPORTS = ("small", "nuts", "attacked", "wide")
+
+#: Elements that reach beyond the window, and do not lie in a box that scrolls by itself.
+CUT = """
+[...document.querySelectorAll("body *")]
+  .filter(one => !one.parentElement.closest(".scroll, pre, .ground"))
+  .filter(one => one.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
+  .map(one => one.tagName + " " + one.textContent.slice(0, 40))
+"""
+WIDTHS = "[document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+
+
+@pytest.fixture(scope="module")
+def tab() -> Tab:
+    program = find_chromium()
+    if program is None:
+        pytest.skip(f"no browser to look with: none of {', '.join(PROGRAMS)} is on the PATH")
+    with chromium(program) as found:
+        yield found
+
+
+def wide_observations() -> Observations:
+    """Return questions with many levels, and names that cannot be broken."""
+    questions = []
+    for one in simulate_observations(12, seed=2).questions:
+        told = [
+            one.observations[0].model_copy(update={"level": level, "level_name": f"{level}{'w' * 120}"})
+            for level in range(14)
+        ]
+        own = {"problem_id": one.problem_id + "w" * 200, "question": "w" * 300, "observations": tuple(told)}
+        questions.append(one.model_copy(update=own))
+    return Observations.from_questions(questions, "numeric")
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory) -> dict[str, Path]:
+    """Return reports, drawn in full: of a MAP, of a posterior, of attacks, and of names without end."""
+    folder = tmp_path_factory.mktemp("reports")
+    observations = {"attacked": attacking_observations(), "wide": wide_observations()}
+    found = {}
+    for name in REPORTS:
+        own = observations.get(name, small_observations())
+        (folder / name).mkdir()
+        small_run(folder / name / "evaluation", own)
+        (good_fit() if name == "nuts" else small_fit(own)).save(folder / name / "fit.nc")
+        own.write(folder / name / "observations.jsonl")
+        found[name] = folder / f"{name}.html"
+        write_report(read_source(folder / name), found[name])
+    return found
+
+
+@pytest.mark.parametrize("window", [PHONE, DESK], ids=["phone", "desk"])
+@pytest.mark.parametrize("name", REPORTS)
+def test_it_fits_the_window(tab, reports, name, window):
+    width, height, phone = window
+    tab.open(reports[name], width, height, phone=phone)
+    page, visible = tab.evaluate(WIDTHS)
+    assert page <= visible
+    assert tab.evaluate(CUT) == []
+    assert tab.evaluate("[...document.images].every(one => one.complete && one.naturalWidth > 300)")
+    assert tab.evaluate("document.images.length") == (17 if name == "nuts" else 9)
+
+
+def test_it_asks_for_nothing(tab, reports):
+    for path in reports.values():
+        tab.open(path, *PHONE[:2], phone=True)
+        beyond = [url for url in tab.requested if not url.startswith("data:")]
+        assert beyond == [path.resolve().as_uri()]
+
+
+def test_the_measure_sees_what_is_cut(tab, tmp_path):
+    (tmp_path / "cut.html").write_text('<p style="width: 500px">wide</p>')
+    tab.open(tmp_path / "cut.html", *PHONE[:2], phone=False)
+    assert tab.evaluate(CUT) == ["P wide"]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("window", [PHONE, DESK], ids=["phone", "desk"])
+def test_it_can_be_seen(tab, reports, window, dark):
+    width, height, phone = window
+    tab.open(reports["small"], width, height, phone=phone, dark=dark)
+    seen = imread(io.BytesIO(tab.screenshot()), format="png")[:, :, :3].mean(axis=2)
+    assert seen.shape == (height, width)
+    assert (np.median(seen) < 0.2) == dark
+    written = np.abs(seen - np.median(seen)) > 0.4
+    assert 0.01 < written.mean() < 0.3
+    assert written.any(axis=1).mean() > 0.3
+    tab.evaluate("document.querySelector('img').scrollIntoView({behavior: 'instant'})")
+    picture = imread(io.BytesIO(tab.screenshot()), format="png")[:, :, :3]
+    assert (picture.min(axis=2) > 0.99).mean() > 0.2  # its white ground, in the dark too
+    assert (np.ptp(picture, axis=2) > 0.3).sum() > 100  # and coloured marks
+
+
+def test_a_picture_can_be_enlarged_on_a_phone(tab, reports):
+    tab.open(reports["small"], *PHONE[:2], phone=True)
+    width = "document.querySelector('img').getBoundingClientRect().width"
+    assert 370 < tab.evaluate(width) <= 390
+    tab.evaluate("document.querySelector('.zoom input').click()")
+    assert tab.evaluate(width) > 700
+    page, visible = tab.evaluate(WIDTHS)
+    assert page <= visible
+    tab.open(reports["small"], *DESK[:2], phone=False)
+    assert tab.evaluate("getComputedStyle(document.querySelector('.zoom')).display") == "none"

@@ -1,0 +1,281 @@
+"""The report as a page: what stands in it, that it is escaped, and that it needs nothing else."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.report.report_file import write_report
+from analysis.report.source import read_source
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.evaluated_runs import write_run
+from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.analysis.report.pages import Page
+from tests.analysis.report.runs import ATTACK, attacking_observations, small_fit, small_observations, small_run
+
+SECTIONS = (
+    "answer", "methods", "pictures", "reliability", "learned", "diagnostics", "questions", "origin", "limits",
+)  # fmt: skip
+MAIN, FURTHER = "Every method on the same held-out questions", "Further metrics"
+UNRENDERED = ("analysis.report.render._data_uri", lambda _: "data:image/webp;base64,")
+
+
+@pytest.fixture(autouse=True)
+def undrawn(monkeypatch) -> None:
+    """Draw nothing, which takes longer than all the rest."""
+    monkeypatch.setattr("analysis.report.pictures.evaluation_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.report.fit_sections.diagnosis_blocks", lambda *_: ())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory) -> Path:
+    """Return a folder as quickstart leaves it."""
+    folder = tmp_path_factory.mktemp("files")
+    small_run(folder / "evaluation")
+    small_fit().save(folder / "fit.nc")
+    small_observations().write(folder / "observations.jsonl")
+    return folder
+
+
+def reported(path: Path, folder: Path, fit: Path | None = None) -> Page:
+    write_report(read_source(folder, fit), path)
+    return Page.read(path)
+
+
+@pytest.fixture(scope="module")
+def page(files) -> Page:
+    """Return a report with the figures of its evaluation, made but not rendered."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(*UNRENDERED)
+        patch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+        return reported(files / "report.html", files)
+
+
+class TestWhatStandsInIt:
+    def test_its_parts_in_order_each_linked_from_the_contents(self, page):
+        assert [one["id"] for one in page.attributes("section")] == list(SECTIONS)
+        assert [one["href"] for one in page.attributes("a")] == [f"#{name}" for name in SECTIONS]
+
+    def test_it_is_a_page_for_everyone(self, page):
+        assert page.attributes("html")[0]["lang"] == "en"
+        assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in page.attributes("meta")
+        headings = [tag for tag, _ in page.tags if re.fullmatch("h[1-6]", tag)]
+        assert headings.count("h1") == 1
+        assert headings.count("h2") == len(SECTIONS)
+        assert set(headings) == {"h1", "h2", "h3"}
+        ids = [one["id"] for _, one in page.tags if "id" in one]
+        assert len(ids) == len(set(ids))
+        assert all("scope" in one for one in page.attributes("th"))
+
+    def test_every_picture_says_how_to_read_it_and_what_is_seen(self, page):
+        pictures = page.attributes("img")
+        assert len(pictures) == len(page.attributes("figcaption")) == 5
+        assert all(len(one["alt"]) > 40 for one in pictures)
+        assert any("direag: ECE" in one["alt"] for one in pictures)
+
+    @pytest.mark.parametrize(
+        ("table", "names"),
+        [
+            (MAIN, ["accuracy", "ece", "brier", "nll", "auroc"]),
+            (FURTHER, ["smece", "adaptive_ece", "pr_positive", "pr_negative"]),
+        ],
+    )
+    def test_its_figures_are_those_of_metrics_csv(self, page, files, table, names):
+        metrics = pd.read_csv(files / "evaluation" / "metrics.csv").set_index("method")
+        _, *rows = page.tables[table]
+        assert [row[0] for row in rows] == metrics.index.tolist()
+        for method, *cells in rows:
+            own = metrics.loc[method]
+            expected = [f"{own[name]:.3f}|[{own[f'{name}_low']:.3f}, {own[f'{name}_high']:.3f}]" for name in names]
+            assert cells[: len(names)] == expected
+            assert list(map(int, cells[len(names) :])) == own[["n", "unanswered"]].tolist()
+
+    def test_the_best_of_each_column_is_marked(self, page, files):
+        metrics = pd.read_csv(files / "evaluation" / "metrics.csv")
+        more = {"accuracy", "auroc", "pr_positive", "pr_negative"}
+        n_best = 0
+        for name in ("accuracy", "ece", "brier", "nll", "auroc", "smece", "adaptive_ece", "pr_positive", "pr_negative"):
+            shown = [f"{value:.3f}" for value in metrics[name]]
+            n_best += shown.count(max(shown) if name in more else min(shown))
+        assert sum("best" in one["class"] for one in page.attributes("td")) == n_best
+
+    def test_the_reliability_table_counts_every_answered_labelled_question(self, page, files):
+        _, *rows = page.tables["The probabilities of DirEAG on 57 held-out questions"]
+        assert sum(int(row[-1]) for row in rows) == 57
+        scored = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'")
+        scored = scored.dropna(subset=["correct", "confidence"])
+        right = sum(float(row[2].split("%")[0]) / 100 * int(row[-1]) for row in rows)
+        assert right == pytest.approx(scored["correct"].astype(bool).sum(), abs=0.05)
+
+    def test_the_questions_to_look_at(self, page, files):
+        rows = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'")
+        wrong = rows[rows["correct"].astype("boolean").eq(False).fillna(False)].nlargest(5, "confidence")
+        asked = {one.problem_id: one for one in small_observations().questions}
+        _, *surest = page.tables["Surest and wrong"]
+        assert [row[0] for row in surest] == wrong["problem_id"].tolist()
+        assert [row[3] for row in surest] == [asked[name].gold_answer for name in wrong["problem_id"]]
+        assert [row[4] for row in surest] == [asked[name].question for name in wrong["problem_id"]]
+        _, *least = page.tables["Least sure"]
+        assert [row[0] for row in least] == rows.nsmallest(5, "confidence")["problem_id"].tolist()
+
+    def test_the_fit_and_the_fits_behind_the_evaluation(self, page, files):
+        parameters = small_fit().parameters().set_index(["parameter", "level"])
+        _, *levels = page.tables["What was learned of each level"]
+        first = small_observations().level_names[0]
+        weight, bias = (parameters.loc[(name, first)] for name in ("weight", "bias"))
+        numbers = [f"{100 * weight['relative']:.1f}%", f"{weight['mean']:.3f}", f"{bias['mean']:.3f}"]
+        assert levels[0] == [first, *(text.replace("-", "\N{MINUS SIGN}") for text in numbers)]
+        assert page.tables["The fits behind the held-out predictions"][1][:2] == ["confidence", "2 of 2"]
+        assert f"{files / 'fit.nc'} stands at its optimum" in page.sections["diagnostics"]
+        assert "These are all the questions of the evaluation" in page.sections["learned"]
+
+    def test_how_to_repeat_it_and_where_the_numbers_are(self, page):
+        assert small_observations().fingerprint in page.sections["origin"]
+        for command in ("direag evaluate OBSERVATIONS", "direag fit", "direag plot", "direag report", "direag show"):
+            assert command in page.sections["origin"]
+
+    def test_what_was_left_out_is_counted(self, page):
+        assert "The right answer of 2 is not known" in page.sections["answer"]
+        assert "1 labelled question would have got" in page.sections["limits"]
+
+
+def test_a_range_is_judged_by_what_its_questions_can_tell(tmp_path):
+    said = [
+        *[(0.05, number < 1) for number in range(3)],
+        *[(0.35, number < 70) for number in range(100)],
+        *[(0.75, number < 75) for number in range(100)],
+        *[(0.95, number < 50) for number in range(100)],
+    ]
+    page = reported(tmp_path / "report.html", write_run(tmp_path / "run", {"direag": said}))
+    _, *rows = page.tables["The probabilities of DirEAG on 303 held-out questions"]
+    dash = "\N{EN DASH}"
+    assert [(row[0], row[3], row[4]) for row in rows] == [
+        (f"0{dash}10%", "too few to tell", "3"),
+        (f"30{dash}40%", "not sure enough", "100"),
+        (f"70{dash}80%", "as stated", "100"),
+        (f"90{dash}100%", "too sure", "100"),
+    ]
+
+
+class TestThatItNeedsNothingElse:
+    @pytest.fixture(params=["plain", "attacked"])
+    def any_page(self, request, page, tmp_path) -> Page:
+        if request.param == "plain":
+            return page
+        small_run(tmp_path / "run", attacking_observations())
+        small_fit(attacking_observations()).save(tmp_path / "fit.nc")
+        return reported(tmp_path / "report.html", tmp_path / "run", tmp_path / "fit.nc")
+
+    def test_nothing_is_loaded_linked_or_run(self, any_page):
+        tags = {tag for tag, _ in any_page.tags}
+        assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "audio", "video", "source"}
+        attributes = [(name, value) for _, own in any_page.tags for name, value in own.items()]
+        names = {name for name, _ in attributes}
+        assert not {name for name in names if name.startswith("on")} | names & {"srcset", "action", "style"}
+        assert all(value.startswith("data:image/") for name, value in attributes if name == "src")
+        assert all(re.fullmatch("#[a-z]+", value) for name, value in attributes if name == "href")
+        assert not re.search(r"url\(|@import|expression", any_page.style)
+        policies = [one["content"] for one in any_page.attributes("meta") if "http-equiv" in one]
+        assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+
+    def test_an_attack_stays_text(self, tmp_path):
+        observations = attacking_observations()
+        small_run(tmp_path / "run", observations)
+        observations.write(tmp_path / "observations.jsonl")
+        write_report(read_source(tmp_path / "run", None, tmp_path / "observations.jsonl"), tmp_path / "report.html")
+        attacked = Page.read(tmp_path / "report.html")
+        assert set(SECTIONS) == set(attacked.sections)
+        assert ATTACK in attacked.title
+        _, *rows = attacked.tables["Least sure"]
+        assert all(ATTACK in text for row in rows for text in (row[0], row[3], row[4]))
+
+
+class TestWhatIsMissing:
+    def test_no_label_at_all(self, tmp_path):
+        folder = write_run(tmp_path / "run", {"majority": [(0.5, None)] * 4, "direag": [(0.7, None)] * 4})
+        page = reported(tmp_path / "report.html", folder)
+        assert "it has answered none" in page.sections["answer"]
+        assert "There is nothing to draw" in page.sections["pictures"]
+        assert "There is nothing to tabulate" in page.sections["reliability"]
+        assert page.tables[MAIN][1][1:6] == ["\N{EN DASH}"] * 5
+
+    def test_one_method_and_no_fit(self, tmp_path):
+        said = [(0.5, True), (0.9, False), (None, False), (0.4, True)]
+        page = reported(tmp_path / "report.html", write_run(tmp_path / "run", {"majority": said}))
+        assert "The answers that the majority vote selects are right 66.7% of the time" in page.sections["answer"]
+        assert "nothing to compare" in page.sections["answer"]
+        assert "Nothing else was evaluated" in page.sections["methods"]
+        assert "No single fit was given" in page.sections["learned"]
+        assert "there is no fit" in page.sections["diagnostics"]
+        assert "1 labelled question would have got" in page.sections["limits"]
+        assert "counted as wrong, 50.0% would be right" in page.sections["limits"]
+
+    def test_neither_direag_nor_observations_at_hand(self, tmp_path, monkeypatch):
+        monkeypatch.undo()
+        monkeypatch.setattr(*UNRENDERED)
+        said = {"majority": [(0.5, True), (0.9, False)], "steerconf": [(0.5, True), (0.9, True)]}
+        page = reported(tmp_path / "report.html", write_run(tmp_path / "run", said, n_fitted=7))
+        assert "method steerconf" in page.sections["answer"]
+        assert "learned from 7 other questions" in page.sections["answer"]
+        assert "This picture is left out: the evaluated observations are not at hand" in page.sections["pictures"]
+        assert "--obs OBSERVATIONS" in page.sections["questions"]
+        assert "Surest and wrong: there is none." in page.sections["questions"]
+
+    def test_no_fit_shows_what_the_folds_learned(self, files, tmp_path):
+        page = reported(tmp_path / "report.html", files / "evaluation")
+        (rows,) = [rows for heading, rows in page.tables.items() if heading.startswith("How much each level counts")]
+        assert rows[0] == ["level", "mean", "least", "most"]
+        assert sum(float(row[1].rstrip("%")) for row in rows[1:]) == pytest.approx(100, abs=0.3)
+
+
+class TestWhatIsNotToBeBelieved:
+    def test_fits_behind_the_evaluation_that_did_not_converge(self, tmp_path):
+        page = reported(tmp_path / "report.html", small_run(tmp_path / "run", gradient=1e-3))
+        assert "1 of the 2 fits behind these figures did not converge" in page.sections["answer"]
+        assert page.tables["The fits behind the held-out predictions"][1][1] == "1 of 2"
+
+    def test_a_map_that_is_not_at_its_optimum(self, files, tmp_path):
+        small_fit(gradient=0.01).save(tmp_path / "stuck.nc")
+        page = reported(tmp_path / "report.html", files, tmp_path / "stuck.nc")
+        assert "stuck.nc is not to be believed" in page.sections["answer"]
+        assert "stuck.nc does not stand at its optimum" in page.sections["diagnostics"]
+
+    def test_a_posterior_badly_sampled(self, files, tmp_path):
+        diverging = np.zeros((2, 60), bool)
+        diverging[0, :7] = True
+        few = gaussian_draws(1, n_chains=2, n_draws=60)
+        observations = simulate_observations(30, seed=1)
+        made_posterior(observations, few, statistics={"diverging": diverging}).save(tmp_path / "bad.nc")
+        page = reported(tmp_path / "report.html", files, tmp_path / "bad.nc")
+        assert "bad.nc is not to be believed" in page.sections["answer"]
+        assert "bad.nc is not believable" in page.sections["diagnostics"]
+        assert "7 of 120 draws diverged" in page.sections["diagnostics"]
+        assert page.tables["How each chain moved"][1][2] == "7"
+        assert "These are other questions than those of the evaluation" in page.sections["learned"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("fitted_by", ["map", "nuts"])
+def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
+    monkeypatch.undo()
+    monkeypatch.setattr(*UNRENDERED)
+    (small_fit() if fitted_by == "map" else good_fit()).save(tmp_path / "fit.nc")
+    page = reported(tmp_path / "report.html", files, tmp_path / "fit.nc")
+    assert "Take care" not in page.text
+    pictures = page.attributes("img")
+    assert len(pictures) == (9 if fitted_by == "map" else 17)
+    assert all(len(one["alt"]) > 40 for one in pictures)
+    if fitted_by == "map":
+        return
+    assert "fit.nc is believable" in page.sections["diagnostics"]
+    assert len(page.tables["Convergence of every parameter"]) == 1 + 15
+    assert "--preset bayes --chains 4" in " ".join(page.sections["origin"].replace("\\", "").split())
+
+
+def test_the_same_report_is_the_same_file(files, tmp_path):
+    for name in ("one.html", "two.html"):
+        write_report(read_source(files), tmp_path / name)
+    assert (tmp_path / "one.html").read_bytes() == (tmp_path / "two.html").read_bytes()

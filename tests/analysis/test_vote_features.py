@@ -1,0 +1,131 @@
+"""Vote features against a count by hand, question by question; the classifiers against what they minimise."""
+
+import statistics
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from analysis.baselines import majority
+from analysis.vote_features import VOTE_CLASSIFIERS, VOTE_FEATURES, vote_boosting, vote_features, vote_logistic
+from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.simulate import simulate_observations
+
+
+def observe(*table: list[tuple[str, float] | None]) -> Observations:
+    """Build observations from the (answer, percentage) of every level of every question; None where it is missing."""
+    questions = [
+        Question(
+            problem_id=str(number),
+            observations=tuple(
+                Observation(level=level, level_name=f"level {level}", answer=report[0], confidence=report[1])
+                for level, report in enumerate(row)
+                if report is not None
+            ),
+        )
+        for number, row in enumerate(table)
+    ]
+    return Observations.from_questions(questions, "numeric")
+
+
+def counted(observations: Observations, number: int) -> dict[str, float]:
+    """Count the votes of one question in plain Python."""
+    reports = [
+        (observations.candidates[number][candidate], float(stated))
+        for candidate, stated in zip(observations.candidate[number], observations.confidence[number], strict=True)
+        if candidate >= 0
+    ]
+    chosen = observations.candidates[number][majority(observations).candidate[number]]
+    votes = Counter(answer for answer, _ in reports)
+    others = max((count for answer, count in votes.items() if answer != chosen), default=0)
+    found = {
+        "share": votes[chosen] / len(reports),
+        "margin": (votes[chosen] - others) / len(reports),
+        "n_answers": float(len(votes)),
+        "n_missing": float(observations.n_levels - len(reports)),
+    }
+    sides = {"for": [c for a, c in reports if a == chosen], "against": [c for a, c in reports if a != chosen]}
+    for spread, of in {"mean": statistics.mean, "max": max, "min": min, "sd": statistics.pstdev}.items():
+        found |= {f"{spread}_{side}": of(stated) if stated else np.nan for side, stated in sides.items()}
+    return found
+
+
+def test_every_feature_of_every_question() -> None:
+    observations = simulate_observations(150, seed=2)
+    features = vote_features(observations)
+    assert features.shape == (150, len(VOTE_FEATURES))
+    for number, row in enumerate(features):
+        expected = counted(observations, number)
+        np.testing.assert_allclose(row, [expected[name] for name in VOTE_FEATURES], atol=1e-12)
+
+
+def test_a_question_by_hand() -> None:
+    asked_at_all_levels = [("1", 50)] * 5
+    row, _ = vote_features(observe([("7", 90), ("3", 20), ("7", 50), None, ("4", 80)], asked_at_all_levels))
+    np.testing.assert_allclose(row, [0.5, 0.25, 3, 1, 0.7, 0.9, 0.5, 0.2, 0.5, 0.8, 0.2, 0.3])
+
+
+def test_nobody_against_and_nobody_at_all() -> None:
+    features = vote_features(observe([("7", 90), ("7", 50)], [None, None]))
+    np.testing.assert_allclose(features[0], [1, 1, 1, 0, 0.7, 0.9, 0.5, 0.2, *[np.nan] * 4])
+    assert features[1, 2:4].tolist() == [0, 2]
+    assert np.isnan(np.delete(features[1], [2, 3])).all()
+
+
+def test_it_does_not_matter_which_level_said_it() -> None:
+    table = [[("7", 90), ("3", 20), ("7", 50), ("4", 80)], [("1", 10), ("1", 35), ("2", 60), ("1", 5)]]
+    turned = [[row[level] for level in (2, 0, 3, 1)] for row in table]
+    np.testing.assert_allclose(vote_features(observe(*table)), vote_features(observe(*turned)))
+
+
+def noisy(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return two features, of which the first says how probably an answer is right, and correctness."""
+    rng = np.random.default_rng(seed)
+    features = np.stack([rng.random(n), 5 + 3 * rng.standard_normal(n)], axis=1)
+    return features, rng.random(n) < features[:, 0]
+
+
+class TestClassifiers:
+    def test_the_logistic_one_minimises_its_penalised_loss(self) -> None:
+        train, correct = noisy(80, seed=0)
+        test, _ = noisy(20, seed=1)
+        mean, sd = train.mean(axis=0), train.std(axis=0)
+        score = (train - mean) / sd
+        sign = np.where(correct, 1, -1)
+
+        def loss(parameters: np.ndarray) -> float:
+            reached = sign * (parameters[0] + score @ parameters[1:])
+            return float(np.logaddexp(0, -reached).sum() + (parameters[1:] ** 2).sum() / 2)
+
+        best = minimize(loss, np.zeros(3), tol=1e-10).x
+        expected = expit(best[0] + (test - mean) / sd @ best[1:])
+        np.testing.assert_allclose(vote_logistic(train, correct, test), expected, atol=1e-6)
+
+    def test_boosting_learns_a_step_that_no_line_has(self) -> None:
+        rng = np.random.default_rng(2)
+        train = rng.uniform(-1, 1, (400, 1))
+        correct = np.abs(train[:, 0]) < 0.5
+        said = vote_boosting(train, correct, np.array([[-0.8], [0.0], [0.8]]))
+        assert said[1] > 0.9
+        assert (said[[0, 2]] < 0.1).all()
+
+    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
+    def test_more_right_answers_make_it_surer(self, name: str) -> None:
+        train, correct = noisy(300, seed=3)
+        low, high = VOTE_CLASSIFIERS[name](train, correct, np.array([[0.1, 5.0], [0.9, 5.0]]))
+        assert 0 < low < 0.3 < 0.7 < high < 1
+
+    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
+    def test_one_class_is_laplace_s_rule(self, name: str) -> None:
+        train, _ = noisy(8, seed=4)
+        assert VOTE_CLASSIFIERS[name](train, np.ones(8, bool), train[:2]).tolist() == [0.9, 0.9]
+        assert VOTE_CLASSIFIERS[name](train, np.zeros(8, bool), train[:1]).tolist() == [0.1]
+
+    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
+    def test_missing_features_are_taken(self, name: str) -> None:
+        train, correct = noisy(50, seed=5)
+        train[::3, 1] = np.nan
+        said = VOTE_CLASSIFIERS[name](train, correct, train)
+        assert np.isfinite(said).all()
