@@ -10,6 +10,8 @@ from analysis.commands.compare import compare_command
 from analysis.commands.diagnose import diagnose_command
 from analysis.commands.evaluate import evaluate_command, read_observations, show_evaluation
 from analysis.commands.explain import explain_command
+from analysis.commands.learning_curve import EPILOG as LEARNING_CURVE_EPILOG
+from analysis.commands.learning_curve import learning_curve_command
 from analysis.commands.plot import plot_command
 from analysis.commands.report import report_command
 from analysis.commands.sbc import sbc_command
@@ -79,6 +81,7 @@ app.command("evaluate", epilog="Example: direag evaluate observations.jsonl --ou
 app.command("diagnose", epilog="Example: direag diagnose fit.nc --out diagnosis")(diagnose_command)
 app.command("compare", epilog="Example: direag compare map.nc nuts.nc --obs labelled.jsonl")(compare_command)
 app.command("explain", epilog="Example: direag explain fit.nc observations.jsonl svamp-00017")(explain_command)
+app.command("learning-curve", epilog=LEARNING_CURVE_EPILOG)(learning_curve_command)
 app.command("plot", epilog="Example: direag plot results --out figures")(plot_command)
 app.command("report", epilog="Example: direag report results --fit fit.nc")(report_command)
 app.command("tables", epilog="Example: direag tables results --out tables")(tables_command)
@@ -243,9 +246,8 @@ def quickstart(
   direag evaluate observations.jsonl --out evaluation
   direag fit observations.jsonl --out fit.nc
   direag predict fit.nc observations.jsonl --out predictions.csv
-  direag report .
 
-{target / REPORT}: all of it to read and to send, open it in a browser.""",
+{target / REPORT}: all of it on one page, to read and to send. Open it in a browser; direag report writes yours.""",
         soft_wrap=True,
     )
 

@@ -101,8 +101,12 @@ def recalibration(
     intercept = numpyro.sample("intercept", dist.Normal(0.0, prior_scale))
     slope = numpyro.sample("slope", dist.Normal(1.0, prior_scale))
     counts = jnp.ones(logit_support.shape, bool) if weight is None else weight > 0
+    score = intercept + slope * logit_support
     with numpyro.plate("problem", logit_support.shape[0]), mask(mask=counts):
-        numpyro.sample("correct", dist.Bernoulli(logits=intercept + slope * logit_support), obs=correct)
+        if correct is None:
+            numpyro.sample("correct", dist.Bernoulli(logits=score))
+        else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5
+            numpyro.factor("correct", jax.nn.log_sigmoid(jnp.where(correct, score, -score)))
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:

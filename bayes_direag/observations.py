@@ -224,20 +224,9 @@ class Observations:
         return right
 
     def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
-        """Say of one canonical answer to each question whether it is right; a missing one (None, NaN) is not.
-
-        Raises
-        ------
-        ValueError
-            If an answer is none of its question's candidates, or their number is not that of the questions.
-        """
+        """Say of a candidate of each question whether it is right; a missing one (None, NaN) is not."""
         rows = zip(answers, self.candidates, self.correct_candidate, strict=True)
         return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
-
-    @property
-    def conflicts(self) -> int:
-        """The number of answers to a question whose ``correct`` flags disagree."""
-        return int(self.conflicting.sum())
 
     @cached_property
     def fingerprint(self) -> str:
@@ -332,7 +321,7 @@ class Observations:
             n_labelled=int(self.labelled.sum()),
             n_gold_generated=int(self.gold_generated.sum()),
             n_several_correct=int((self.correct_candidate.sum(axis=1) > 1).sum()),
-            n_conflicts=self.conflicts,
+            n_conflicts=int(self.conflicting.sum()),
             level_names=self.level_names,
             counts=(self.status[:, :, None] == np.array(Status)).sum(axis=0),
         )

@@ -3,7 +3,8 @@
 Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
 on an accelerator those of a device advance side by side; no draw depends on how many devices there are. They advance in
 blocks of steps, each a call of one compiled computation: so progress can be shown, a run be interrupted, and fits of
-similar size share their compilation. All runs are in double precision, whatever JAX's global setting.
+similar size share their compilation. Between NUTS steps every level moves along its ridge of weight and bias
+(:mod:`bayes_direag.ridge`). All runs are in double precision, whatever JAX's global setting.
 """
 
 from collections.abc import Callable, Iterator
@@ -19,12 +20,14 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Int, Key, Shaped
 from numpyro.infer import NUTS
 from numpyro.infer.hmc import HMCState
+from numpyro.infer.util import log_density
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
-from bayes_direag.model import Labels, Raw, RawDraws, direag
+from bayes_direag.model import Labels, Raw, RawDraws, direag, raw_priors
+from bayes_direag.ridge import Ridge, ridge_sweep
 from bayes_direag.settings import Preset, SamplingSettings, Variant
 
 #: Steps that all chains take between two looks at them.
@@ -180,8 +183,12 @@ def _advance(
         # a kernel learns its model's sites in init; tracing that is enough, as its state is at hand
         jax.eval_shape(lambda key: kernel.init(key, run.n_warmup, None, data, {}), state.rng_key)
 
+        ridge = Ridge.of(reports, jnp.asarray(labels.weight), run.preset, run.variant)
+
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
             state = kernel.sample(carry[0], data, {})
+            if ridge is not None:
+                state = _along_the_ridge(state, ridge, reports, labels, run)
             return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
 
         nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
@@ -189,6 +196,29 @@ def _advance(
         return after
 
     return _for_each_chain(one, states, reports, labels, run)
+
+
+def _along_the_ridge(state: HMCState, ridge: Ridge, reports: Reports, labels: Labels, run: _Run) -> HMCState:
+    """Let every level move along its ridge; what the next NUTS step builds on is brought up to date."""
+    model = partial(direag, preset=run.preset, variant=run.variant)
+
+    def density(raw: Raw) -> Array:
+        sites = {f"{name}_raw": value for name, value in raw.items()}
+        log_joint: Array = log_density(model, (reports, labels), {}, sites)[0]
+        return log_joint
+
+    here = {site.removesuffix("_raw"): value for site, value in state.z.items()}
+    prior = raw_priors(run.preset, run.variant, len(ridge.usual), jnp.sum(jnp.asarray(labels.weight)))["bias"]
+    key, own = jax.random.split(state.rng_key)
+    raw = ridge_sweep(own, here, -state.potential_energy, ridge=ridge, density=density, scale=prior.scale)
+    log_joint, gradient = jax.value_and_grad(density)(raw)
+    return state._replace(
+        z={f"{name}_raw": value for name, value in raw.items()},
+        z_grad={f"{name}_raw": -value for name, value in gradient.items()},
+        potential_energy=-log_joint,
+        energy=state.energy - log_joint - state.potential_energy,
+        rng_key=key,
+    )
 
 
 def _record(state: HMCState) -> _Recorded:

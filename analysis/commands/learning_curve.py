@@ -87,13 +87,15 @@ def learning_curve_command(
         results = asked_for(results, drawn, wanted)
         summary = summarise(results, tested_share=drawn.tested_share, level=level)
         about = f"{observations.name}: {_held_out(drawn)}"
-        record = identity | curve_folder.described(drawn, wanted, level)
-        curve_folder.finish(target, record, summary, learning_curve_figure(summary, about, level))
+        described = curve_folder.described(drawn, wanted, level)
+        record = curve_folder.finish(target, described, summary, learning_curve_figure(summary, about, level))
     if as_json:
         out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
         return
     out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
-    out.print("", curve_tables(summary, level), sampling_note(results), sep="\n")
+    out.print("", curve_tables(summary, level), sep="\n")
+    if sampled:
+        out.print(sampling_note(results))
     out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
 
 

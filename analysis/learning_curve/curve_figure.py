@@ -9,9 +9,8 @@ from jaxtyping import Float
 from analysis.figures.panels import headed_figure
 from analysis.figures.style import MARKERS, figure_style
 from analysis.learning_curve.calibrators import CLIP
-from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.learning_curve.curve_table import SHOWN
-from analysis.learning_curve.methods import METHODS, SOURCES
+from analysis.learning_curve.curve_table import SAME_ANSWERS, SHOWN, metric_title, shown_rows
+from analysis.learning_curve.methods import ANSWERS, METHODS, SOURCES
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,7 +29,7 @@ class _Look(NamedTuple):
 
 
 def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw NLL, Brier score and smECE of every method against the number of labels.
+    """Draw NLL, Brier score, smECE and accuracy of every method against the number of labels.
 
     Parameters
     ----------
@@ -39,23 +38,22 @@ def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: flo
     about
         What was evaluated and what was held out.
     """
-    methods = summary["method"].unique().tolist()
-    looks = _looks(methods)
-    height = max(2.4, _LABEL_HEIGHT * (len(methods) + 1))
+    looks = _looks(summary["method"].unique().tolist())
     caption = (
-        f"{about} Mean over splits; lower is better. Filled marks: the best at so many labels, and every method that "
-        f"the {interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: without "
-        "recalibration, dashed: isotonic, solid: all others. NLL: confidences are clipped to "
-        f"{CLIP}..{1 - CLIP}."
+        f"{about} Mean over splits; ↓ less is better, ↑ more. Filled marks: the best with so many labels, and every "
+        f"method that the {interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: "
+        f"without recalibration, dashed: isotonic, solid: all others. NLL: confidences are clipped to {CLIP}.."
+        f"{1 - CLIP}. {SAME_ANSWERS}"
     )
+    tables = {metric: shown_rows(summary, metric) for metric in SHOWN}
+    heights = [max(2.0, _LABEL_HEIGHT * (rows["method"].nunique() + 1)) for rows in tables.values()]
     with figure_style():
-        figure = headed_figure(
-            "How good is each method with so many labels?", caption, len(SHOWN) * (height + 0.45), width=7.2
-        )
-        panels = figure.subplots(len(SHOWN), 1, squeeze=False)[:, 0]
-        for axes, metric in zip(panels, SHOWN, strict=True):
-            _draw(axes, summary[summary["metric"] == metric], looks, height)
-            axes.set_ylabel(CURVE_METRICS[metric].title)
+        height = sum(heights) + 0.45 * len(heights)
+        figure = headed_figure("How good is each method with so many labels?", caption, height, width=7.2)
+        panels = figure.subplots(len(SHOWN), 1, squeeze=False, height_ratios=heights)[:, 0]
+        for axes, (metric, rows), own_height in zip(panels, tables.items(), heights, strict=True):
+            _draw(axes, rows, looks, own_height)
+            axes.set_ylabel(metric_title(metric))
         panels[-1].set_xlabel("labelled questions learned from")
     return figure
 
@@ -84,8 +82,8 @@ def spread_out(place: Float[np.ndarray, " label"], gap: float) -> Float[np.ndarr
 def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: float) -> None:
     counts = rows["n_labels"].unique()
     ends = []
-    for method, look in looks.items():
-        own = rows[rows["method"] == method]
+    for method in rows["method"].unique().tolist():
+        own, look = rows[rows["method"] == method], looks[method]
         n, mean = own["n_labels"].to_numpy(float), own["mean"].to_numpy(float)
         axes.plot(n, mean, color=look.colour, linestyle=look.line, linewidth=1.4)
         face = np.where(own["in_best_group"], look.colour, "white")
@@ -120,10 +118,11 @@ def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: flo
 
 
 def _looks(methods: list[str]) -> dict[str, _Look]:
-    """Give every source a colour and a mark, and every suffix a line."""
+    """Give every source a colour and a mark, and every suffix a line; whose answers are selected has a look too."""
     sources = list(dict.fromkeys(METHODS[method] for method in methods))
+    sources += [answers for answers in dict.fromkeys(map(ANSWERS.__getitem__, methods)) if answers not in sources]
     looks = {}
-    for method in methods:
+    for method in dict.fromkeys([*methods, *map(ANSWERS.__getitem__, methods)]):
         number, suffix = sources.index(METHODS[method]), method.removeprefix(METHODS[method])
         raw = not suffix and len(SOURCES[method]) > 1
         line = ":" if raw else "--" if suffix == "_isotonic" else "-"

@@ -71,7 +71,7 @@ def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
             f"{_short(identity[name])}, as now. Ask for the same to go on with it, or choose another folder."
         )
     folder.mkdir(exist_ok=True)
-    write_record(folder, identity | {"sampling": identity["sampling"] or before["sampling"]})
+    _write_record(folder, identity | {"sampling": identity["sampling"] or before["sampling"]})
     return _read(results) if results.exists() else no_results()
 
 
@@ -80,15 +80,19 @@ def write_results(folder: str | Path, results: pd.DataFrame) -> None:
     write_table(results, Path(folder) / RESULTS)
 
 
-def finish(folder: str | Path, record: dict[str, object], summary: pd.DataFrame, picture: "Figure") -> None:
-    """Write what the results come to."""
-    write_table(summary, Path(folder) / SUMMARY)
-    save_figure(picture, Path(folder) / PICTURE)
-    write_record(Path(folder), record)
+def finish(
+    folder: str | Path, described: dict[str, object], summary: pd.DataFrame, picture: "Figure"
+) -> dict[str, object]:
+    """Write what the results come to, and add to the record how; return the record."""
+    folder = Path(folder)
+    write_table(summary, folder / SUMMARY)
+    save_figure(picture, folder / PICTURE)
+    record: dict[str, object] = json.loads((folder / RECORD).read_text(encoding="utf-8")) | described
+    _write_record(folder, record)
+    return record
 
 
-def write_record(folder: Path, record: dict[str, object]) -> None:
-    """Write the record: the identity, and once finished what else is to be known."""
+def _write_record(folder: Path, record: dict[str, object]) -> None:
     with atomic_path(folder / RECORD) as partial_path:
         partial_path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 

@@ -9,11 +9,13 @@ from rich.text import Text
 from analysis.diagnosis.sampling_checks import RHAT_LIMIT
 from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.learning_curve.methods import METHODS, is_sampled
+from analysis.learning_curve.methods import ANSWERS, METHODS, is_sampled
 from analysis.tables import plain_table, titled
 
 #: The metrics that are shown; all are in the summary.
-SHOWN = ("nll", "brier", "smece")
+SHOWN = ("nll", "brier", "smece", "accuracy")
+
+SAME_ANSWERS = "Accuracy: of the answers, which no calibration changes; vote_* methods select those of majority."
 
 
 def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
@@ -25,32 +27,44 @@ def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
         From :func:`~analysis.learning_curve.summary.summarise`.
     """
     legend = (
-        "Means over the splits, ± standard error; less is better. * The best with so many labels, and all that the "
-        f"{interval_level:.0%} interval of the paired difference does not show to be worse. NLL: confidences clipped "
-        f"to {CLIP}..{1 - CLIP}. ECE, AUROC and accuracy: see summary.csv."
+        "Means over the splits, ± standard error; ↓ less is better, ↑ more. * The best with so many labels, and all "
+        f"that the {interval_level:.0%} interval of the paired difference does not show to be worse. NLL: confidences "
+        f"clipped to {CLIP}..{1 - CLIP}. {SAME_ANSWERS} ECE, AUROC: see summary.csv."
     )
     return Group(*(_table(summary, metric) for metric in SHOWN), Text(legend, style="dim italic"), "")
 
 
+def shown_rows(summary: pd.DataFrame, metric: str) -> pd.DataFrame:
+    """Return what there is to show of a metric: of the accuracy, one method for all that select the same answers."""
+    rows = summary[summary["metric"] == metric]
+    if metric != "accuracy":
+        return rows
+    return rows.assign(method=rows["method"].map(ANSWERS)).drop_duplicates(["n_labels", "method"])
+
+
+def metric_title(metric: str) -> str:
+    """Name a metric, with an arrow that says which way is better."""
+    quantity = CURVE_METRICS[metric]
+    return f"{quantity.title} {'↑' if quantity.more_is_better else '↓'}"
+
+
 def sampling_note(results: pd.DataFrame) -> str:
-    """Say how many of the NUTS fits behind some results are not to be relied on; nothing where there are none."""
+    """Say how many of the NUTS fits behind some results are not to be relied on."""
     sampled = results[results["method"].map(is_sampled)]
     fits = sampled.assign(source=sampled["method"].map(METHODS)).drop_duplicates(["source", "n_labels", "split"])
     poor = ~(fits["largest_rhat"] < RHAT_LIMIT) | (fits["divergences"] > 0)
-    if fits.empty:
-        return ""
     return f"{poor.sum()} of {len(fits)} NUTS fits have an R-hat of {RHAT_LIMIT} or more, or divergences.\n"
 
 
 def _table(summary: pd.DataFrame, metric: str) -> Group:
-    rows = summary[summary["metric"] == metric]
+    rows = shown_rows(summary, metric)
     table = plain_table("method")
     for n_labels in rows["n_labels"].unique():
         table.add_column(f"{n_labels} labels", justify="right", no_wrap=True)
     for method, own in rows.groupby("method", sort=False):
         cells = map(_cell, own["mean"], own["standard_error"], own["in_best_group"])
         table.add_row(Text(str(method)), *cells)
-    return titled(CURVE_METRICS[metric].title, table)
+    return titled(metric_title(metric), table)
 
 
 def _cell(mean: float, error: float, in_best_group: bool) -> Text:

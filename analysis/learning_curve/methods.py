@@ -46,6 +46,9 @@ SOURCES: dict[str, tuple[str, ...]] = {
 #: The source of each method.
 METHODS: dict[str, str] = {f"{source}{suffix}": source for source, suffixes in SOURCES.items() for suffix in suffixes}
 
+#: Whose answers each method selects: a calibration changes none.
+ANSWERS: dict[str, str] = {m: "majority" if source in VOTE_CLASSIFIERS else source for m, source in METHODS.items()}
+
 #: Those that take a fraction of a second a fit.
 DEFAULT_METHODS = (
     "majority",

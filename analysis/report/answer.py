@@ -128,11 +128,12 @@ def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
     low, high = (percent(row[f"accuracy_{end}"]) for end in ("low", "high"))
     right = percent(row["accuracy"])
     yield f"The answers that {name} selects are right {right} of the time [{level}: {low} to {high}]."
-    claimed = float(source.scores[source.method].confidence.mean())
+    claimed = percent(float(source.scores[source.method].confidence.mean()))
+    seeming = f"{number(100 * by_chance, 1)} points by which perfect ones would seem off on so many questions"
+    compared = f"more than the {seeming}" if row["ece"] > by_chance else f"not more than the {seeming}"
     yield (
-        f"Its probabilities are off by {number(100 * row['ece'], 1)} points on average (ECE); on so many questions "
-        f"perfect ones would seem off by {number(100 * by_chance, 1)}. Overall it claims {percent(claimed)}, and "
-        f"{right} are right."
+        f"Its probabilities are off by {number(100 * row['ece'], 1)} points on average (ECE), {compared}. Overall it "
+        f"claims {claimed}, and {right} are right."
     )
 
 

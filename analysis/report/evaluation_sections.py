@@ -10,7 +10,6 @@ from analysis.report.glossary import FIRST_METRICS, METHODS, METRICS
 from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import ReportSource
 from analysis.scores.reliability import binned_reliability
-from bayes_direag.observations import Question
 
 #: So many of the surest wrong and of the least sure answers are listed; texts are cut at so many characters.
 _LISTED, _TEXT_LENGTH = 5, 240
@@ -232,20 +231,24 @@ def _judged(said: float, low: float, high: float) -> Cell:
 
 
 def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> Table:
-    known = {} if source.observations is None else {one.problem_id: one for one in source.observations.questions}
+    questions = () if source.observations is None else source.observations.questions
+    known = {one.problem_id: one for one in questions}
+    asked = any(one.question for one in questions)
     columns = [Column("problem_id", holds="name"), Column("probability"), Column("answer", holds="name")]
-    columns += [Column("right answer", holds="name"), Column("question", holds="prose")] if known else []
+    columns += [Column("right answer", holds="name")] if known else []
+    columns += [Column("question", holds="prose")] if asked else []
     body = []
     for row in rows.to_dict("records"):
         judged = "not labelled" if pd.isna(row["correct"]) else "right" if row["correct"] else "wrong"
         cells = [Cell(row["problem_id"]), Cell(percent(row["confidence"])), Cell(_cut(row["answer"]), judged)]
         if known:
-            question: Question = known[row["problem_id"]]
-            cells += [Cell(_cut(question.gold_answer or "not stated")), Cell(_cut(question.question or "not stated"))]
+            cells.append(Cell(_cut(known[row["problem_id"]].gold_answer)))
+        if asked:
+            cells.append(Cell(_cut(known[row["problem_id"]].question)))
         body.append(tuple(cells))
     return Table(caption, tuple(columns), tuple(body), "", "predictions.csv")
 
 
-def _cut(text: str) -> str:
-    whole = " ".join(str(text).split())
+def _cut(text: str | None) -> str:
+    whole = " ".join((text or "not stated").split())
     return whole if len(whole) <= _TEXT_LENGTH else f"{whole[:_TEXT_LENGTH].rstrip()}…"

@@ -14,6 +14,9 @@ from bayes_direag.fit import Fit
 
 Step = Callable[[str], None]
 
+#: Pictures of a diagnosis that take the likelihood for a probability model.
+_UNWEIGHTED = frozenset({"predictive", "calibration", "pareto"})
+
 
 def pictures_section(source: ReportSource, on_step: Step) -> Section:
     """Draw the evaluation."""
@@ -30,11 +33,15 @@ def fit_blocks(fit: Fit, level: float, on_step: Step) -> tuple[Block, ...]:
     return tuple(_worded(fit_pictures(fit, level=level), FIT_PICTURES, "fit", on_step))
 
 
-def diagnosis_blocks(diagnosis: Diagnosis, fit: Fit, on_step: Step) -> Iterator[Picture]:
-    """Draw a diagnosis."""
+def diagnosis_blocks(diagnosis: Diagnosis, fit: Fit, on_step: Step) -> Iterator[Block]:
+    """Draw a diagnosis; of a weighted likelihood only what has a meaning there."""
     from analysis.figures.style import figure_style
 
     for name, words in DIAGNOSIS_PICTURES.items():
+        if diagnosis.is_weighted and name in _UNWEIGHTED:
+            text = f"{words.title} This picture is left out: it means nothing where questions are weighted unequally."
+            yield Paragraph(text, "note")
+            continue
         on_step(f"drawing {name}")
         with figure_style():
             figure = FIGURES[name](diagnosis, fit)

@@ -126,7 +126,7 @@ class TestHelp:
 
     def test_the_commands(self):
         asking, learning = {"elicit", "simulate"}, {"fit", "predict", "show", "quickstart"}
-        judging = {"evaluate", "diagnose", "compare", "explain", "plot", "tables", "sbc"}
+        judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc"}
         assert set(COMMANDS) == asking | learning | judging
 
     @pytest.mark.parametrize("command", [None, *COMMANDS])
@@ -676,7 +676,7 @@ class TestQuickstart:
     def test_it_writes_all_of_the_main_job(self, made):
         folder, _ = made
         names = sorted(path.name for path in folder.iterdir())
-        assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv"]
+        assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
         assert len(pd.read_csv(folder / "predictions.csv")) == 300
         assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == list(METHODS)
 
@@ -698,6 +698,7 @@ class TestQuickstart:
         assert f"cd {folder}" in printed
         for command in ("evaluate", "fit", "predict"):
             assert f"direag {command} " in printed
+        assert f"{folder / 'report.html'}: all of it on one page" in printed
 
     def test_what_it_says_to_do_next_is_understood(self, made, monkeypatch, tmp_path):
         """The commands it prints run as they stand, up to the work itself."""

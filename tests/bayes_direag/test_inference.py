@@ -80,8 +80,16 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
     assert (np.asarray(optimum.gradient) <= 1e-8).all()
 
 
-@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    ("preset", "variant"),
+    [
+        pytest.param(
+            preset, variant, id=f"{name}-{variant}", marks=[] if "confidence" in variant else [pytest.mark.slow]
+        )
+        for name, preset in PRESETS.items()
+        for variant in VARIANTS
+    ],
+)
 def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant: Variant, golden: Path) -> None:
     agrees_with_an_independent_optimiser(Observations.read(golden / "weak.parquet"), preset, variant)
 

@@ -96,7 +96,7 @@ def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
     np.testing.assert_array_equal(table.conflicting, [0, 1, 1])
     assert table.conflicts == table.quality().n_conflicts == 2
     assert table.quality().n_several_correct == 2
-    assert table.select(slice(2)).conflicts == 1
+    assert table.select(slice(2)).quality().n_conflicts == 1
 
 
 def test_a_question_is_labelled_by_its_gold_answer_or_by_all_its_flags():

@@ -244,6 +244,7 @@ print(json.dumps({"devices": jax.local_device_count(), "x64": jax.config.jax_ena
 """
 
 
+@pytest.mark.slow
 def test_in_double_precision_and_in_parallel_it_is_the_same_posterior(tmp_path: Path) -> None:
     """In a process of its own, JAX in single precision by default and the CPU split into two devices."""
     command = [sys.executable, "-W", "error", "-c", ELSEWHERE, str(tmp_path / "draws.npy")]

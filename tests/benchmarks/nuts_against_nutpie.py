@@ -20,7 +20,6 @@ import numpyro
 from arviz_base import from_dict
 from arviz_stats import ess
 from jax.flatten_util import ravel_pytree
-from numpyro.infer import MCMC, NUTS
 from numpyro.infer.util import initialize_model
 
 N_CHAINS = 4
@@ -38,8 +37,8 @@ def main() -> None:
     numpyro.set_host_device_count(N_CHAINS)
     jax.config.update("jax_enable_x64", True)
 
-    model, model_arguments, names = density(arguments.observations, arguments.preset)
-    ours = our_sampler(model, model_arguments, names, arguments)
+    model, model_arguments = density(arguments.observations, arguments.preset)
+    ours = our_sampler(model_arguments, arguments)
     theirs = their_sampler(model, model_arguments, arguments)
     ours(0), theirs(0)
     print("run    ours: s  min ESS   ESS/s   nutpie: s  min ESS   ESS/s   ratio")
@@ -56,7 +55,7 @@ def main() -> None:
 
 
 def density(source: str, preset_name: str):
-    """Return the model that a NUTS fit samples, its arguments and the names of its raw parameters."""
+    """Return the model that a NUTS fit samples, and its arguments."""
     from bayes_direag import Observations, preset, simulate_observations
     from bayes_direag.evidence import Reports
     from bayes_direag.model import Labels, direag
@@ -68,26 +67,24 @@ def density(source: str, preset_name: str):
     model = partial(direag, preset=chosen, variant="confidence")
     labels = Labels.of(fitted, np.ones(len(fitted)))
     print(f"{source}: {len(fitted)} labelled questions, {fitted.n_levels} levels, preset {preset_name}")
-    return model, (Reports.of(fitted), labels), [f"{name}_raw" for name in chosen.free_parameters("confidence")]
+    return model, (Reports.of(fitted), labels)
 
 
-def our_sampler(model, model_arguments, names, arguments):
-    kernel = NUTS(model, dense_mass=True, target_accept_prob=arguments.target_accept)
-    mcmc = MCMC(
-        kernel,
-        num_warmup=arguments.warmup,
-        num_samples=arguments.draws,
-        num_chains=N_CHAINS,
-        chain_method="parallel",
-        progress_bar=False,
+def our_sampler(model_arguments, arguments):
+    from bayes_direag import preset
+    from bayes_direag.sampling import nuts_draws
+    from bayes_direag.settings import SamplingSettings
+
+    sampling = SamplingSettings(
+        n_chains=N_CHAINS, n_warmup=arguments.warmup, n_draws=arguments.draws, target_accept=arguments.target_accept
     )
+    chosen = preset(arguments.preset)
 
     def run(seed: int) -> tuple[float, float]:
         start = time.perf_counter()
-        mcmc.run(jax.random.key(seed), *model_arguments)
-        samples = jax.block_until_ready(mcmc.get_samples(group_by_chain=True))
+        draws = nuts_draws(*model_arguments, preset=chosen, variant="confidence", sampling=sampling, seed=seed)
         seconds = time.perf_counter() - start
-        return seconds, smallest_ess({name: np.asarray(samples[name]) for name in names})
+        return seconds, smallest_ess(draws.raw)
 
     return run
 

@@ -57,6 +57,8 @@ def test_sampling_matters_from_the_first_time_that_it_is_given(tmp_path: Path) -
     sampled = curve_folder.identity(OBSERVATIONS, SPLITS, sampling=SAMPLING, seed=3)
     for identity in (PLAIN, sampled, PLAIN):
         curve_folder.begin(tmp_path / "out", identity)
+        described = curve_folder.described(SPLITS, ("majority",), 0.9)
+        curve_folder.finish(tmp_path / "out", described, pd.DataFrame({"mean": [0.1]}), Figure())
     longer = curve_folder.identity(OBSERVATIONS, SPLITS, sampling=SamplingSettings(n_chains=4), seed=3)
     with pytest.raises(DirEAGError, match="another sampling"):
         curve_folder.begin(tmp_path / "out", longer)
@@ -78,14 +80,15 @@ def test_other_people_s_files_are_left_alone(tmp_path: Path) -> None:
 
 def test_a_finished_curve(tmp_path: Path) -> None:
     curve_folder.begin(tmp_path / "out", PLAIN)
-    record = PLAIN | curve_folder.described(SPLITS, ("majority",), 0.9)
-    curve_folder.finish(tmp_path / "out", record, pd.DataFrame({"mean": [0.1]}), Figure())
+    described = curve_folder.described(SPLITS, ("majority",), 0.9)
+    record = curve_folder.finish(tmp_path / "out", described, pd.DataFrame({"mean": [0.1]}), Figure())
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
         "learning_curve.json",
         "learning_curve.png",
         "summary.csv",
     }
     stored = json.loads((tmp_path / "out" / "learning_curve.json").read_text())
+    assert stored == record
     assert stored["observations_sha256"] == OBSERVATIONS.fingerprint
     assert (stored["n_splits"], stored["n_usable"], stored["n_test"]) == (2, 10, 6)
     assert stored["left_out"] == {"100": "too many"}

@@ -8,7 +8,15 @@ from analysis.baselines import BASELINES, Selection, majority
 from analysis.diagnosis.parameter_draws import raw_draws
 from analysis.learning_curve import methods
 from analysis.learning_curve.calibrators import isotonic, platt
-from analysis.learning_curve.methods import DEFAULT_METHODS, METHODS, SOURCES, chosen_methods, is_sampled, learn
+from analysis.learning_curve.methods import (
+    ANSWERS,
+    DEFAULT_METHODS,
+    METHODS,
+    SOURCES,
+    chosen_methods,
+    is_sampled,
+    learn,
+)
 from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
@@ -111,6 +119,15 @@ def test_labels_of_tested_questions_change_no_confidence(source: str) -> None:
     for method in known:
         np.testing.assert_array_equal(known[method].confidence, unknown[method].confidence)
         assert not unknown[method].correct.any()
+
+
+@pytest.mark.parametrize("source", ["majority", "mean_confidence", "vote_logistic"])
+def test_whose_answers_they_are(source: str) -> None:
+    said = learn(source, LABELLED, TESTED, sampling=None, seed=0).said
+    for method in said:
+        expected = right(TESTED, BASELINES[ANSWERS[method]](TESTED))
+        np.testing.assert_array_equal(said[method].correct, expected)
+    assert ANSWERS["nuts_bayes_calibrated"] == "nuts_bayes"
 
 
 def test_the_names() -> None:

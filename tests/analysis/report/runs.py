@@ -55,11 +55,12 @@ def small_fit(observations: Observations | None = None, *, gradient: float = 1e-
     return Fit(tree)
 
 
-def attacking_observations(n: int = 20) -> Observations:
+@cache
+def attacking_observations() -> Observations:
     """Return questions with an attack in every text that a file can hold."""
     rng = np.random.default_rng(0)
     questions = []
-    for number, one in enumerate(simulate_observations(n, seed=1).questions):
+    for number, one in enumerate(small_observations().questions[10:30]):
         told = tuple(
             report.model_copy(
                 update={"answer": f"{ATTACK} {rng.integers(3)}", "level_name": f"{report.level} {ATTACK}"}

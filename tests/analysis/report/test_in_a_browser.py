@@ -111,6 +111,15 @@ def test_it_can_be_seen(tab, reports, window, dark):
     assert (np.ptp(picture, axis=2) > 0.3).sum() > 100  # and coloured marks
 
 
+@pytest.mark.parametrize("name", ["small", "nuts"])
+def test_on_paper_nothing_is_cut(tab, reports, name):
+    tab.open(reports[name], 700, 1000, phone=False)
+    tab.call("Emulation.setEmulatedMedia", media="print")
+    page, visible = tab.evaluate(WIDTHS)
+    assert page <= visible
+    tab.call("Emulation.setEmulatedMedia", media="")
+
+
 def test_a_picture_can_be_enlarged_on_a_phone(tab, reports):
     tab.open(reports["small"], *PHONE[:2], phone=True)
     width = "document.querySelector('img').getBoundingClientRect().width"

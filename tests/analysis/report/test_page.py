@@ -9,7 +9,7 @@ import pytest
 
 from analysis.report.report_file import write_report
 from analysis.report.source import read_source
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.presets import preset
 from tests.analysis.evaluated_runs import write_run
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
 from tests.analysis.report.pages import Page
@@ -144,7 +144,7 @@ class TestWhatStandsInIt:
 
 def test_a_range_is_judged_by_what_its_questions_can_tell(tmp_path):
     said = [
-        *[(0.05, number < 1) for number in range(3)],
+        *[(0.05, False)] * 3,
         *[(0.35, number < 70) for number in range(100)],
         *[(0.75, number < 75) for number in range(100)],
         *[(0.95, number < 50) for number in range(100)],
@@ -247,7 +247,7 @@ class TestWhatIsNotToBeBelieved:
         diverging = np.zeros((2, 60), bool)
         diverging[0, :7] = True
         few = gaussian_draws(1, n_chains=2, n_draws=60)
-        observations = simulate_observations(30, seed=1)
+        observations = small_observations().select(slice(10, 40))
         made_posterior(observations, few, statistics={"diverging": diverging}).save(tmp_path / "bad.nc")
         page = reported(tmp_path / "report.html", files, tmp_path / "bad.nc")
         assert "bad.nc is not to be believed" in page.sections["answer"]
@@ -273,6 +273,20 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     assert "fit.nc is believable" in page.sections["diagnostics"]
     assert len(page.tables["Convergence of every parameter"]) == 1 + 15
     assert "--preset bayes --chains 4" in " ".join(page.sections["origin"].replace("\\", "").split())
+
+
+@pytest.mark.slow
+def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path, monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(*UNRENDERED)
+    weighted = preset("bayes").override(null_target_weight=2.0)
+    made_posterior(small_observations().select(slice(10, 40)), gaussian_draws(1), preset=weighted).save(
+        tmp_path / "weighted.nc"
+    )
+    page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
+    assert len(page.attributes("img")) == 17 - 3
+    assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
+    assert "--set null_target_weight=2.0" in page.sections["origin"]
 
 
 def test_the_same_report_is_the_same_file(files, tmp_path):

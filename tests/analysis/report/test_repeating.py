@@ -11,8 +11,7 @@ from bayes_direag.cli import app
 from bayes_direag.cli_options import chosen_preset
 from bayes_direag.presets import preset
 from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
-from tests.analysis.report.runs import small_fit
+from tests.analysis.report.runs import small_fit, small_observations
 
 
 def options(command: str) -> dict[str, list[str]]:
@@ -42,11 +41,11 @@ def manifest(**settings: object) -> dict[str, object]:
 
 def test_an_evaluation_can_be_made_again_from_its_own_manifest(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    simulate_observations(30, seed=1).write("observations.jsonl")
+    small_observations().write("observations.jsonl")
     first = ["evaluate", "observations.jsonl", "--out", "first", "--methods", "vanilla,majority", "--folds", "3"]
     first += [
         "--vanilla-level",
-        "very cautious",
+        small_observations().level_names[0],
         "--set",
         "eps=0.01",
         "--set",
@@ -56,8 +55,6 @@ def test_an_evaluation_can_be_made_again_from_its_own_manifest(tmp_path, monkeyp
         "--resamples",
         "20",
     ]
-    level = simulate_observations(1, seed=1).level_names[0]
-    first[first.index("very cautious")] = level
     assert CliRunner().invoke(app, first).exit_code == 0
     kept = (tmp_path / "first" / "evaluation.json").read_text()
     words = shlex.split(evaluate_command(json.loads(kept)).replace("\\\n", " "))

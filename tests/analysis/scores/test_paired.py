@@ -113,7 +113,7 @@ class TestPermutation:
         assert found == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / n) + 2 / n)
 
     def test_means_alone_have_one(self, two):
-        found = paired_differences(*two, rng=4, n_resamples=20_000)
+        found = paired_differences(*two, rng=4, n_resamples=4000)
         assert {name for name, one in vars(found).items() if not math.isnan(one.p_value)} == set(MEAN_SCORES)
         loss = {
             "brier": [(one.confidence - one.correct) ** 2 for one in two],
@@ -122,7 +122,7 @@ class TestPermutation:
         }
         for name, (own, other) in loss.items():
             exact = permutation_test((other - own,), np.mean, permutation_type="samples", n_resamples=np.inf)
-            assert getattr(found, name).p_value == pytest.approx(exact.pvalue, abs=0.02)
+            assert getattr(found, name).p_value == pytest.approx(exact.pvalue, abs=0.032)  # 4 standard errors
 
     @pytest.mark.parametrize("name", list(MEAN_SCORES))
     def test_the_scores_of_questions_have_the_metric_as_their_mean(self, name):

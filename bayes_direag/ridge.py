@@ -1,0 +1,126 @@
+r"""Moves along the ridge of weight and bias, between the steps of NUTS.
+
+What the likelihood sees of a level is above all the evidence that its usual report gives,
+
+.. math:: w_l \operatorname{sigmoid}(b_l + s \, \bar x_l),
+
+with :math:`\bar x_l` the mean of the level's stated confidences on the logit scale: a lower bias is made good by a
+higher weight. Where the sigmoid saturates the ridge bends into a plateau, on which all reports of the level count in
+full; a chain that has strayed there can take hundreds of NUTS steps to find back. So after every step each level in
+turn is offered another bias, drawn from the prior, and the weight with which its usual report counts for the same.
+Accepting as Metropolis and Hastings say, with the Jacobian of that change, leaves the posterior as it is.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.scipy.special import logit
+from jaxtyping import Array, Float, Key
+
+from bayes_direag.evidence import Reports
+from bayes_direag.model import Raw, natural_parameters
+from bayes_direag.settings import Link, Preset, Variant
+
+
+class Ridge(NamedTuple):
+    """Where the ridges of all levels lie.
+
+    Attributes
+    ----------
+    usual : (level,) array
+        Mean stated confidence of each level, clipped, on the logit scale; 0 for a level without reports.
+    """
+
+    preset: Preset
+    variant: Variant
+    usual: Float[Array, " level"]
+
+    @classmethod
+    def of(cls, reports: Reports, weight: Float[Array, " problem"], preset: Preset, variant: Variant) -> "Ridge | None":
+        """Take the usual reports from the questions that count; None where weight or bias is not a level's own."""
+        if variant == "count" or preset.pools("weight") or preset.pools("bias"):
+            return None
+        counts = jnp.where(jnp.asarray(reports.candidate) >= 0, weight[:, None], 0.0)
+        stated = logit(jnp.clip(jnp.asarray(reports.confidence), preset.eps, 1 - preset.eps))
+        total = jnp.sum(counts, axis=0)
+        return cls(preset, variant, jnp.sum(counts * stated, axis=0) / jnp.where(total > 0, total, 1.0))
+
+    def along(self, raw: Raw, level: Array, bias: Float[Array, ""]) -> tuple[Raw, Float[Array, ""]]:
+        """Move a level to another bias, its usual report counting for the same.
+
+        Returns
+        -------
+        raw, log_jacobian
+            Where it is then, and the log of how much the change stretches the raw weight.
+        """
+        link = self.preset.parameter("weight").link
+        before = _log_natural(raw["weight"][level], link)
+        moved = raw | {"bias": raw["bias"].at[level].set(bias)}
+        after = before + (self._log_calibrated(raw) - self._log_calibrated(moved))[level]
+        weight = moved["weight"].at[level].set(_raw(after, link))
+        return moved | {"weight": weight}, _log_slope(after, link) - _log_slope(before, link)
+
+    def _log_calibrated(self, raw: Raw) -> Float[Array, " level"]:
+        own = natural_parameters(raw, self.preset, self.variant)
+        score = raw["bias"] if own.slope is None else raw["bias"] + own.slope * self.usual
+        return jax.nn.log_sigmoid(score)
+
+
+def ridge_sweep(
+    key: Key[Array, ""],
+    raw: Raw,
+    log_joint: Float[Array, ""],
+    *,
+    ridge: Ridge,
+    density: Callable[[Raw], Float[Array, ""]],
+    scale: Float[Array, ""],
+) -> Raw:
+    """Offer every level another bias, one after the other; return where the parameters are afterwards.
+
+    Parameters
+    ----------
+    log_joint
+        The log density of the raw parameters as they are.
+    density
+        Returns it for others.
+    scale
+        Standard deviation of the biases' prior, around the preset's ``loc``.
+    """
+    loc = ridge.preset.parameter("bias").loc
+
+    def offer(now: tuple[Raw, Array], level_and_key: tuple[Array, Key[Array, ""]]) -> tuple[tuple[Raw, Array], None]:
+        (raw, log_joint), (level, key) = now, level_and_key
+        draw, accept = jax.random.split(key)
+        before = raw["bias"][level]
+        bias = loc + scale * jax.random.normal(draw, (), before.dtype)
+        other, log_jacobian = ridge.along(raw, level, bias)
+        there = density(other)
+        proposed = ((bias - loc) ** 2 - (before - loc) ** 2) / (2 * scale**2)
+        chance = there - log_joint + proposed + log_jacobian
+        taken = jnp.log(jax.random.uniform(accept, (), before.dtype)) < chance
+        chosen = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (other, there), (raw, log_joint))
+        return chosen, None
+
+    n_levels = len(ridge.usual)
+    after, _ = jax.lax.scan(offer, (raw, log_joint), (jnp.arange(n_levels), jax.random.split(key, n_levels)))
+    return after[0]
+
+
+def _log_natural(raw: Float[Array, ""], link: Link) -> Float[Array, ""]:
+    return raw if link == "exp" else jnp.log(jax.nn.softplus(raw) if link == "softplus" else raw)
+
+
+def _raw(log_natural: Float[Array, ""], link: Link) -> Float[Array, ""]:
+    if link == "exp":
+        return log_natural
+    natural = jnp.exp(log_natural)
+    return natural + jnp.log(-jnp.expm1(-natural)) if link == "softplus" else natural
+
+
+def _log_slope(log_natural: Float[Array, ""], link: Link) -> Float[Array, ""]:
+    """Return the log of the raw value's slope in the log of the natural one."""
+    if link == "exp":
+        return jnp.zeros_like(log_natural)
+    return log_natural - jnp.log(-jnp.expm1(-jnp.exp(log_natural))) if link == "softplus" else log_natural

@@ -1,0 +1,47 @@
+"""Whether the fits behind an evaluation converged, and what they learned."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from arviz_stats import rhat
+
+from analysis.report.fold_fits import convergence_by_variant, read_parameters
+from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.analysis.report.runs import small_observations, small_run
+
+
+@pytest.mark.parametrize(("gradient", "n_converged"), [(1e-9, 2), (1.5e-6, 1), (np.nan, 1)])
+def test_a_map_is_judged_by_its_gradient(tmp_path, gradient, n_converged):
+    folder = small_run(tmp_path / "run", gradient=gradient)
+    (found,) = convergence_by_variant(folder, read_parameters(folder), "map")
+    assert (found.variant, found.n_fits, found.n_converged) == ("confidence", 2, n_converged)
+    reached = "nan" if np.isnan(gradient) else {1e-9: "1e-09", 1.5e-6: "2e-06"}[gradient]
+    assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
+
+
+def test_nuts_is_judged_by_its_chains(tmp_path):
+    observations = small_observations().select(slice(10, 40))
+    (tmp_path / "fits").mkdir()
+    worst = 0.0
+    for fold in (0, 1):
+        draws = gaussian_draws(fold, n_chains=2, n_draws=40)
+        made_posterior(observations, draws).save(tmp_path / "fits" / f"confidence-{fold}.nc")
+        values = [own[..., level] for own in draws.values() if own.ndim == 3 for level in range(own.shape[2])]
+        values += [own for own in draws.values() if own.ndim == 2]
+        worst = max(worst, *(float(rhat(own)) for own in values))
+    parameters = pd.DataFrame({"variant": "confidence", "fold": ["0", "0", "1"]})
+    (found,) = convergence_by_variant(tmp_path, parameters, "nuts")
+    assert (found.n_fits, found.n_converged) == (2, 0)
+    assert found.worst.startswith(f"R-hat {worst:.3f} (below 1.01 is fine)")
+    assert found.worst.endswith("0 divergences (none)")
+
+
+def test_where_nothing_was_fitted(tmp_path):
+    (tmp_path / "parameters.csv").write_text("\n")
+    assert convergence_by_variant(tmp_path, read_parameters(tmp_path), "map") == ()
+
+
+def test_levels_keep_names_that_look_missing(tmp_path):
+    rows = {"fold": ["0"], "variant": ["count"], "parameter": ["weight"], "level": ["NA"], "relative": [0.5]}
+    pd.DataFrame(rows).to_csv(tmp_path / "parameters.csv", index=False)
+    assert read_parameters(tmp_path)["level"].tolist() == ["NA"]
