@@ -17,6 +17,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 from jax.scipy.special import logit
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Key
 
 from bayes_direag.evidence import Reports
@@ -47,7 +48,7 @@ class Ridge(NamedTuple):
         total = jnp.sum(counts, axis=0)
         return cls(preset, variant, jnp.sum(counts * stated, axis=0) / jnp.where(total > 0, total, 1.0))
 
-    def along(self, raw: Raw, level: Array, bias: Float[Array, ""]) -> tuple[Raw, Float[Array, ""]]:
+    def along(self, raw: Raw, level: Array, bias: Array) -> tuple[Raw, Float[Array, ""]]:
         """Move a level to another bias, its usual report counting for the same.
 
         Returns
@@ -75,7 +76,7 @@ def ridge_sweep(
     *,
     ridge: Ridge,
     density: Callable[[Raw], Float[Array, ""]],
-    scale: Float[Array, ""],
+    scale: ArrayLike,
 ) -> Raw:
     """Offer every level another bias, one after the other; return where the parameters are afterwards.
 
@@ -94,7 +95,7 @@ def ridge_sweep(
         (raw, log_joint), (level, key) = now, level_and_key
         draw, accept = jax.random.split(key)
         before = raw["bias"][level]
-        bias = loc + scale * jax.random.normal(draw, (), before.dtype)
+        bias = jnp.asarray(loc + scale * jax.random.normal(draw, (), before.dtype))
         other, log_jacobian = ridge.along(raw, level, bias)
         there = density(other)
         proposed = ((bias - loc) ** 2 - (before - loc) ** 2) / (2 * scale**2)

@@ -126,7 +126,7 @@ class TestHelp:
 
     def test_the_commands(self):
         asking, learning = {"elicit", "simulate"}, {"fit", "predict", "show", "quickstart"}
-        judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc"}
+        judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc", "learning-curve"}
         assert set(COMMANDS) == asking | learning | judging
 
     @pytest.mark.parametrize("command", [None, *COMMANDS])

@@ -94,7 +94,7 @@ def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
     )
     np.testing.assert_array_equal(table.correct_candidate.sum(axis=1), [2, 2, 0])
     np.testing.assert_array_equal(table.conflicting, [0, 1, 1])
-    assert table.conflicts == table.quality().n_conflicts == 2
+    assert table.quality().n_conflicts == 2
     assert table.quality().n_several_correct == 2
     assert table.select(slice(2)).quality().n_conflicts == 1
 

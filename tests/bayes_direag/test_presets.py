@@ -85,7 +85,7 @@ class TestDocumentedSettings:
         ("name", "link", "loc", "scale"),
         [
             ("weight", "exp", 2, 1.5),
-            ("bias", "identity", 0, 2),
+            ("bias", "identity", 0, 3),
             ("slope", "exp", math.log(0.5), 1),
             ("null_base", "softplus", 0, 2),
             ("null_gain", "exp", 0, 1),
@@ -98,12 +98,9 @@ class TestDocumentedSettings:
     def test_what_is_said_of_the_priors_of_bayes_is_so(self):
         """The medians and intervals in the documentation of the presets, by the normal quantiles."""
         far = 1.96
-        weight, bias, slope, null_base = (
-            PRESETS["bayes"].parameter(name) for name in ("weight", "bias", "slope", "null_base")
-        )
+        weight, slope, null_base = (PRESETS["bayes"].parameter(name) for name in ("weight", "slope", "null_base"))
         assert math.exp(weight.loc) == pytest.approx(7, rel=0.06)
         assert math.exp(far * weight.scale) == pytest.approx(20, rel=0.06)
-        assert 1 / (1 + math.exp(far * bias.scale)) == pytest.approx(0.02, abs=0.001)
         assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.07, rel=0.02)
         assert math.exp(slope.loc + far * slope.scale) == pytest.approx(3.5, rel=0.02)
         assert softplus(null_base.loc) == pytest.approx(0.7, rel=0.02)
@@ -115,7 +112,8 @@ class TestDocumentedSettings:
             "weight_spread": RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1),
             "bias_spread": RawParameter(link="exp", start=0, loc=0, scale=1),
         }
-        assert pooled == bayes.model_copy(update={"name": "pooled", **spreads})
+        centre = bayes.bias.model_copy(update={"scale": 2.0})
+        assert pooled == bayes.model_copy(update={"name": "pooled", "bias": centre, **spreads})
         assert (bayes.weight_spread, bayes.bias_spread) == (None, None)
         assert [name for name in PARAMETERS if pooled.pools(name)] == ["weight", "bias"]
         assert not any(PRESETS[name].pools(one) for name in ("paper", "release", "bayes") for one in PARAMETERS)

@@ -32,7 +32,8 @@ def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(simulated: 
         assert (corrupted.correct[one.index] != simulated.correct[one.index]).any()
         after = cross_fit(corrupted, n_folds=3, preset=honest, variant="level", seed=2)[number]
         assert after.index.tolist() == one.index.tolist()
-        pd.testing.assert_frame_equal(after.predictions, one.predictions, check_exact=True)
+        # a label of weight 0 may still change the order in which numbers are added up
+        pd.testing.assert_frame_equal(after.predictions, one.predictions, rtol=1e-11, atol=0)
 
 
 def test_corrupting_the_golds_of_fitted_questions_does_change_something(simulated: Observations) -> None:

@@ -203,7 +203,7 @@ class TestLearning:
 
     def test_a_posterior_far_out_in_its_prior(self):
         raw = gaussian_draws(8, spread=0.1)
-        raw["bias"] -= 4
+        raw["bias"] -= 6
         found = diagnose(made_posterior(OBSERVATIONS, raw))
         (finding,) = findings(found, "prior")
         assert finding.status == "warning"
