@@ -1,1 +1,1 @@
-"""Metrics, baselines, evaluations and the tables made of them. Import from the modules; nothing is loaded here."""
+"""Evaluations, scores, diagnosis, comparison, pictures and reports. Import from the modules; nothing is loaded here."""

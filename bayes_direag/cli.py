@@ -1,5 +1,6 @@
 """The front door: ``direag``. Each command reads files, calls the packages and prints; no computation lives here."""
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -257,7 +258,11 @@ def _show(fit: "Fit", path: Path, *, as_json: bool) -> None:
     from bayes_direag.tables import as_records
 
     if as_json:
-        values = {"fit": str(path), **fit_summary(fit), "parameters": as_records(fit.parameters())}
+        summary = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in fit_summary(fit).items()
+        }
+        values = {"fit": str(path), **summary, "parameters": as_records(fit.parameters())}
         out.print_json(data=values, allow_nan=False)
         return
     out.print(summary_table(fit, str(path)), parameter_tables(fit))

@@ -187,7 +187,7 @@ def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSetting
     if not apart.any():
         return Finding("fine", "R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
     where = int(np.argmax(np.where(rhat.isna(), np.inf, rhat)))
-    seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.3f}"
+    seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.4g}"
     cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
     return Finding(
         "failure",

@@ -82,6 +82,8 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     from analysis.figures import fit_plots, learned
 
     about = describe_fit(fit)
+    if fit.variant == "level":
+        about += " Weight, bias and null gain trade off here: the prior, not the data, tells them apart."
     if fit.variant == "count":
         yield LeftOut("calibration_curves", "variant count has none: every report counts in full")
     else:

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import typer
+import xarray as xr
 from click.testing import Result
 from typer.testing import CliRunner
 
@@ -293,6 +294,16 @@ class TestNuts:
         assert shown["converged"] is False
         assert shown["smallest_ess"] > 0
         assert all(row["sd"] is not None for row in shown["parameters"])
+
+    def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
+        fit = Fit.load(sampled[0])
+        posterior = fit.tree["posterior"].to_dataset()
+        stuck = posterior.assign(null_base_raw=posterior["null_base_raw"] * 0)
+        fit.tree["posterior"] = xr.DataTree(stuck)
+        fit.save(tmp_path / "stuck.nc")
+        shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
+        assert shown["largest_rhat"] is None
+        assert shown["converged"] is False
 
     def test_predictions_have_intervals(self, tmp_path, sampled, questions):
         succeed("predict", sampled[0], questions, "--out", tmp_path / "p.csv")
