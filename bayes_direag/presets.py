@@ -16,7 +16,8 @@ The priors of ``bayes`` and ``pooled``, and why:
   anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred times the prior".
 - ``bias``: normal around 0 with sd 3. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6 on the logit scale;
   to tell those apart takes a bias of up to minus that, times the slope. Under a narrower prior the posterior of such a
-  level falls into two, between which NUTS seldom crosses: reports that tell, and reports that all count in full.
+  level falls into two, between which NUTS seldom crosses: reports that tell, and reports that all count in full. A MAP
+  starts between them, at -1.
 - ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.07
   (hardly listened to) and 3.5 (sharper than stated); never exactly 0, and never negative.
 - ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
@@ -138,7 +139,7 @@ _RELEASE = _PAPER.override(
 _BAYES = Preset(
     name="bayes",
     weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),
-    bias=RawParameter(link="identity", start=0.0, loc=0.0, scale=3.0),
+    bias=RawParameter(link="identity", start=-1.0, loc=0.0, scale=3.0),
     slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1.0),
     prior_strength=RawParameter(link="identity", start=1.0, fixed=1.0),
     null_base=RawParameter(link="softplus", start=0.0, loc=0.0, scale=2.0),
@@ -151,7 +152,7 @@ _BAYES = Preset(
 _POOLED = _BAYES.override(
     name="pooled",
     weight_spread={"link": "exp", "start": math.log(0.5), "loc": math.log(0.5), "scale": 1.0},
-    bias={"scale": 2.0},
+    bias={"start": 0.0, "scale": 2.0},
     bias_spread={"link": "exp", "start": 0.0, "loc": 0.0, "scale": 1.0},
 )
 

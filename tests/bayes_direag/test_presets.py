@@ -112,7 +112,7 @@ class TestDocumentedSettings:
             "weight_spread": RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1),
             "bias_spread": RawParameter(link="exp", start=0, loc=0, scale=1),
         }
-        centre = bayes.bias.model_copy(update={"scale": 2.0})
+        centre = bayes.bias.model_copy(update={"start": 0.0, "scale": 2.0})
         assert pooled == bayes.model_copy(update={"name": "pooled", "bias": centre, **spreads})
         assert (bayes.weight_spread, bayes.bias_spread) == (None, None)
         assert [name for name in PARAMETERS if pooled.pools(name)] == ["weight", "bias"]
