@@ -59,7 +59,9 @@ def agrees_with_an_independent_optimiser(observations: Observations, preset: Pre
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("name", ["strong", "mid", "weak", pytest.param("train", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["weak", *(pytest.param(one, marks=pytest.mark.slow) for one in ("strong", "mid", "train"))]
+)
 def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant, golden: Path) -> None:
     observations = Observations.read(golden / f"{name}.parquet")
     configs = pd.read_csv(golden / f"{name}.configs.csv").query("variant == @variant")
