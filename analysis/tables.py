@@ -183,7 +183,7 @@ def fit_summary(fit: Fit) -> FitSummary:
         "answers": attributes["answers"],
         "dataset": attributes["dataset"],
         "model": attributes["model"],
-        "questions": fit.tree["constant_data"].sizes["problem"],
+        "questions": fit.n_questions,
         "levels": list(fit.level_names),
         "recalibration": fit.recalibration.method,
         "weighted": fit.preset.is_weighted,

@@ -9,7 +9,7 @@ from typer.core import TyperGroup
 
 from analysis.commands.compare import compare_command
 from analysis.commands.diagnose import diagnose_command
-from analysis.commands.evaluate import evaluate_command, read_observations, show_evaluation
+from analysis.commands.evaluate import evaluate_command, show_evaluation, show_quality
 from analysis.commands.explain import explain_command
 from analysis.commands.learning_curve import EPILOG as LEARNING_CURVE_EPILOG
 from analysis.commands.learning_curve import learning_curve_command
@@ -20,8 +20,10 @@ from analysis.commands.tables import tables_command
 from bayes_direag.cli_options import (
     AcceptOption,
     AnswersOption,
+    ByPatternOption,
     ChainsOption,
     DrawsOption,
+    EngineOption,
     FitFile,
     JsonOption,
     MethodOption,
@@ -39,6 +41,7 @@ from bayes_direag.cli_options import (
 from bayes_direag.compilation_cache import keep_compiled
 from bayes_direag.console import check_file, err, out, progress, require_parent
 from bayes_direag.errors import DirEAGError
+from bayes_direag.predict_command import predict_command
 from bayes_direag.settings import Variant
 from elicitation.command import elicit_command
 
@@ -86,6 +89,7 @@ app.command("learning-curve", epilog=LEARNING_CURVE_EPILOG)(learning_curve_comma
 app.command("plot", epilog="Example: direag plot results --out figures")(plot_command)
 app.command("report", epilog="Example: direag report results --fit fit.nc")(report_command)
 app.command("tables", epilog="Example: direag tables results --out tables")(tables_command)
+app.command("predict", epilog="Example: direag predict fit.nc new.jsonl --out predictions.csv")(predict_command)
 app.command("sbc", epilog="Example: direag sbc --n 200 --questions 100 --out sbc")(sbc_command)
 
 
@@ -110,16 +114,30 @@ def fit(
     draws: DrawsOption = 1000,
     target_accept: AcceptOption = 0.9,
     allow_weighted: WeightedOption = False,
+    by_pattern: ByPatternOption = None,
+    engine: EngineOption = "local",
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Learn from labelled questions how reports should count, and save the fit."""
+    """Learn from labelled questions how reports should count, and save the fit.
+
+    A large Parquet file is streamed, and what a fit cannot tell apart is counted: a row a pattern, with how many
+    questions have it. The parameters are the same; the fit then does not say which questions it has seen.
+    """
+    from bayes_direag.labelled_file import read_labelled
+
     check_file(target, observations)
     settings = chosen_preset(preset, method, recalibration, out_of_fold, overrides)
-    labelled = read_observations(observations, answers, quiet=as_json)
+    one_by_one = method == "nuts" or settings.recalibration.out_of_fold > 0
+    if one_by_one and by_pattern is None and engine == "local":
+        by_pattern = False
+    with progress() as step:
+        labelled = read_labelled(observations, answers, by_pattern=by_pattern, engine=engine, on_step=step)
+    if not as_json:
+        show_quality(labelled, observations, inferred=answers is None)
     if method == "map":
         with progress() as step:
-            step(f"fitting {variant} to {len(labelled)} questions")
+            step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
             from bayes_direag.map_fit import fit_map
 
             found = fit_map(labelled, preset=settings, variant=variant, seed=seed)
@@ -138,45 +156,6 @@ def fit(
         )
     found.save(target)
     _show(found, target, as_json=as_json)
-
-
-@app.command(epilog="Example: direag predict fit.nc new.jsonl --out predictions.csv")
-def predict(
-    fit: FitFile,
-    observations: ObservationsFile,
-    target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
-    interval_level: Annotated[
-        float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
-    ] = 0.9,
-    as_json: JsonOption = False,
-) -> None:
-    """Select an answer for every question, with its calibrated probability of being right.
-
-    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
-    adds the interval of that probability, and the probability that the selected answer would change.
-    """
-    from bayes_direag.fit import Fit
-    from bayes_direag.observations import Observations
-    from bayes_direag.tables import check_table_path, write_table
-
-    check_file(target, fit, observations)
-    check_table_path(target)
-    found = Fit.load(fit)
-    questions = Observations.read(observations, found.tree.attrs["answers"])
-    with progress() as step:
-        step(f"predicting {len(questions)} questions")
-        table = found.predict(questions, interval_level=interval_level)
-        write_table(table, target)
-    unanswered = int(table["confidence"].isna().sum())
-    summary = {"out": str(target), "n": len(table), "unanswered": unanswered}
-    said = f"{target}: {len(table)} questions, {unanswered} of them unanswered."
-    if found.n_samples > 1:
-        summary |= {"draws": found.n_samples, "interval_level": interval_level}
-        said += f" Intervals hold with probability {interval_level:g}, over {found.n_samples} draws."
-    if as_json:
-        out.print_json(data=summary)
-    else:
-        out.print(said, soft_wrap=True)
 
 
 @app.command(epilog="Example: direag show fit.nc")

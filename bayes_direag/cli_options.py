@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from bayes_direag.answers import AnswerKind
+from bayes_direag.engines import Engine
 from bayes_direag.errors import DirEAGError
 from bayes_direag.presets import default_preset, parse_overrides
 from bayes_direag.presets import preset as named_preset
@@ -54,6 +55,20 @@ SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset: weight.start=0. Repeats.")
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn; recorded in what is written.")]
+ByPatternOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--count-patterns/--keep-questions",
+        help="map: keep a row a pattern, or a row a question. Left out: patterns for Parquet of over a million rows.",
+    ),
+]
+EngineOption = Annotated[
+    Engine,
+    typer.Option(
+        metavar="ENGINE",
+        help="Where Parquet is worked through: local, or ray, on the cluster that Ray finds or starts.",
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

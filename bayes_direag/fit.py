@@ -9,14 +9,14 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Shaped
 
 from bayes_direag import recalibration
 from bayes_direag.errors import DirEAGError, FitFileError
+from bayes_direag.evidence import Reports
 from bayes_direag.files import atomic_path
 from bayes_direag.observations import Observations
+from bayes_direag.pattern_prediction import PatternPredictor
 from bayes_direag.posterior import sampled_parameters
-from bayes_direag.selection import Selection, select
 from bayes_direag.settings import VARIANT_PARAMETERS, Preset, Variant
 
 
@@ -67,6 +67,17 @@ class Fit:
         sizes = self.tree["posterior"].sizes
         return int(sizes["chain"] * sizes["draw"])
 
+    @property
+    def n_questions(self) -> int:
+        """Number of questions that it was fitted to; of those counted by pattern, all."""
+        seen = self.tree["constant_data"]
+        return int(seen["multiplicity"].sum()) if self.is_counted else int(seen.sizes["problem"])
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it was fitted to questions counted by pattern, and does not say which they were."""
+        return "multiplicity" in self.tree["constant_data"]
+
     def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.
 
@@ -101,13 +112,8 @@ class Fit:
                 f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
-        if not 0 < interval_level < 1:
-            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         aligned = observations.align(self.level_names)
-        with jax.enable_x64(True):
-            parameters = sampled_parameters(self.tree, self.variant)
-        parts = [self._predicted(piece, interval_level) for piece in select(aligned, parameters, self.preset.eps)]
-        columns = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+        columns = self.predictor(observations.n_levels, interval_level)(Reports.of(aligned))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
@@ -119,17 +125,28 @@ class Fit:
             }
         )
 
-    def _predicted(self, piece: Selection, interval_level: float) -> dict[str, Shaped[np.ndarray, " problem"]]:
-        confidence = self.recalibration(piece.support)
-        columns = {"candidate": piece.candidate, "confidence": confidence.mean(axis=0)}
-        if self.n_samples > 1:
-            low, high = np.quantile(confidence, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
-            columns |= {
-                "confidence_low": low,
-                "confidence_high": high,
-                "change_probability": piece.change_probability,
-            }
-        return columns | {"support": piece.support.mean(axis=0), "null_probability": piece.null_probability}
+    def predictor(self, n_asked: int, interval_level: float = 0.9) -> PatternPredictor:
+        """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
+
+        Parameters
+        ----------
+        n_asked
+            Number of levels that the questions were asked at; a fit may have learned others beside.
+        interval_level
+            As in :meth:`predict`.
+
+        Raises
+        ------
+        DirEAGError
+            If the level is out of range.
+        """
+        if not 0 < interval_level < 1:
+            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+        with jax.enable_x64(True):
+            parameters = sampled_parameters(self.tree, self.variant)
+        return PatternPredictor(
+            jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level, n_asked
+        )
 
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters.
@@ -140,7 +157,7 @@ class Fit:
             A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
             ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
             the total weight of all levels, which unlike the mean is identified by the data (but see below), and
-            ``raw``, the mean on the real line (missing where fixed). The two parameters of a logistic
+            ``raw``, the mean on the real line (missing where fixed). The coefficients of a logistic
             recalibration close the table.
 
         Notes

@@ -56,18 +56,30 @@ class Optimum(NamedTuple):
 
 
 def likelihood_weights(
-    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset
+    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset, *, by_pattern: bool = False
 ) -> Float[np.ndarray, "batch problem"]:
     """Return what each question weighs in each fit of a batch.
 
-    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer.
-    Unlabelled and unanswered questions count 0, chosen or not.
+    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
+    unanswered questions count 0, chosen or not.
+
+    Parameters
+    ----------
+    by_pattern
+        Whether a row may stand for several questions; it then counts as often.
 
     Raises
     ------
     DirEAGError
-        If a fit is left without a question, or has none to balance against.
+        If a fit is left without a question, or has none to balance against; or if rows stand for several questions
+        and may not.
     """
+    if observations.multiplicity is not None and not by_pattern:
+        raise DirEAGError(
+            f"saw {int(observations.multiplicity.sum()):,} questions counted by pattern; expected them one by one, as "
+            "NUTS and an out-of-fold recalibration look at each. Read them so (--keep-questions), or fit with --method "
+            "map and --out-of-fold 0."
+        )
     usable = chosen & observations.labelled & observations.answered
     if not usable.any(axis=1).all():
         raise DirEAGError(
@@ -76,16 +88,17 @@ def likelihood_weights(
             "expected at least one that is both. Give gold answers (gold_answer, or correct on each observation)."
         )
     present = observations.gold_generated
+    times = np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity.astype(float)
     if preset.null_target_weight != "balanced":
-        return np.where(usable, np.where(present, 1.0, preset.null_target_weight), 0.0)
-    n_present, n_absent = (usable & present).sum(axis=1), (usable & ~present).sum(axis=1)
+        return np.where(usable, times * np.where(present, 1.0, preset.null_target_weight), 0.0)
+    n_present, n_absent = (usable & present) @ times, (usable & ~present) @ times
     if not n_present.all():
         raise DirEAGError(
             f"null_target_weight 'balanced' is questions with the right answer generated / questions without: saw 0 / "
-            f"{int(n_absent[n_present == 0][0])}. Set null_target_weight to a number."
+            f"{n_absent[n_present == 0][0]:.0f}. Set null_target_weight to a number."
         )
     balance = n_present / np.maximum(n_absent, 1)
-    return np.where(usable, np.where(present, 1.0, balance[:, None]), 0.0)
+    return np.where(usable, times * np.where(present, 1.0, balance[:, None]), 0.0)
 
 
 def map_estimates(

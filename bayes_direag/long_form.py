@@ -5,9 +5,14 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bayes_direag.errors import ObservationError
+from bayes_direag.parquet_rows import parquet_errors
 from bayes_direag.records import Question, question_from_record
+
+if TYPE_CHECKING:
+    import pyarrow
 
 _OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct")
 _OF_QUESTION = ("gold_answer", "dataset", "model", "question")
@@ -24,24 +29,22 @@ def from_csv(text: str, path: Path) -> Iterable[tuple[int, Question]]:
 
 def from_parquet(path: Path) -> Iterable[tuple[int, Question]]:
     """Yield the questions of a Parquet table, each with its first row, counted from 1."""
-    import pyarrow
     from pyarrow import parquet
 
-    try:
+    with parquet_errors(path):
         file = parquet.ParquetFile(path)
         names = file.schema_arrow.names
-        _check_columns(names, path)
-        rows = file.read(columns=[name for name in COLUMNS if name in names]).to_pylist()
-    except (pyarrow.ArrowException, OSError) as error:
-        raise ObservationError(
-            f"this Parquet file cannot be read ({error})",
-            path=path,
-            expected="a whole Parquet file",
-            remedy="Write it again: a copy or a run may have been interrupted.",
-        ) from error
+        check_columns(names, path)
+        table = file.read(columns=[name for name in COLUMNS if name in names])
+    return from_table(table, range(1, table.num_rows + 1), path)
+
+
+def from_table(table: "pyarrow.Table", lines: Iterable[int], path: Path) -> Iterable[tuple[int, Question]]:
+    """Yield the questions of an Arrow table in long form, each with the line of its first row."""
+    rows = table.to_pylist()
     for row in rows:
         row["level"] = _whole(row["level"])
-    return _questions(enumerate(rows, 1), path)
+    return _questions(zip(lines, rows, strict=True), path)
 
 
 def to_csv(questions: Sequence[Question], path: Path) -> None:
@@ -115,7 +118,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
     line = 1
     try:
         header = next(reader)
-        _check_columns(header, path)
+        check_columns(header, path)
         line = reader.line_num + 1
         for cells in reader:
             if cells:
@@ -132,7 +135,8 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
         ) from error
 
 
-def _check_columns(names: Sequence[str], path: Path) -> None:
+def check_columns(names: Sequence[str], path: Path) -> None:
+    """Raise ObservationError unless a table has the columns that it needs, each once."""
     missing = [name for name in _REQUIRED if name not in names]
     if missing or len(set(names)) < len(names):
         raise ObservationError(

@@ -9,19 +9,24 @@ to undo.
 from typing import NamedTuple
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from arviz_stats import ess
-from arviz_stats.base import array_stats
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 from scipy.special import logsumexp
 
-from bayes_direag.evidence import Parameters
+from bayes_direag.evidence import Parameters, Reports, padded_size
+from bayes_direag.log_joint import Outcomes, concentrations, given
+from bayes_direag.model import Labels
 from bayes_direag.observations import Observations
-from bayes_direag.selection import pieces, supports
+from bayes_direag.pareto_smoothing import smoothed_weights, tail_length
+from bayes_direag.recalibration import Selected
+from bayes_direag.votes import Votes
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
 LARGEST_PARETO_K = 0.7
+
+_CELLS = 1 << 22
 
 
 class LeaveOneOut(NamedTuple):
@@ -48,6 +53,11 @@ class LeaveOneOut(NamedTuple):
     support: Float[np.ndarray, " problem"]
     correct: Bool[np.ndarray, " problem"]
 
+    def selected(self, observations: Observations) -> Selected:
+        """Return its answers to the questions it is of as a batch of one, for the final calibration to learn from."""
+        votes = Votes.of(observations.candidate, self.candidate[None], observations.n_levels)
+        return Selected(self.support[None], self.correct[None], votes)
+
     def to_dataset(self) -> xr.Dataset:
         """Return a variable an attribute."""
         return xr.Dataset({name: ("problem", values) for name, values in self._asdict().items()})
@@ -73,42 +83,56 @@ def leave_one_out(
     parameters
         Natural parameters of all draws, chains one after the other.
     """
-    n_chains, n_draws, n = log_likelihood.shape
+    from arviz_stats import ess  # here, as its import takes a second that a MAP fit need not wait for
+
+    n = log_likelihood.shape[2]
+    reached = log_likelihood.reshape(-1, n)
     size = ess(posterior, method="mean")
-    relative = float(np.mean(np.concatenate([size[name].to_numpy().ravel() for name in size.data_vars])))
-    reached = log_likelihood.reshape(-1, n).T
-    smoothed = [_smoothed(question, relative / (n_chains * n_draws)) for question in reached]
-    log_weight, pareto_k = (np.array(part) for part in zip(*smoothed, strict=True))
-    weight = np.exp(log_weight).T
-
-    candidate, support = [], []
-    start = 0
-    for reports, count in pieces(observations, n_samples=weight.shape[0]):
+    effective = float(np.mean(np.concatenate([size[name].to_numpy().ravel() for name in size.data_vars])))
+    n_tail = tail_length(len(reached), effective / len(reached))
+    reports, labels = Reports.of(observations), Labels.of(observations, np.ones(n))
+    at_once = min(padded_size(n), max(_CELLS // len(reached), 1))
+    parts = []
+    for piece in np.split(np.arange(n), range(at_once, n, at_once)):
+        own = np.ascontiguousarray(reached[:, piece].T)
+        log_weight, pareto_k = smoothed_weights(-own, n_tail)
+        elpd = logsumexp(own + log_weight, axis=1)
+        weight = np.zeros((len(reached), at_once))
+        weight[:, : len(piece)] = np.exp(log_weight).T
+        told = reports.select(piece)
         with jax.enable_x64(True):
-            every = np.asarray(_supports(reports, parameters, eps))[:, :count, :-1]
-        loo = np.einsum("si,sik->ik", weight[:, start : start + count], every)
-        best = loo.argmax(axis=1)
-        candidate.append(best)
-        support.append(loo[np.arange(count), best])
-        start += count
-    chosen = np.concatenate(candidate)
-    return LeaveOneOut(
-        elpd=logsumexp(reached + log_weight, axis=1),
-        pareto_k=pareto_k,
-        candidate=chosen,
-        support=np.concatenate(support),
-        correct=observations.correct_candidate[np.arange(n), chosen],
-    )
+            outcomes = Outcomes.of(told.padded(at_once), labels.select(piece).padded(at_once), eps)
+            prior, by_level = (np.asarray(part)[..., : len(piece)] for part in _expected(outcomes, parameters, weight))
+        parts.append((elpd, pareto_k, *_most_supported(told, prior, by_level)))
+    elpd, pareto_k, candidate, support = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
 
 
-def _smoothed(log_likelihood: Float[np.ndarray, " sample"], r_eff: float) -> tuple[Float[np.ndarray, " sample"], float]:
-    """Return the log of a question's smoothed weights, which sum to 1, and Pareto k."""
-    try:
-        # ArviZ negates: it is given the log-likelihood itself
-        log_weight, pareto_k = array_stats.psislw(log_likelihood, r_eff=r_eff)
-    except ValueError:
-        return -log_likelihood - logsumexp(-log_likelihood), np.inf
-    return np.asarray(log_weight), float(pareto_k)
+@jax.jit
+def _expected(
+    outcomes: Outcomes, parameters: Parameters, weight: Float[Array | np.ndarray, "sample problem"]
+) -> tuple[Float[Array, " problem"], Float[Array, "level problem"]]:
+    """Return what prior and reports give to answers, as a share of all concentrations, averaged over the samples."""
+
+    def add(
+        sofar: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
+    ) -> tuple[tuple[Array, Array], None]:
+        own, weight = sample
+        share = weight / concentrations(own, outcomes).total
+        return (sofar[0] + share * own.prior_strength, sofar[1] + share[None, :] * given(own, outcomes)), None
+
+    nothing = (jnp.zeros(outcomes.null.shape), jnp.zeros(outcomes.stated.shape))
+    found: tuple[Array, Array] = jax.lax.scan(add, nothing, (parameters, jnp.asarray(weight)))[0]
+    return found
 
 
-_supports = jax.jit(supports, static_argnames="eps")
+def _most_supported(
+    reports: Reports, prior: Float[np.ndarray, " problem"], by_level: Float[np.ndarray, "level problem"]
+) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
+    """Return the candidate of greatest expected support, and that support."""
+    candidate = np.asarray(reports.candidate)
+    support = np.repeat((prior / (np.asarray(reports.n_candidates) + 1))[:, None], candidate.shape[1], axis=1)
+    question, level = np.nonzero(candidate >= 0)
+    np.add.at(support, (question, candidate[question, level]), by_level.T[question, level])
+    best = support.argmax(axis=1)
+    return best, support[np.arange(len(best)), best]

@@ -3,7 +3,7 @@
 import jax
 import numpy as np
 import xarray as xr
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag import recalibration
 from bayes_direag.fit import Fit
@@ -15,6 +15,7 @@ from bayes_direag.posterior import map_posterior
 from bayes_direag.presets import preset as named_preset
 from bayes_direag.selection import select_each
 from bayes_direag.settings import Preset, Variant
+from bayes_direag.votes import Votes
 
 
 def fit_map(
@@ -26,7 +27,8 @@ def fit_map(
 ) -> Fit:
     """Fit the evidence model and the recalibration to labelled questions; the mode of the posterior.
 
-    Unlabelled and unanswered questions are left out.
+    Unlabelled and unanswered questions are left out. Rows that stand for several questions (:func:`count_patterns
+    <bayes_direag.pattern_counts.count_patterns>`) count as often, and come to the same fit as all of these.
 
     Parameters
     ----------
@@ -38,7 +40,8 @@ def fit_map(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered.
+        If no question is both labelled and answered; or if rows stand for several questions, and the recalibration
+        is to be out of fold.
     ConvergenceError
         If the optimum is not reached.
     """
@@ -59,14 +62,19 @@ def fit_map_batch(
     Nothing of a question that a row leaves out has any influence on that row's fit.
     """
     settings = named_preset(preset)
-    weight = likelihood_weights(chosen, observations, settings)
+    weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     if settings.recalibration.out_of_fold:
-        support, right = _out_of_fold(observations, used, settings, variant, seed)
+        candidate, support = _out_of_fold(observations, used, settings, variant, seed)
     else:
-        support, right = _selected(optimum, observations, settings, variant)
-    final = recalibration.recalibrate(support, right, used, settings.recalibration)
+        candidate, support = _selection(optimum, observations, settings, variant)
+    selected = recalibration.Selected(
+        support,
+        np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0).T, axis=1).T,
+        Votes.of(observations.candidate, candidate, observations.n_levels),
+    )
+    final = recalibration.recalibrate(selected, used, settings.recalibration, observations.multiplicity)
     fits = []
     for member, row in enumerate(used):
         tree = map_posterior(
@@ -78,6 +86,9 @@ def fit_map_batch(
             variant=variant,
             seed=seed,
         )
+        if observations.multiplicity is not None:
+            times = xr.DataArray(observations.multiplicity[row], dims="problem")
+            tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=times))
         tree["recalibration"] = xr.DataTree(final[member].to_dataset())
         fits.append(Fit(tree))
     return fits
@@ -89,8 +100,8 @@ def _out_of_fold(
     preset: Preset,
     variant: Variant,
     seed: int,
-) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
-    """Return the selected answers' support, and whether they are right, from fits that did not see the question."""
+) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
+    """Return the selected candidate of each question and its support, from fits that did not see the question."""
     n_folds = preset.recalibration.out_of_fold
     fold = np.full(used.shape, -1)
     for row, mine in zip(fold, used, strict=True):
@@ -99,19 +110,14 @@ def _out_of_fold(
     kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant)
-    support, right = (part.reshape(held_out.shape) for part in _selected(optimum, observations, preset, variant))
-    return (
-        np.where(held_out, support, 0.0).sum(axis=1),
-        np.where(held_out, right, False).any(axis=1),
-    )
+    candidate, support = (part.reshape(held_out.shape) for part in _selection(optimum, observations, preset, variant))
+    return np.where(held_out, candidate, 0).sum(axis=1), np.where(held_out, support, 0.0).sum(axis=1)
 
 
-def _selected(
+def _selection(
     optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
-) -> tuple[Float[np.ndarray, "batch problem"], Bool[np.ndarray, "batch problem"]]:
-    """Return the support of each selected answer, and whether it is right, for every fit of a batch."""
+) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
+    """Return the selected candidate of each question and its support, for every fit of a batch."""
     with jax.enable_x64(True):
         parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
-    chosen, support = select_each(observations, parameters, preset.eps)
-    right = np.take_along_axis(observations.correct_candidate, np.maximum(chosen, 0).T, axis=1).T
-    return support, right
+    return select_each(observations, parameters, preset.eps)

@@ -8,6 +8,7 @@ Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds
 are the same; the natural ones are deterministic functions of them.
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -21,7 +22,7 @@ from numpyro.handlers import mask, scale
 
 from bayes_direag.evidence import Parameters, Reports, concentration, log_support, target_concentration
 from bayes_direag.observations import Observations
-from bayes_direag.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
+from bayes_direag.settings import IDENTITY, LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
@@ -91,18 +92,25 @@ def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, va
 
 
 def recalibration(
-    logit_support: Float[Array, " problem"],
+    terms: dict[str, Float[Array, " problem"]],
     correct: Bool[Array, " problem"] | None,
     *,
-    prior_scale: ArrayLike,
+    prior_scale: Mapping[str, ArrayLike],
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw intercept and slope around the identity (0, 1), then which selected answers are right (site ``correct``)."""
-    intercept = numpyro.sample("intercept", dist.Normal(0.0, prior_scale))
-    slope = numpyro.sample("slope", dist.Normal(1.0, prior_scale))
-    counts = jnp.ones(logit_support.shape, bool) if weight is None else weight > 0
-    score = intercept + slope * logit_support
-    with numpyro.plate("problem", logit_support.shape[0]), mask(mask=counts):
+    """Draw a coefficient for each term around the identity, then which selected answers are right (site ``correct``).
+
+    Parameters
+    ----------
+    terms
+        What each coefficient multiplies, see :func:`bayes_direag.recalibration.linear_terms`.
+    prior_scale
+        Standard deviation of each coefficient's normal prior.
+    """
+    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale[name])) for name in terms}
+    score = sum((drawn[name] * term for name, term in terms.items()), start=jnp.zeros(()))
+    counts = jnp.ones(score.shape, bool) if weight is None else weight > 0
+    with numpyro.plate("problem", score.shape[0]), mask(mask=counts):
         if correct is None:
             numpyro.sample("correct", dist.Bernoulli(logits=score))
         else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5

@@ -84,7 +84,7 @@ def fit_nuts(
     raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in settings.free_parameters(variant)]]
     left_out = leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, settings.eps)
     tree["loo"] = xr.DataTree(left_out.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
-    tree["recalibration"] = xr.DataTree(_recalibration(left_out, settings, runs, seed).to_dataset())
+    tree["recalibration"] = xr.DataTree(_recalibration(left_out, fitted, settings, runs, seed).to_dataset())
     return Fit(tree)
 
 
@@ -114,11 +114,11 @@ def _compressed(reports: Reports, labels: Labels, variant: Variant) -> tuple[Rep
 
 
 def _recalibration(
-    left_out: LeaveOneOut, preset: Preset, sampling: SamplingSettings, seed: int
+    left_out: LeaveOneOut, fitted: Observations, preset: Preset, sampling: SamplingSettings, seed: int
 ) -> LogisticRecalibration:
     shape = (sampling.n_chains, sampling.n_draws)
     final = preset.recalibration
     if final.method == "none":
-        return LogisticRecalibration("none", np.zeros(shape), np.ones(shape), final.eps)
+        return LogisticRecalibration.identity(shape, final.eps)
     rng = np.random.default_rng([seed, 2])
-    return draw_recalibration(left_out.support, left_out.correct, final, shape, rng)
+    return draw_recalibration(left_out.selected(fitted), final, shape, rng)

@@ -11,9 +11,17 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.answers import AnswerKind
-from bayes_direag.errors import LevelError
 from bayes_direag.observation_files import read_questions, read_with_origin, write_questions
-from bayes_direag.readings import Status, check_percentages, level_table, read_question, resolve_kind
+from bayes_direag.observation_quality import ObservationQuality
+from bayes_direag.readings import (
+    Status,
+    check_percentages,
+    level_columns,
+    level_table,
+    read_question,
+    resolve_kind,
+    stated,
+)
 from bayes_direag.records import Observation, Origin, Question, check_unique
 
 __all__ = [
@@ -25,36 +33,6 @@ __all__ = [
     "read_questions",
     "write_questions",
 ]
-
-
-@dataclass(frozen=True, eq=False)
-class ObservationQuality:
-    """How much of a set of observations can be used.
-
-    Attributes
-    ----------
-    n_questions, n_answered, n_labelled : int
-        Questions in all, with at least one usable observation, and with known correctness.
-    n_gold_generated : int
-        Questions to which some level gave a right answer.
-    n_several_correct : int
-        Questions with more than one right candidate.
-    n_conflicts : int
-        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
-    level_names : tuple of str
-        The levels.
-    counts : array, (level, status)
-        Observations by level and :class:`Status`; every row sums to the number of questions.
-    """
-
-    n_questions: int
-    n_answered: int
-    n_labelled: int
-    n_gold_generated: int
-    n_several_correct: int
-    n_conflicts: int
-    level_names: tuple[str, ...]
-    counts: Int[np.ndarray, "level status"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,6 +66,8 @@ class Observations:
         The records behind the arrays.
     origin : Origin
         The file they were read from, and the line of each question.
+    multiplicity : array, (problem,), optional
+        How many questions each row stands for; None if one. See :mod:`~bayes_direag.pattern_counts`.
     """
 
     problem_id: tuple[str, ...]
@@ -102,6 +82,7 @@ class Observations:
     conflicting: Int[np.ndarray, "problem"]
     questions: tuple[Question, ...]
     origin: Origin
+    multiplicity: Int[np.ndarray, "problem"] | None = None
 
     @classmethod
     def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
@@ -158,7 +139,8 @@ class Observations:
             read_question(question, kind, source.path, line)
             for question, line in zip(questions, source.lines, strict=True)
         ]
-        check_percentages(readings, source)
+        percents = [percent for reading in readings for _, _, percent in reading.usable]
+        check_percentages([stated(np.array(percents, float))], source.path)
         shape = (len(questions), len(levels))
         confidence = np.full(shape, np.nan)
         candidate = np.full(shape, -1, np.int32)
@@ -240,6 +222,8 @@ class Observations:
             (self.labelled, "?"),
         ):
             digest.update(array.astype(form).tobytes())
+        if self.multiplicity is not None:
+            digest.update(self.multiplicity.astype("<i8").tobytes())
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
@@ -263,6 +247,7 @@ class Observations:
             conflicting=self.conflicting[rows],
             questions=tuple(self.questions[row] for row in rows),
             origin=Origin(self.origin.path, tuple(self.origin.lines[row] for row in rows)),
+            multiplicity=None if self.multiplicity is None else self.multiplicity[rows],
         )
 
     def align(self, level_names: Sequence[str]) -> "Observations":
@@ -276,19 +261,11 @@ class Observations:
         LevelError
             If there is a level that the fit does not know.
         """
-        unknown = [name for name in self.level_names if name not in level_names]
-        if unknown:
-            raise LevelError(
-                f"{self._first_place_of(unknown[0])}this level is unknown to the fit; saw {unknown[0]!r}; expected one "
-                f"of {', '.join(level_names)}. Rename the level if it is one of these; else remove its observations, "
-                "or fit anew with it."
-            )
-        here = [name in self.level_names for name in level_names]
-        columns = [self.level_names.index(name) for name in level_names if name in self.level_names]
+        columns = level_columns(self.level_names, level_names, self.origin.path, self._first_line_of)
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
             wider = np.full((len(self), len(level_names)), absent, array.dtype)
-            wider[:, here] = array[:, columns]
+            wider[:, columns] = array
             return wider
 
         return replace(
@@ -300,14 +277,11 @@ class Observations:
             status=aligned(self.status, Status.ABSENT),
         )
 
-    def _first_place_of(self, level_name: str) -> str:
-        """Say where a level is first used, as far as that is known."""
+    def _first_line_of(self, level_name: str) -> int | None:
+        """Return the line of the first question that has a level, as far as that is known."""
         column = self.level_names.index(level_name)
         row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
-        line = self.origin.lines[row] if self.origin.lines else None
-        if self.origin.path is None or line is None:
-            return ""
-        return f"{self.origin.path}, line {line}, field level_name: "
+        return self.origin.lines[row] if self.origin.lines else None
 
     def write(self, path: str | Path) -> None:
         """Write the records as JSON Lines, Parquet or CSV, whichever the suffix says."""
@@ -315,13 +289,14 @@ class Observations:
 
     def quality(self) -> ObservationQuality:
         """Count what can be used, by level and over all."""
+        times = np.ones(len(self), int) if self.multiplicity is None else self.multiplicity
         return ObservationQuality(
-            n_questions=len(self),
-            n_answered=int(self.answered.sum()),
-            n_labelled=int(self.labelled.sum()),
-            n_gold_generated=int(self.gold_generated.sum()),
-            n_several_correct=int((self.correct_candidate.sum(axis=1) > 1).sum()),
-            n_conflicts=int(self.conflicting.sum()),
+            n_questions=int(times.sum()),
+            n_answered=int(times @ self.answered),
+            n_labelled=int(times @ self.labelled),
+            n_gold_generated=int(times @ self.gold_generated),
+            n_several_correct=int(times @ (self.correct_candidate.sum(axis=1) > 1)),
+            n_conflicts=int(times @ self.conflicting),
             level_names=self.level_names,
-            counts=(self.status[:, :, None] == np.array(Status)).sum(axis=0),
+            counts=np.tensordot(times, self.status[:, :, None] == np.array(Status), axes=1),
         )

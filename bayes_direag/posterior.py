@@ -33,7 +33,8 @@ from jaxtyping import Array, Float, Shaped
 
 from bayes_direag.evidence import Parameters, Reports
 from bayes_direag.inference import Optimum
-from bayes_direag.model import Labels, Raw, RawDraws, log_likelihood, natural_parameters, pooled_over_levels
+from bayes_direag.log_joint import Outcomes, concentrations
+from bayes_direag.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
 from bayes_direag.observations import Observations
 from bayes_direag.predictive import predictive_draws, prior_draws
 from bayes_direag.sampling import Draws
@@ -195,15 +196,15 @@ def _container(
 
 
 def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
-    return arviz_base.from_dict(
-        groups,
-        dims=_DIMS,
-        coords={
-            "level": np.array(observations.level_names, dtype=object),
-            "problem": np.array(observations.problem_id, dtype=object),
-            "candidate": np.arange(observations.n_levels),
-        },
-    )
+    coords = {"level": np.array(observations.level_names, dtype=object), "candidate": np.arange(observations.n_levels)}
+    tree = arviz_base.from_dict(groups, dims=_DIMS, coords=coords)
+    # only now, as ArviZ copies every coordinate for every variable, name by name
+    names = np.array(observations.problem_id, dtype=object)
+    named = {
+        name: xr.DataTree(group.assign_coords(problem=names) if "problem" in group.dims else group)
+        for name, group in ((name, child.to_dataset()) for name, child in tree.children.items())
+    }
+    return xr.DataTree(children=named)
 
 
 def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
@@ -224,8 +225,10 @@ def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, 
 def _log_likelihoods(
     raw: RawDraws, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
 ) -> Float[Array, "chain draw problem"]:
+    outcomes = Outcomes.of(reports, labels, preset.eps)
+
     def one(raw: Raw) -> Array:
-        return log_likelihood(raw, reports, labels, preset=preset, variant=variant)
+        return concentrations(natural_parameters(raw, preset, variant), outcomes).log_likelihood()
 
     found: Array = jax.lax.map(lambda chain: jax.lax.map(one, chain), raw)
     return found

@@ -1,6 +1,8 @@
 """What the model would have said: parameters and right answers drawn from the prior, right answers from the posterior.
 
-A drawn ``target`` is the index of the candidate that comes true, or -1 for the null.
+A drawn ``target`` is the index of the candidate that comes true, or -1 for the null. It is the state to which one unit
+of concentration belongs, drawn evenly from all that a question has: the null's own, the candidates' shares of the prior
+strength, and what each report gives its answer.
 """
 
 from functools import partial
@@ -8,70 +10,63 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Int, Key, Shaped
-from numpyro.infer import Predictive
+from jaxtyping import Array, Int, Key
 
 from bayes_direag.evidence import Reports
-from bayes_direag.model import Raw, RawDraws, direag
-from bayes_direag.settings import Preset, Variant
+from bayes_direag.log_joint import Outcomes, concentrations, given
+from bayes_direag.model import Labels, Raw, RawDraws, natural_parameters, raw_priors
+from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
 
 
 def prior_draws(
     reports: Reports, *, preset: Preset, variant: Variant, n_draws: int, key: Key[Array, ""]
 ) -> tuple[RawDraws, Int[np.ndarray, "1 draw problem"]]:
     """Draw raw parameters from the prior, with a leading chain axis of 1, and a target for every question."""
-    with jax.enable_x64(True):
-        sites = _drawn(
-            key,
-            None,
-            reports,
-            preset=preset.model_settings,
-            variant=variant,
-            batch=(n_draws,),
-            target_only=False,
-        )
-        raw: RawDraws = {name: np.asarray(sites[f"{name}_raw"])[None] for name in preset.free_parameters(variant)}
-        return raw, _candidate_or_null(sites["target"], reports)[None]
+    n, n_levels = np.shape(reports.candidate)
+    priors = raw_priors(preset, variant, n_levels, float(n))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)))
+    raw: RawDraws = {}
+    for name, prior in priors.items():
+        shape = (1, n_draws, n_levels) if name in LEVEL_PARAMETERS else (1, n_draws)
+        raw[name] = rng.normal(np.asarray(prior.loc, float), np.asarray(prior.scale, float), shape)
+    return raw, predictive_draws(raw, reports, preset=preset, variant=variant, key=key)
 
 
 def predictive_draws(
     raw: RawDraws, reports: Reports, *, preset: Preset, variant: Variant, key: Key[Array, ""]
 ) -> Int[np.ndarray, "chain draw problem"]:
     """Draw a target for every question given each draw of the raw parameters."""
-    batch = next(iter(raw.values())).shape[:2]
+    n_chains, n_draws = next(iter(raw.values())).shape[:2]
+    flat = {name: np.asarray(value).reshape(-1, *value.shape[2:]) for name, value in raw.items()}
     with jax.enable_x64(True):
-        given = {f"{name}_raw": jnp.asarray(value) for name, value in raw.items()}
-        sites = _drawn(
-            key, given, reports, preset=preset.model_settings, variant=variant, batch=batch, target_only=True
-        )
-        return _candidate_or_null(sites["target"], reports)
+        found = np.asarray(_targets(key, flat, reports, preset=preset.model_settings, variant=variant))
+    return found.reshape(n_chains, n_draws, -1)
 
 
-@partial(jax.jit, static_argnames=("preset", "variant", "batch", "target_only"))
-def _drawn(
-    key: Key[Array, ""],
-    given: Raw | None,
-    reports: Reports,
-    *,
-    preset: Preset,
-    variant: Variant,
-    batch: tuple[int, ...],
-    target_only: bool,
-) -> dict[str, Array]:
-    """Run the model once for each draw of a batch, from given raw parameters or from the prior."""
-    model = partial(direag, preset=preset, variant=variant)
-    predict = Predictive(
-        model,
-        posterior_samples=given,
-        num_samples=None if given else batch[0],
-        batch_ndims=len(batch),
-        return_sites=["target"] if target_only else None,
-    )
-    found: dict[str, Array] = predict(key, reports)
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _targets(
+    key: Key[Array, ""], raw: RawDraws, reports: Reports, *, preset: Preset, variant: Variant
+) -> Int[Array, "draw problem"]:
+    n, n_levels = reports.candidate.shape
+    n_candidates = jnp.asarray(reports.n_candidates)
+    # as if no candidate were right: then what comes true is the null
+    nothing = Labels(jnp.zeros((n, n_levels), bool), jnp.zeros(n, int), jnp.ones(n))
+    outcomes = Outcomes.of(reports, nothing, preset.eps)
+    candidate = jnp.asarray(reports.candidate, jnp.int16).T
+
+    def one(draw: tuple[Key[Array, ""], Raw]) -> Int[Array, " problem"]:
+        parameters = natural_parameters(draw[1], preset, variant)
+        null, total = concentrations(parameters, outcomes)
+        share = parameters.prior_strength / (n_candidates + 1)
+        place = jax.random.uniform(draw[0], total.shape, total.dtype) * total - null
+        by_share = jnp.minimum(jnp.floor(place / share), n_candidates - 1).astype(candidate.dtype)
+        state = jnp.where(place < 0, -1, by_share)
+        edge = n_candidates * share
+        for level, evidence in enumerate(given(parameters, outcomes)):
+            state = jnp.where((place >= edge) & (candidate[level] >= 0), candidate[level], state)
+            edge = edge + evidence
+        return state
+
+    draws = jax.tree.map(jnp.asarray, raw)
+    found: Array = jax.lax.map(one, (jax.random.split(key, len(jax.tree.leaves(draws)[0])), draws))
     return found
-
-
-def _candidate_or_null(state: Int[Array, "*draw problem"], reports: Reports) -> Shaped[np.ndarray, "*draw problem"]:
-    n_levels = reports.candidate.shape[1]
-    found = np.asarray(state)
-    return np.where(found == n_levels, -1, found).astype(np.int16)

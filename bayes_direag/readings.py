@@ -1,12 +1,15 @@
 """What the records of questions mean: their levels, their kind of answers, and which answers are right."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import IntEnum
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from jaxtyping import Float
+
 from bayes_direag.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.errors import ObservationError
+from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.records import Observation, Origin, Question
 
 
@@ -125,15 +128,29 @@ def _status(observation: Observation, answer: str | None) -> Status:
     return Status.USABLE if observation.confidence is not None else Status.NO_CONFIDENCE
 
 
-def check_percentages(readings: Iterable[Reading], source: Origin) -> None:
+class Stated(NamedTuple):
+    """What tells percentages from fractions: how many confidences there are, the largest, and if any is in (0, 1)."""
+
+    n: int
+    largest: float
+    any_between: bool
+
+
+def stated(percents: Float[np.ndarray, " report"]) -> Stated:
+    """Sum up confidences as they were stated."""
+    between = (percents > 0) & (percents < 1)
+    return Stated(len(percents), float(percents.max(initial=0)), bool(between.any()))
+
+
+def check_percentages(found: Iterable[Stated], path: Path | None) -> None:
     """Raise ObservationError if 20 or more confidences look like fractions: all in 0..1, some inside it."""
-    percents = [confidence for reading in readings for _, _, confidence in reading.usable]
-    if len(percents) >= 20 and max(percents) <= 1 and any(0 < percent < 1 for percent in percents):
+    numbers, largest, between = zip(*found, strict=True)
+    if sum(numbers) >= 20 and max(largest) <= 1 and any(between):
         raise ObservationError(
-            f"none of the {len(percents)} confidences is above 1, as if they were fractions",
-            path=source.path,
+            f"none of the {sum(numbers)} confidences is above 1, as if they were fractions",
+            path=path,
             field="confidence",
-            seen=max(percents),
+            seen=max(largest),
             expected="percentages, 0 to 100",
             remedy="Multiply the confidences by 100.",
         )
@@ -171,6 +188,27 @@ def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]
             raise _level_error(f"level {level} has the name of another level", name, source, names.get(name))
         table[level] = name
     return table
+
+
+def level_columns(
+    level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
+) -> list[int]:
+    """Return where each level stands among those that a fit knows.
+
+    Raises
+    ------
+    LevelError
+        If there is one that the fit does not know; ``line_of`` says where it is first used.
+    """
+    for name in level_names:
+        if name not in known:
+            line = line_of(name)
+            place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
+            raise LevelError(
+                f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
+                "the level if it is one of these; else remove its observations, or fit anew with it."
+            )
+    return [known.index(name) for name in level_names]
 
 
 def _level_error(problem: str, name: str, source: Origin, line: int | None) -> ObservationError:

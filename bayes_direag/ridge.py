@@ -12,16 +12,16 @@ Accepting as Metropolis and Hastings say, with the Jacobian of that change, leav
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.scipy.special import logit
 from jax.typing import ArrayLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 
-from bayes_direag.evidence import Reports
-from bayes_direag.model import Raw, natural_parameters
+from bayes_direag.log_joint import Concentrations, Outcomes, concentrations, log_prior, of_level
+from bayes_direag.model import Raw, natural_parameters, raw_priors
 from bayes_direag.settings import Link, Preset, Variant
 
 
@@ -39,14 +39,12 @@ class Ridge(NamedTuple):
     usual: Float[Array, " level"]
 
     @classmethod
-    def of(cls, reports: Reports, weight: Float[Array, " problem"], preset: Preset, variant: Variant) -> "Ridge | None":
+    def of(cls, outcomes: Outcomes, preset: Preset, variant: Variant) -> "Ridge | None":
         """Take the usual reports from the questions that count; None where weight or bias is not a level's own."""
         if variant == "count" or preset.pools("weight") or preset.pools("bias"):
             return None
-        counts = jnp.where(jnp.asarray(reports.candidate) >= 0, weight[:, None], 0.0)
-        stated = logit(jnp.clip(jnp.asarray(reports.confidence), preset.eps, 1 - preset.eps))
-        total = jnp.sum(counts, axis=0)
-        return cls(preset, variant, jnp.sum(counts * stated, axis=0) / jnp.where(total > 0, total, 1.0))
+        total = outcomes.usable @ outcomes.weight
+        return cls(preset, variant, outcomes.stated @ outcomes.weight / jnp.where(total > 0, total, 1.0))
 
     def along(self, raw: Raw, level: Array, bias: Array) -> tuple[Raw, Float[Array, ""]]:
         """Move a level to another bias, its usual report counting for the same.
@@ -69,44 +67,76 @@ class Ridge(NamedTuple):
         return jax.nn.log_sigmoid(score)
 
 
-def ridge_sweep(
+def along_every_ridge(key: Key[Array, ""], raw: Raw, ridge: Ridge, outcomes: Outcomes) -> tuple[Raw, Bool[Array, ""]]:
+    """Offer every level another bias under the posterior; see :func:`ridge_sweep`.
+
+    A level's move changes what that level contributes and nothing else, so a sweep costs little more than one
+    evaluation of the density.
+    """
+    natural = partial(natural_parameters, preset=ridge.preset, variant=ridge.variant)
+    believed = partial(log_prior, outcomes=outcomes, preset=ridge.preset, variant=ridge.variant)
+
+    def change(
+        kept: tuple[Concentrations, Array], before: Raw, after: Raw, level: Array
+    ) -> tuple[Array, tuple[Concentrations, Array]]:
+        here, likelihood = kept
+        own = (of_level(natural(at), outcomes, level) for at in (before, after))
+        there = Concentrations(*(whole - old + new for whole, old, new in zip(here, *own, strict=True)))
+        reached = outcomes.weight @ there.log_likelihood()
+        return reached - likelihood + believed(after) - believed(before), (there, reached)
+
+    here = concentrations(natural(raw), outcomes)
+    scale = raw_priors(ridge.preset, ridge.variant, len(ridge.usual), jnp.sum(outcomes.weight))["bias"].scale
+    kept = (here, outcomes.weight @ here.log_likelihood())
+    return ridge_sweep(key, raw, kept, ridge=ridge, change=change, scale=scale)
+
+
+def ridge_sweep[Kept](
     key: Key[Array, ""],
     raw: Raw,
-    log_joint: Float[Array, ""],
+    kept: Kept,
     *,
     ridge: Ridge,
-    density: Callable[[Raw], Float[Array, ""]],
+    change: Callable[[Kept, Raw, Raw, Array], tuple[Float[Array, ""], Kept]],
     scale: ArrayLike,
-) -> Raw:
-    """Offer every level another bias, one after the other; return where the parameters are afterwards.
+) -> tuple[Raw, Bool[Array, ""]]:
+    """Offer every level another bias, one after the other.
 
     Parameters
     ----------
-    log_joint
-        The log density of the raw parameters as they are.
-    density
-        Returns it for others.
+    kept
+        What ``change`` needs to know of where the parameters are, beside themselves.
+    change
+        Given that, the parameters before and after a level's move, and the level, returns the change of the log
+        density, and what is to be kept where the move is made.
     scale
         Standard deviation of the biases' prior, around the preset's ``loc``.
+
+    Returns
+    -------
+    raw, moved
+        Where the parameters are afterwards, and whether that is elsewhere.
     """
     loc = ridge.preset.parameter("bias").loc
 
-    def offer(now: tuple[Raw, Array], level_and_key: tuple[Array, Key[Array, ""]]) -> tuple[tuple[Raw, Array], None]:
-        (raw, log_joint), (level, key) = now, level_and_key
+    def offer(
+        now: tuple[Raw, Kept, Array], level_and_key: tuple[Array, Key[Array, ""]]
+    ) -> tuple[tuple[Raw, Kept, Array], None]:
+        (raw, kept, moved), (level, key) = now, level_and_key
         draw, accept = jax.random.split(key)
         before = raw["bias"][level]
         bias = jnp.asarray(loc + scale * jax.random.normal(draw, (), before.dtype))
         other, log_jacobian = ridge.along(raw, level, bias)
-        there = density(other)
+        gained, there = change(kept, raw, other, level)
         proposed = ((bias - loc) ** 2 - (before - loc) ** 2) / (2 * scale**2)
-        chance = there - log_joint + proposed + log_jacobian
-        taken = jnp.log(jax.random.uniform(accept, (), before.dtype)) < chance
-        chosen = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (other, there), (raw, log_joint))
-        return chosen, None
+        taken = jnp.log(jax.random.uniform(accept, (), before.dtype)) < gained + proposed + log_jacobian
+        raw, kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (other, there), (raw, kept))
+        return (raw, kept, moved | taken), None
 
     n_levels = len(ridge.usual)
-    after, _ = jax.lax.scan(offer, (raw, log_joint), (jnp.arange(n_levels), jax.random.split(key, n_levels)))
-    return after[0]
+    levels = (jnp.arange(n_levels), jax.random.split(key, n_levels))
+    (raw, _, moved), _ = jax.lax.scan(offer, (raw, kept, jnp.zeros((), bool)), levels)
+    return raw, moved
 
 
 def _log_natural(raw: Float[Array, ""], link: Link) -> Float[Array, ""]:

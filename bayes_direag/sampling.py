@@ -1,37 +1,55 @@
-"""Draws from the whole posterior by NUTS, from the same NumPyro model whose mode a MAP fit finds.
+"""Draws from the whole posterior by NUTS, from the density of the NumPyro model whose mode a MAP fit finds.
 
 Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
 on an accelerator those of a device advance side by side; no draw depends on how many devices there are. They advance in
 blocks of steps, each a call of one compiled computation: so progress can be shown, a run be interrupted, and fits of
-similar size share their compilation. Between NUTS steps every level moves along its ridge of weight and bias
-(:mod:`bayes_direag.ridge`). All runs are in double precision, whatever JAX's global setting.
+similar size share their compilation. During warm-up they learn a metric between them (:mod:`bayes_direag.metric`), and
+between NUTS steps every level moves along its ridge of weight and bias (:mod:`bayes_direag.ridge`). All runs are in
+double precision, whatever JAX's global setting.
 """
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from itertools import pairwise
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh, PartitionSpec
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
-from jaxtyping import Array, Int, Key, Shaped
-from numpyro.infer import NUTS
-from numpyro.infer.hmc import HMCState
-from numpyro.infer.util import log_density
+from jaxtyping import Array, Float, Int, Shaped
+from numpyro.infer.hmc import HMCState, hmc
+from numpyro.infer.util import ParamInfo
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
-from bayes_direag.model import Labels, Raw, RawDraws, direag, raw_priors
-from bayes_direag.ridge import Ridge, ridge_sweep
-from bayes_direag.settings import Preset, SamplingSettings, Variant
+from bayes_direag.log_joint import Outcomes, log_joint
+from bayes_direag.metric import (
+    Survey,
+    metric_from_curvature,
+    metric_from_draws,
+    metric_schedule,
+    survey,
+    with_metric,
+)
+from bayes_direag.model import Labels, Raw, RawDraws, raw_from_vector
+from bayes_direag.ridge import Ridge, along_every_ridge
+from bayes_direag.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
+
+#: Every raw parameter of a chain starts at a place of its own, this far from 0 at most.
+_START = 2.0
+
+_BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
+
+
+Flat = Float[Array, " raw"]
 
 
 class Draws(NamedTuple):
@@ -61,15 +79,24 @@ class _Run(NamedTuple):
     own_labels: bool
     n_devices: int
 
-    def kernel(self) -> NUTS:
-        model = partial(direag, preset=self.preset, variant=self.variant)
-        return NUTS(model, dense_mass=True, target_accept_prob=self.target_accept)
+    def named(self, flat: Flat, outcomes: Outcomes) -> Raw:
+        """Return the raw parameters that a vector holds, by name."""
+        return raw_from_vector(flat, preset=self.preset, variant=self.variant, n_levels=outcomes.stated.shape[0])
+
+    def log_joint(self, flat: Flat, outcomes: Outcomes) -> Float[Array, ""]:
+        return log_joint(self.named(flat, outcomes), outcomes, self.preset, self.variant)
+
+    def kernel(self, outcomes: Outcomes) -> tuple[Callable[..., HMCState], Callable[[HMCState], HMCState]]:
+        """Return NUTS, which adapts its step size alone: how a chain starts, and how it takes a step."""
+        start, step = hmc(lambda flat: -self.log_joint(flat, outcomes), algo="NUTS")
+        adaptation = {"dense_mass": True, "adapt_mass_matrix": False, "target_accept_prob": self.target_accept}
+        return partial(start, num_warmup=self.n_warmup, **adaptation), step
 
 
 class _Recorded(NamedTuple):
     """What is kept of each step."""
 
-    raw: Raw
+    flat: Flat
     stats: dict[str, Array]
 
 
@@ -95,8 +122,8 @@ def nuts_draws(
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    keys = jax.random.split(jax.random.key(seed), sampling.n_chains)
-    return _run(keys, reports, labels, False, preset, variant, sampling, progress=progress)
+    n = sampling.n_chains
+    return _run(n, seed, reports, labels, False, preset, variant, sampling, progress=progress)
 
 
 def draws_for_each(
@@ -121,12 +148,12 @@ def draws_for_each(
     DirEAGError
         If the preset bounds raw parameters.
     """
-    keys = jax.random.split(jax.random.key(seed), len(labels.n_correct))
-    return _run(keys, reports, labels, True, preset, variant, sampling)
+    return _run(len(labels.n_correct), seed, reports, labels, True, preset, variant, sampling)
 
 
 def _run(
-    keys: Key[Array, " chain"],
+    n: int,
+    seed: int,
     reports: Reports,
     labels: Labels,
     own_labels: bool,
@@ -136,40 +163,96 @@ def _run(
     *,
     progress: bool = False,
 ) -> Draws:
-    """Run a chain for each key, on labels of its own or on the same."""
+    """Run so many chains, each on labels of its own or all on the same."""
     if preset.is_bounded:
         raise DirEAGError(
             f"preset {preset.name} keeps raw parameters within bounds, which NUTS cannot; expected none. Take another "
             "preset, or lift them (weight.low=null, weight.high=null, and so on)."
         )
-    n, n_devices = len(keys), min(len(keys), jax.local_device_count())
+    n_devices = min(n, jax.local_device_count())
     everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
     run = _Run(preset.model_settings, variant, sampling.n_warmup, sampling.target_accept, own_labels, n_devices)
     n_steps, blocks = sampling.n_warmup + sampling.n_draws, []
-    with jax.enable_x64(True), _bar(n_steps, len(keys), shown=progress) as advance:
+    learned_anew = metric_schedule(sampling.n_warmup)
+    with jax.enable_x64(True), _bar(n_steps, n, shown=progress) as advance:
         reports, labels = jax.tree.map(jnp.asarray, (reports, labels))
         if own_labels:
             labels = jax.tree.map(lambda array: array[everyone], labels)
-        states = _start(keys[everyone], reports, labels, run=run)
-        for done in range(0, n_steps, BLOCK):
-            now = min(BLOCK, n_steps - done)
-            states, recorded = _advance(states, reports, labels, jnp.asarray(now), run=run)
-            blocks.append([np.asarray(field)[:n, :now] for field in jax.tree.leaves(recorded)])
-            advance(now)
-    fields = [np.concatenate(parts, axis=1)[:, sampling.n_warmup :] for parts in zip(*blocks, strict=True)]
-    whole = jax.tree.unflatten(jax.tree.structure(recorded), fields)
-    raw: RawDraws = {name: whole.raw[name] for name in preset.free_parameters(variant)}
-    return Draws(raw, whole.stats)
+        states = _start(_places(n, seed, preset, variant, reports)[everyone], everyone, seed, reports, labels, run)
+        window: list[Float[np.ndarray, "chain step raw"]] = []
+        for start, stop in pairwise([*learned_anew, n_steps]):
+            if learned_anew[start] == "curvature":
+                curvature = np.asarray(_survey(states.z, reports, labels, run=run).curvature)
+                metric = metric_from_curvature(curvature[:n], shared=not own_labels)
+            else:
+                before = np.asarray(states.adapt_state.inverse_mass_matrix)[:n]
+                metric = metric_from_draws(np.concatenate(window, axis=1), before, shared=not own_labels)
+            states, window = with_metric(states, metric[everyone]), []
+            for done in range(start, stop, BLOCK):
+                now = min(BLOCK, stop - done)
+                states, recorded = _advance(states, reports, labels, jnp.asarray(now), run=run)
+                blocks.append(jax.tree.map(lambda field, now=now: np.asarray(field)[:n, :now], recorded))
+                window.append(blocks[-1].flat)
+                advance(now)
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, sampling.n_warmup :], *blocks)
+    return Draws(_by_name(whole.flat, preset, variant, reports.candidate.shape[1]), whole.stats)
+
+
+def _places(n: int, seed: int, preset: Preset, variant: Variant, reports: Reports) -> Float[np.ndarray, "chain raw"]:
+    """Draw where each chain starts."""
+    size = sum(
+        reports.candidate.shape[1] if name in LEVEL_PARAMETERS else 1 for name in preset.free_parameters(variant)
+    )
+    return np.random.default_rng(seed).uniform(-_START, _START, (n, size))
+
+
+def _by_name(flat: Float[np.ndarray, "chain draw raw"], preset: Preset, variant: Variant, n_levels: int) -> RawDraws:
+    names = preset.free_parameters(variant)
+    ends = np.cumsum([n_levels if name in LEVEL_PARAMETERS else 1 for name in names])[:-1]
+    parts = zip(names, np.split(flat, ends, axis=2), strict=True)
+    return {name: part if name in LEVEL_PARAMETERS else part[..., 0] for name, part in parts}
+
+
+def _start(
+    places: Float[np.ndarray, "chain raw"],
+    chain: Int[np.ndarray, " chain"],
+    seed: int,
+    reports: Reports,
+    labels: Labels,
+    run: _Run,
+) -> HMCState:
+    """Start each chain at its place; ``chain`` is its number."""
+    # laid out as the states will be, so that one compilation serves both
+    laid_out = jax.device_put(places, NamedSharding(_devices(run), _BY_CHAIN))
+    found = _survey(laid_out, reports, labels, run=run)
+    return _started(laid_out, found, jnp.asarray(chain), jnp.asarray(seed), reports, labels, run=run)
 
 
 @partial(jax.jit, static_argnames="run")
-def _start(keys: Key[Array, " chain"], reports: Reports, labels: Labels, *, run: _Run) -> HMCState:
-    """Start every chain at a point of its own."""
+def _started(
+    places: Float[Array, "chain raw"],
+    found: Survey,
+    chain: Int[Array, " chain"],
+    seed: Int[Array, ""],
+    reports: Reports,
+    labels: Labels,
+    *,
+    run: _Run,
+) -> HMCState:
+    def one(begins: tuple[Flat, Survey, Array], outcomes: Outcomes) -> HMCState:
+        place, around, number = begins
+        at = ParamInfo(place, -around.log_joint, -around.gradient)
+        return run.kernel(outcomes)[0](at, rng_key=jax.random.fold_in(jax.random.key(seed), number))
 
-    def one(key: Key[Array, ""], reports: Reports, labels: Labels) -> HMCState:
-        return run.kernel().init(key, run.n_warmup, None, (reports, labels), {})
+    return _for_each_chain(one, (places, found, chain), reports, labels, run)
 
-    return _for_each_chain(one, keys, reports, labels, run)
+
+@partial(jax.jit, static_argnames="run")
+def _survey(places: Float[Array, "chain raw"], reports: Reports, labels: Labels, *, run: _Run) -> Survey:
+    def one(place: Flat, outcomes: Outcomes) -> Survey:
+        return survey(place, outcomes, run.preset, run.variant)
+
+    return _for_each_chain(one, places, reports, labels, run)
 
 
 @partial(jax.jit, static_argnames="run")
@@ -178,17 +261,15 @@ def _advance(
 ) -> tuple[HMCState, _Recorded]:
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
-    def one(state: HMCState, reports: Reports, labels: Labels) -> tuple[HMCState, _Recorded]:
-        kernel, data = run.kernel(), (reports, labels)
-        # a kernel learns its model's sites in init; tracing that is enough, as its state is at hand
-        jax.eval_shape(lambda key: kernel.init(key, run.n_warmup, None, data, {}), state.rng_key)
-
-        ridge = Ridge.of(reports, jnp.asarray(labels.weight), run.preset, run.variant)
+    def one(state: HMCState, outcomes: Outcomes) -> tuple[HMCState, _Recorded]:
+        start, nuts = run.kernel(outcomes)
+        jax.eval_shape(start, state.z, rng_key=state.rng_key)  # a kernel learns its own settings as a chain starts
+        ridge = Ridge.of(outcomes, run.preset, run.variant)
 
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
-            state = kernel.sample(carry[0], data, {})
+            state = nuts(carry[0])
             if ridge is not None:
-                state = _along_the_ridge(state, ridge, reports, labels, run)
+                state = _along_the_ridge(state, ridge, outcomes, run)
             return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
 
         nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
@@ -198,32 +279,24 @@ def _advance(
     return _for_each_chain(one, states, reports, labels, run)
 
 
-def _along_the_ridge(state: HMCState, ridge: Ridge, reports: Reports, labels: Labels, run: _Run) -> HMCState:
+def _along_the_ridge(state: HMCState, ridge: Ridge, outcomes: Outcomes, run: _Run) -> HMCState:
     """Let every level move along its ridge; what the next NUTS step builds on is brought up to date."""
-    model = partial(direag, preset=run.preset, variant=run.variant)
-
-    def density(raw: Raw) -> Array:
-        sites = {f"{name}_raw": value for name, value in raw.items()}
-        log_joint: Array = log_density(model, (reports, labels), {}, sites)[0]
-        return log_joint
-
-    here = {site.removesuffix("_raw"): value for site, value in state.z.items()}
-    prior = raw_priors(run.preset, run.variant, len(ridge.usual), jnp.sum(jnp.asarray(labels.weight)))["bias"]
     key, own = jax.random.split(state.rng_key)
-    raw = ridge_sweep(own, here, -state.potential_energy, ridge=ridge, density=density, scale=prior.scale)
-    log_joint, gradient = jax.value_and_grad(density)(raw)
-    return state._replace(
-        z={f"{name}_raw": value for name, value in raw.items()},
-        z_grad={f"{name}_raw": -value for name, value in gradient.items()},
-        potential_energy=-log_joint,
-        energy=state.energy - log_joint - state.potential_energy,
-        rng_key=key,
-    )
+    raw, moved = along_every_ridge(own, run.named(state.z, outcomes), ridge, outcomes)
+    flat = jnp.concatenate([jnp.ravel(raw[name]) for name in run.preset.free_parameters(run.variant)])
+
+    def elsewhere() -> HMCState:
+        reached, gradient = jax.value_and_grad(run.log_joint)(flat, outcomes)
+        energy = state.energy - reached - state.potential_energy
+        return state._replace(z=flat, z_grad=-gradient, potential_energy=-reached, energy=energy, rng_key=key)
+
+    after: HMCState = jax.lax.cond(moved, elsewhere, lambda: state._replace(rng_key=key))
+    return after
 
 
 def _record(state: HMCState) -> _Recorded:
     return _Recorded(
-        {site.removesuffix("_raw"): value for site, value in state.z.items()},
+        state.z,
         {
             "lp": -state.potential_energy,
             "energy": state.energy,
@@ -237,29 +310,34 @@ def _record(state: HMCState) -> _Recorded:
 
 
 def _for_each_chain[Chain, Result](
-    one: Callable[[Chain, Reports, Labels], Result], chains: Chain, reports: Reports, labels: Labels, run: _Run
+    one: Callable[[Chain, Outcomes], Result], chains: Chain, reports: Reports, labels: Labels, run: _Run
 ) -> Result:
-    """Apply a function to each chain, shared out among the devices."""
+    """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
 
     def on_device(chains: Chain, reports: Reports, labels: Labels) -> Result:
-        def each(chain_and_labels: tuple[Chain, Labels | None]) -> Result:
-            chain, own = chain_and_labels
-            return one(chain, reports, labels if own is None else own)
+        mapped: Callable[..., Callable[..., Result]] = jax.vmap if jax.default_backend() != "cpu" else _in_turn
+        if run.own_labels:
+            return mapped(lambda chain, own: one(chain, Outcomes.of(reports, own, run.preset.eps)))(chains, labels)
+        shared = Outcomes.of(reports, labels, run.preset.eps)
+        return mapped(lambda chain: one(chain, shared))(chains)
 
-        mapped = partial(jax.lax.map, each) if jax.default_backend() == "cpu" else jax.vmap(each)
-        found: Result = mapped((chains, labels if run.own_labels else None))
-        return found
-
-    shared, whole = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
-    devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
     return jax.shard_map(
         on_device,
-        mesh=devices,
-        in_specs=(shared, whole, shared if run.own_labels else whole),
-        out_specs=shared,
+        mesh=_devices(run),
+        in_specs=(_BY_CHAIN, _WHOLE, _BY_CHAIN if run.own_labels else _WHOLE),
+        out_specs=_BY_CHAIN,
         check_vma=False,
     )(chains, reports, labels)
+
+
+def _devices(run: _Run) -> Mesh:
+    return Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
+
+
+def _in_turn[Result](function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return what ``jax.vmap`` does, one after the other."""
+    return lambda *batch: jax.lax.map(lambda one: function(*one), batch)
 
 
 @contextmanager

@@ -1,30 +1,27 @@
 """Which answer a question gets, and with how much support, over the draws of a posterior or the fits of a batch.
 
-Questions are worked through in pieces of bounded memory, padded to few distinct shapes; no result depends on
-the piece.
+Questions are worked through in pieces of bounded memory; no result depends on the piece. What a report counts depends
+on its level and its confidence alone: it is computed once for each that occurs, and looked up.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from bayes_direag.evidence import (
-    Parameters,
-    Reports,
-    concentration,
-    log_support,
-    padded_size,
-    selected_candidate,
-)
+from bayes_direag.evidence import Parameters, Reports, calibrate, concentration, log_support, padded_size
 from bayes_direag.observations import Observations
 
 _CELLS = 1 << 22
 _LARGEST_PIECE = 1 << 16
+_TABLE_CELLS = 1 << 23
+_PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
 
 
 class Selection(NamedTuple):
@@ -33,19 +30,23 @@ class Selection(NamedTuple):
     Attributes
     ----------
     candidate : (problem,) array
-        The candidate of greatest mean support over the samples; -1 for a question without candidates.
+        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to the
+        one whose canonical answer comes first in string order, which is the order of the candidates.
     support : (sample, problem) array
         Its support in every sample; NaN without candidates.
     null_probability : (problem,) array
         Mean support of the null.
     change_probability : (problem,) array
         Share of the samples in which another candidate has the greatest support; NaN without candidates.
+    tied : (problem,) array
+        Whether another candidate has the same support, in the mean or in a sample, so that their order matters.
     """
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
     null_probability: Float[np.ndarray, " problem"]
     change_probability: Float[np.ndarray, " problem"]
+    tied: Bool[np.ndarray, " problem"]
 
 
 def select(observations: Observations, parameters: Parameters, eps: float) -> Iterator[Selection]:
@@ -56,12 +57,127 @@ def select(observations: Observations, parameters: Parameters, eps: float) -> It
     parameters
         Each with a leading sample axis.
     """
-    for reports, n in pieces(observations, n_samples=parameters.weight.shape[0]):
+    return select_reports(Reports.of(observations), parameters, eps, lambda _, selection: selection)
+
+
+def select_reports[Result](
+    reports: Reports, parameters: Parameters, eps: float, then: Callable[[Reports, Selection], Result]
+) -> Iterator[Result]:
+    """Select as :func:`select` does, and yield what ``then`` makes of each piece and its reports, on all cores."""
+    samples: Parameters = jax.tree.map(np.asarray, parameters)
+    size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for block in _blocks(reports, samples):
+            table = _Table.of(block, parameters, eps)
+            n = len(block.n_candidates)
+            pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
+
+            def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
+                own = _sliced(block, piece)
+                return then(own, _selected(own, table, piece, samples))
+
+            yield from threads.map(done, pieces)
+
+
+class _Table(NamedTuple):
+    """What reports count.
+
+    Attributes
+    ----------
+    given : (entry, sample) array
+        Concentration that a report gives its answer; the last entry is that of no report, 0.
+    entry : (problem, level) array
+        Which entry is that of each report.
+    """
+
+    given: Float[np.ndarray, "entry sample"]
+    entry: Int[np.ndarray, "problem level"]
+
+    @classmethod
+    def of(cls, reports: Reports, parameters: Parameters, eps: float) -> "_Table":
+        """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
+        confidence, usable = np.asarray(reports.confidence), np.asarray(reports.candidate) >= 0
+        n, n_levels = confidence.shape
+        code, distinct = _distinct(confidence)
+        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else confidence
+        row = code if len(distinct) < n else np.arange(n)[:, None]
+        size = padded_size(len(stated), least=64, per_octave=4)
+        padded = np.pad(stated, ((0, size - len(stated)), (0, 0)), constant_values=0.5)
         with jax.enable_x64(True):
-            found = _selection(reports, parameters, eps)
-        candidate, support, null, change = (np.asarray(part)[..., :n] for part in found)
-        some = candidate >= 0
-        yield Selection(candidate, np.where(some, support, np.nan), null, np.where(some, change, np.nan))
+            given = np.asarray(_given(jnp.asarray(padded), parameters, eps))[: len(stated)]
+        nothing = np.zeros((1, given.shape[2]))
+        entries = np.concatenate([given.reshape(-1, given.shape[2]), nothing])
+        return cls(entries, np.where(usable, row * n_levels + np.arange(n_levels), len(entries) - 1))
+
+
+@partial(jax.jit, static_argnames="eps")
+def _given(
+    confidence: Float[Array, "row level"], parameters: Parameters, eps: float
+) -> Float[Array, "row level sample"]:
+    """Return what a report of each level and confidence gives its answer, in every sample."""
+    found: Array = jax.vmap(lambda one: one.weight[None] * calibrate(confidence, one, eps)[0], out_axes=2)(parameters)
+    return found
+
+
+def _distinct(
+    confidence: Float[np.ndarray, "problem level"],
+) -> tuple[Int[np.ndarray, "problem level"], Float[np.ndarray, " value"]]:
+    import pandas as pd
+
+    code, values = pd.factorize(confidence.ravel())
+    return code.reshape(confidence.shape), values
+
+
+def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
+    """Yield the questions in as few blocks as tables of bounded size allow."""
+    n, n_levels = np.shape(reports.candidate)
+    n_samples = samples.weight.shape[0]
+    fits = len(_distinct(np.asarray(reports.confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
+    size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
+    for start in range(0, max(n, 1), size):
+        yield _sliced(reports, slice(start, start + size))
+
+
+def _sliced(reports: Reports, piece: slice) -> Reports:
+    return Reports(*(array[piece] for array in reports))
+
+
+def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters) -> Selection:
+    """Select the answers of one piece; the equations are those of :mod:`bayes_direag.evidence`."""
+    candidate, entry = np.asarray(reports.candidate), table.entry[piece]
+    n_candidates = np.asarray(reports.n_candidates)
+    n, n_levels = candidate.shape
+    question = np.arange(n)
+    share = samples.prior_strength / (n_candidates[:, None] + 1)
+    alpha = np.repeat(share[None], max(n_candidates.max(initial=0), 1), axis=0)
+    everything = np.zeros_like(share)
+    for level in range(n_levels):
+        given = table.given[entry[:, level]]
+        alpha[candidate[:, level], question] += given  # without a report, nothing to the last
+        everything += given
+    null = share + samples.null_base
+    if samples.null_gain is not None:
+        null += samples.null_gain * ((candidate >= 0) @ samples.weight.T - everything)
+    alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
+    total = n_candidates[:, None] * share + everything + null
+    alpha /= total
+    mean = alpha.mean(axis=2)
+    best = mean.argmax(axis=0)
+    mine = alpha[best, question]
+    changes, tied = np.zeros(mine.shape, bool), (mean == mean[best, question]).sum(axis=0) > 1
+    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
+        same = support == mine
+        changes |= (support > mine) | (same & (other < best)[:, None])
+        tied |= (other != best) & same.any(axis=1)
+    some = n_candidates > 0
+    mine[~some] = np.nan
+    return Selection(
+        np.where(some, best, -1),
+        mine.T,
+        (null / total).mean(axis=1),
+        np.where(some, changes.mean(axis=1), np.nan),
+        some & tied,
+    )
 
 
 def select_each(
@@ -96,20 +212,6 @@ def supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Arra
     """Return the support of every state of every question in every sample."""
     alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
     return jnp.exp(jax.vmap(log_support)(alpha))
-
-
-@partial(jax.jit, static_argnames="eps")
-def _selection(
-    reports: Reports, parameters: Parameters, eps: float
-) -> tuple[Int[Array, " problem"], Float[Array, "sample problem"], Float[Array, " problem"], Float[Array, " problem"]]:
-    support = supports(reports, parameters, eps)
-    mean = jnp.mean(support, axis=0)
-    n_candidates = jnp.asarray(reports.n_candidates)
-    candidate = selected_candidate(mean, n_candidates)
-    index = jnp.maximum(candidate, 0)[None, :, None]
-    mine = jnp.take_along_axis(support, index, axis=2)[:, :, 0]
-    in_sample = jax.vmap(lambda one: selected_candidate(one, n_candidates))(support)
-    return candidate, mine, mean[:, -1], jnp.mean(in_sample != candidate[None, :], axis=0, dtype=support.dtype)
 
 
 def pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:

@@ -22,6 +22,8 @@ VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     "confidence": ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias"})
+#: The coefficients of the final calibration that leave support as it is.
+IDENTITY = {"intercept": 0.0, "slope": 1.0, "agreement": 0.0, "missing": 0.0}
 
 
 class Settings(BaseModel):
@@ -60,7 +62,13 @@ class RawParameter(Settings):
 
 
 class RecalibrationSettings(Settings):
-    r"""The final calibration ``sigmoid(intercept + slope * logit(support))``, or one of its alternatives.
+    r"""The final calibration, or one of its alternatives.
+
+    .. math:: \operatorname{sigmoid}\{a + b z + c\,(v - z) + d\, m\}, \qquad z = \operatorname{logit}(\text{support})
+
+    with v the log odds of the plain votes for the selected answer, and m the share of levels without a usable report
+    (see :mod:`bayes_direag.votes`). The last two terms are there only where their prior is given: c leads from the
+    evidence's support (0) to the counted votes (1), d says what silence tells.
 
     Attributes
     ----------
@@ -73,6 +81,11 @@ class RecalibrationSettings(Settings):
         scale is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
     scale
         Standard deviation of the normal prior at the identity, whatever the number of questions.
+    intercept_scale
+        The same for the intercept alone; None: as ``scale`` says.
+    agreement_scale, missing_scale
+        Standard deviation of the normal prior at 0 of c (``agreement``) and d (``missing``); None: the term is left
+        out, as it always is but under ``platt``.
     eps
         Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     out_of_fold
@@ -83,6 +96,9 @@ class RecalibrationSettings(Settings):
     method: RecalibrationMethod = "platt"
     penalty: float = Field(default=0.001, gt=0)
     scale: float | None = Field(default=None, gt=0)
+    intercept_scale: float | None = Field(default=None, gt=0)
+    agreement_scale: float | None = Field(default=None, gt=0)
+    missing_scale: float | None = Field(default=None, gt=0)
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     out_of_fold: int = Field(default=0, ge=0)
 
@@ -92,9 +108,17 @@ class RecalibrationSettings(Settings):
             raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
         return self
 
-    def prior_scale(self, n: int) -> float:
-        """Return the standard deviation of the prior at the identity, for ``n`` questions."""
-        return self.scale or 1 / math.sqrt(self.penalty * n)
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The coefficients of a logistic calibration, in order."""
+        extra = {"agreement": self.agreement_scale, "missing": self.missing_scale} if self.method == "platt" else {}
+        return ("intercept", "slope", *(name for name, scale in extra.items() if scale is not None))
+
+    def prior_scales(self, n: int) -> dict[str, float]:
+        """Return the standard deviation of each coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
+        usual = self.scale or 1 / math.sqrt(self.penalty * n)
+        own = {"intercept": self.intercept_scale, "agreement": self.agreement_scale, "missing": self.missing_scale}
+        return {name: own.get(name) or usual for name in self.terms}
 
 
 class Preset(Settings):

@@ -106,14 +106,21 @@ def evaluate_command(
 
 def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) -> "Observations":
     """Read an observation file and, unless quiet, say what is usable in it."""
-    from analysis.tables import quality_table
     from bayes_direag.observations import Observations
 
     observations = Observations.read(path, answers)
     if not quiet:
-        inferred = " (inferred from the gold answers)" if answers is None else ""
-        out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{inferred}"))
+        show_quality(observations, path, inferred=answers is None)
     return observations
+
+
+def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
+    """Say what is usable in observations, and how their answers are compared."""
+    from analysis.tables import quality_table
+
+    how = " (inferred from the gold answers)" if inferred else ""
+    counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
+    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
 
 
 def show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:

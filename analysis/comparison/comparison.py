@@ -259,7 +259,7 @@ def _quantities(fit: Fit, scale: Scale) -> _Draws:
     found = _raw_quantities(fit) if scale == "raw" else _relative_quantities(fit)
     final = fit.tree["recalibration"].to_dataset()
     if "intercept" in final and fit.recalibration.method != "none":
-        found |= {f"recalibration_{name}": final[name] for name in ("intercept", "slope")}
+        found |= {f"recalibration_{name}": final[name] for name in final.data_vars}
     return {
         (name, level): (draws if level is None else draws.sel(level=level)).to_numpy().ravel()
         for name, draws in found.items()

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from bayes_direag.fit import Fit
 from bayes_direag.model import raw_priors
+from bayes_direag.settings import IDENTITY
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,16 +82,15 @@ def raw_draws(fit: Fit) -> ParameterDraws:
 
 
 def recalibration_draws(fit: Fit) -> ParameterDraws | None:
-    """Return intercept and slope of the final calibration; None where support is left as it is."""
+    """Return the coefficients of the final calibration; None where support is left as it is."""
     if fit.recalibration.method == "none":
         return None
     final = fit.tree["recalibration"].to_dataset()
-    names = ("intercept", "slope")
-    scale = fit.preset.recalibration.prior_scale(fit.tree["constant_data"].sizes["problem"])
+    scales = fit.preset.recalibration.prior_scales(fit.tree["constant_data"].sizes["problem"])
     return ParameterDraws(
-        tuple(f"recalibration_{name}" for name in names),
-        (None, None),
-        np.stack([final[name].to_numpy() for name in names], axis=2),
-        np.array([0.0, 1.0]),
-        np.full(2, scale),
+        tuple(f"recalibration_{name}" for name in scales),
+        (None,) * len(scales),
+        np.stack([final[name].to_numpy() for name in scales], axis=2),
+        np.array([IDENTITY[name] for name in scales]),
+        np.array(list(scales.values())),
     )

@@ -3,7 +3,6 @@
 import numpy as np
 import pandas as pd
 import xarray as xr
-from arviz_stats import bfmi, ess, mcse, rhat
 from jaxtyping import Float
 
 from analysis.diagnosis.parameter_draws import ParameterDraws
@@ -53,6 +52,8 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
         fraction of missing information (Betancourt 2016, arXiv:1604.00695); ``acceptance``, the mean acceptance
         rate; ``step_size``, its mean.
     """
+    from arviz_stats import bfmi  # here, and below: its import takes a second, which a MAP fit need not wait for
+
     energy = sample_stats["energy"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.asarray(bfmi(energy), float)
@@ -72,6 +73,8 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
 def _convergence_of(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
     if not np.isfinite(values).all() or not np.ptp(values) > 0:
         return dict.fromkeys(("rhat", "ess_bulk", "ess_tail", "mcse", "mcse_relative"), np.nan)
+    from arviz_stats import ess, mcse, rhat
+
     with np.errstate(divide="ignore", invalid="ignore"):
         error = _defined(mcse(values, method="mean"))
         return {

@@ -12,7 +12,6 @@ from difflib import get_close_matches
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import logit
 
 from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
 from bayes_direag.answers import canonical
@@ -20,7 +19,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations, Status
 from bayes_direag.readings import level_table
-from bayes_direag.recalibration import LogisticRecalibration
+from bayes_direag.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.votes import Votes
 
 #: Why a report could not be used.
 REASONS = {
@@ -58,9 +58,6 @@ class Explanation:
         As :meth:`~bayes_direag.fit.Fit.predict` gives them.
     recalibration : str
         The method that leads from support to confidence.
-    logit_support, intercept, slope : float
-        ``confidence = sigmoid(intercept + slope * logit_support)`` in every draw, hence only roughly of these means.
-        NaN where nothing is selected or the recalibration is not logistic.
     labelled : bool
         Whether the file says what is right. Only the next two and ``states["right"]`` depend on that.
     gold_answer : str or None
@@ -80,6 +77,10 @@ class Explanation:
         A row a candidate, by falling support (the selected one first), and the null in the last: ``answer`` (missing
         for the null), ``n_reports`` that name it, ``evidence`` from reports, ``prior``, ``null_base``, and
         ``concentration``, their sum; ``support``; ``selected``; ``right`` (missing if not labelled).
+    calibration : DataFrame
+        A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws. In
+        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``. Empty where
+        nothing is selected or the recalibration is another.
     parts : DataFrame
         What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
         or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
@@ -100,15 +101,13 @@ class Explanation:
     null_probability: float
     change_probability: float
     recalibration: str
-    logit_support: float
-    intercept: float
-    slope: float
     labelled: bool
     gold_answer: str | None
     correct: bool | None
     reports: pd.DataFrame
     unusable: pd.DataFrame
     states: pd.DataFrame
+    calibration: pd.DataFrame
     parts: pd.DataFrame
 
 
@@ -137,14 +136,14 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     1.0
     """
     row = _row_of(problem_id, observations)
-    question = observations.align(fit.level_names).select(np.array([row]))
-    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level)
+    asked = observations.select(np.array([row]))
+    question = asked.align(fit.level_names)
+    predicted = fit.predict(with_and_without_each(asked), interval_level=interval_level)
     selected = predicted.iloc[0]
     parts = EvidenceParts.of(fit, question)
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
     states = _states(parts, question, order, interval_level)
-    final = _NO_LOGISTIC if answer is None else _logistic(fit, parts.support.sum(axis=1)[:, order[0]])
     fitted = fit.tree["constant_data"]["problem"].to_numpy()
     n_used = (fit.tree["constant_data"]["candidate"] >= 0).sum("level")
     labelled = bool(question.labelled[0])
@@ -164,13 +163,13 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         null_probability=float(selected["null_probability"]),
         change_probability=float(selected.get("change_probability", np.nan)),
         recalibration=fit.recalibration.method,
-        **final,
         labelled=labelled,
         gold_answer=canonical(question.questions[0].gold_answer, question.kind),
         correct=bool(states["right"].iloc[0]) if labelled and answer is not None else None,
         reports=_reports(parts, question, predicted.iloc[1:], interval_level),
         unusable=_unusable(question, level_table(observations.questions, observations.origin)),
         states=states,
+        calibration=_calibration(fit, parts, None if answer is None else order[0], observations.n_levels),
         parts=_parts(parts, order),
     )
 
@@ -198,16 +197,16 @@ def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: 
     return [*order, len(candidates)]
 
 
-_NO_LOGISTIC = {"logit_support": np.nan, "intercept": np.nan, "slope": np.nan}
-
-
-def _logistic(fit: Fit, support: Float[np.ndarray, " sample"]) -> dict[str, float]:
+def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None, n_asked: int) -> pd.DataFrame:
+    """Return the terms of a logistic recalibration and what each is multiplied by, means over the draws."""
     final = fit.recalibration
-    if not isinstance(final, LogisticRecalibration) or final.method == "none":
-        return _NO_LOGISTIC
-    clipped = np.clip(support, final.eps, 1 - final.eps)
-    means = (logit(clipped).mean(), final.intercept.mean(), final.slope.mean())
-    return dict(zip(_NO_LOGISTIC, map(float, means), strict=True))
+    rows = []
+    if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
+        votes = Votes.of(parts.candidate[None], np.array([selected]), n_asked)
+        support = parts.support.sum(axis=1)[:, selected, None]
+        for name, values in linear_terms(support, votes, tuple(final.coefficients), final.eps).items():
+            rows.append((name, float(final.coefficients[name].mean()), float(values.mean())))
+    return pd.DataFrame(rows, columns=["term", "coefficient", "value"])
 
 
 def _summary(name: str, draws: Float[np.ndarray, "sample row"], level: float) -> dict[str, Float[np.ndarray, " row"]]:

@@ -17,6 +17,11 @@ from bayes_direag.tables import as_records
 
 NULL = "no candidate is right"
 _LONGEST_QUESTION = 300
+_TERMS = {
+    "slope": "logit of the support",
+    "agreement": "log odds of the plain votes for the answer, less that",
+    "missing": "share of the levels without a usable report",
+}
 
 
 def explanation_text(explanation: Explanation) -> Group:
@@ -148,15 +153,17 @@ def _recalibration(explanation: Explanation) -> str:
         return "the support itself; this fit has no recalibration"
     if explanation.recalibration == "isotonic":
         return f"isotonic regression makes {confidence:.3f} of a support of {support:.3f}"
-    intercept, slope, score = (
-        f"{value:.3f}" for value in (explanation.intercept, explanation.slope, explanation.logit_support)
+    terms = explanation.calibration.set_index("term")
+    intercept, *others = terms["coefficient"]
+    sum_ = " + ".join(
+        [f"{intercept:.3f}", *(f"{b:.3f} x {x:.3f}" for b, x in zip(others, terms["value"][1:], strict=True))]
+    )
+    meanings = "; ".join(
+        f"{terms['value'][name]:.3f}: {meaning}" for name, meaning in _TERMS.items() if name in terms.index
     )
     if explanation.n_samples == 1:
-        return f"sigmoid({intercept} + {slope} x {score}) = {confidence:.3f}, as logit({support:.3f}) = {score}"
-    return (
-        f"{confidence:.3f}, the mean over the draws of sigmoid(intercept + slope x logit(support)); the means of the "
-        f"three are {intercept}, {slope}, {score}"
-    )
+        return f"sigmoid({sum_}) = {confidence:.3f}. {meanings}"
+    return f"{confidence:.3f}, the mean over the draws of a sigmoid, with means sigmoid({sum_}). {meanings}"
 
 
 def _gold(explanation: Explanation) -> str:

@@ -13,6 +13,7 @@ from jaxtyping import Float
 
 from analysis.figures.panels import diagonal, fitting, forest, headed_figure, panel_grid, row_labels
 from analysis.figures.style import REFERENCE, RIGHT, figure_style
+from bayes_direag.settings import IDENTITY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +28,11 @@ _MEANING = {
     "prior_strength / total weight": "Prior strength and null base: what speaks, before any report, for every answer "
     "and for none; only their ratio to the levels' total weight has a meaning.",
     "recalibration intercept": "Recalibration: intercept 0 and slope 1 (dashed) leave the support as it is.",
+    "recalibration agreement": "Agreement: 0, the support counts; 1, the plain votes instead.",
+    "recalibration missing": "Missing: what it changes, in log odds, if no level gives a usable report.",
 }
+
+_REFERENCE_VALUES = {"slope": 1.0} | {f"recalibration {name}": value for name, value in IDENTITY.items()}
 
 
 def calibration_curves_figure(
@@ -129,7 +134,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
         panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
         for axes, row in zip(panels, quantities.to_dict("records"), strict=True):
             name = str(row["quantity"])
-            at = {"slope": 1.0, "recalibration slope": 1.0, "recalibration intercept": 0.0}.get(name)
+            at = _REFERENCE_VALUES.get(name)
             if at is not None:
                 axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
             forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)

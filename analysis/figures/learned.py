@@ -91,7 +91,7 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}
     final = fit.tree["recalibration"].to_dataset()
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
-        draws |= {f"recalibration {name}": final[name] for name in ("intercept", "slope")}
+        draws |= {f"recalibration {name}": final[name] for name in final.data_vars}
     values = np.stack([one.to_numpy().ravel() for one in draws.values()], axis=1)
     return pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str"), **_summary(values, "value", level)})
 

@@ -31,6 +31,7 @@ from bayes_direag.recalibration_posterior import draw_recalibration
 from bayes_direag.sampling import Draws
 from bayes_direag.selection import select
 from bayes_direag.settings import Preset, Variant
+from bayes_direag.votes import Votes
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _N_BINS, _SMALLEST_BIN = 10, 20
@@ -99,10 +100,11 @@ def place_truth(
         parts = list(select(fresh, parameters, preset.eps))
         support = np.concatenate([part.support for part in parts], axis=1)
         candidate = np.concatenate([part.candidate for part in parts])
+        votes = Votes.of(fresh.candidate, candidate, fresh.n_levels)
         right = truth[world, np.arange(len(fresh)), candidate]
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
-            rows.setdefault(final.method, []).append(_placed(final(support), right))
+            rows.setdefault(final.method, []).append(_placed(final(support, votes), right))
     return {method: Placement(*map(np.stack, zip(*own, strict=True))) for method, own in rows.items()}
 
 
@@ -150,7 +152,7 @@ def _recalibrations(
     """Return the identity, and the preset's own final calibration drawn for each draw of the parameters."""
     shape = (1, len(next(iter(raw.values()))))
     final = preset.recalibration
-    identity = LogisticRecalibration("none", np.zeros(shape), np.ones(shape), final.eps)
+    identity = LogisticRecalibration.identity(shape, final.eps)
     if final.method == "none":
         return [identity]
     dims = ("chain", "draw", "level")
@@ -159,7 +161,7 @@ def _recalibrations(
     with jax.enable_x64(True):
         found = _log_likelihood(jax.tree.map(jnp.asarray, raw), Reports.of(labelled), labels, preset, variant)
     left_out = leave_one_out(labelled, posterior, np.asarray(found)[None], parameters, preset.eps)
-    return [identity, draw_recalibration(left_out.support, left_out.correct, final, shape, rng)]
+    return [identity, draw_recalibration(left_out.selected(labelled), final, shape, rng)]
 
 
 def _placed(

@@ -58,7 +58,7 @@ def made_posterior(
     candidate = left_out.argmax(axis=1)
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     priors = _prior_draws(observations, raw, settings, rng)
-    noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
+    noise = 0.05 * rng.standard_normal((4, n_chains, n_draws))
     groups = {
         "posterior": _with_natural(raw, settings),
         "prior": _with_natural(priors, settings),
@@ -86,8 +86,10 @@ def made_posterior(
             coords={"problem": tree["observed_data"]["problem"]},
         )
     )
-    pair = {"intercept": calibrated[0] + noise[0], "slope": calibrated[1] + noise[1]}
-    final = {name: (("chain", "draw"), values) for name, values in pair.items()}
+    centre = (*calibrated, 0.0, 0.0)
+    final = {
+        name: (("chain", "draw"), centre[term] + noise[term]) for term, name in enumerate(settings.recalibration.terms)
+    }
     method = settings.recalibration.method
     tree["recalibration"] = xr.DataTree(xr.Dataset(final, attrs={"method": method, "eps": 1e-6}))
     tree.attrs = {

@@ -9,7 +9,7 @@ import pytest
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayes_direag import selection
+from bayes_direag import loo
 from bayes_direag.evidence import Parameters
 from bayes_direag.fit import Fit
 from bayes_direag.loo import LeaveOneOut, leave_one_out
@@ -198,7 +198,7 @@ class TestByHand:
     def test_it_does_not_depend_on_the_pieces(
         self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(selection, "_LARGEST_PIECE", 16)
+        monkeypatch.setattr(loo, "_CELLS", 16 * N_CHAINS * N_DRAWS)
         again = self.left_out(observations, raw, log_likelihood, parameters)
         for before, after in zip(found, again, strict=True):
             np.testing.assert_allclose(after, before, rtol=1e-12)

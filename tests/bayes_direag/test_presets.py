@@ -77,7 +77,9 @@ class TestDocumentedSettings:
         for name in bayes.free_parameters("confidence"):
             assert bayes.parameter(name).bounds == (-math.inf, math.inf)
             assert bayes.parameter(name).scale is not None
-        assert bayes.recalibration == RecalibrationSettings(method="platt", scale=0.5, eps=1e-6, out_of_fold=0)
+        assert bayes.recalibration == RecalibrationSettings(
+            method="platt", scale=0.5, intercept_scale=1.0, agreement_scale=0.5, missing_scale=3.0, eps=1e-6
+        )
         assert not bayes.is_weighted
         assert not bayes.is_bounded
 

@@ -31,7 +31,7 @@ class TestRecord:
         record = json.loads(json.dumps(diagnosis_record(found, fit), allow_nan=False))
         assert record["believable"] is True
         assert [row["text"] for row in record["verdict"]] == [finding.text for finding in found.verdict]
-        assert len(record["parameters"]) == 15
+        assert len(record["parameters"]) == 17
         assert record["parameters"][0]["level"] == "very_cautious"
         assert record["parameters"][-1]["level"] is None
         assert record["parameters"][3]["rhat"] == found.parameters["rhat"].iloc[3]

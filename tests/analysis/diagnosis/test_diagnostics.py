@@ -72,9 +72,10 @@ class TestAGoodFit:
 
     def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self):
         table = diagnose(good_fit()).parameters
-        assert len(table) == 15
-        assert table["parameter"].tolist()[-3:] == ["null_gain", "recalibration_intercept", "recalibration_slope"]
-        assert set(table["parameter"][:-2]) == set(CENTRE)
+        assert len(table) == 17
+        terms = [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
+        assert table["parameter"].tolist()[-5:] == ["null_gain", *terms]
+        assert set(table["parameter"][:-4]) == set(CENTRE)
         assert table.notna().drop(columns="level").all().all()
 
     def test_what_is_constant_by_definition_is_left_out(self):
@@ -107,7 +108,7 @@ class TestFaults:
         found = faulty(separate)
         assert not found.believable
         text = findings(found, "R-hat")[0].text
-        assert text.startswith("The chains do not agree on 1 of 15 parameters: R-hat of bias[cautious] is ")
+        assert text.startswith("The chains do not agree on 1 of 17 parameters: R-hat of bias[cautious] is ")
         assert "--preset pooled" in text
 
     def test_a_draw_that_is_not_a_number(self):

@@ -105,7 +105,7 @@ def test_every_figure_is_the_predicted_one(
         np.testing.assert_allclose(values, [expected[name] for name in names], rtol=1e-12)
         if not several:
             assert np.isnan([found.confidence_low, found.confidence_high, found.change_probability]).all()
-            score = found.intercept + found.slope * found.logit_support
+            score = found.calibration["coefficient"] @ found.calibration["value"]
             np.testing.assert_allclose(brute_force.sigmoid(score), found.confidence, rtol=1e-12)
 
 
@@ -259,7 +259,8 @@ def test_an_unanswered_question_has_only_the_null(several_draws: Fit, observatio
     expected = np.mean([draw["prior_strength"] + draw["null_base"] for draw in draws])
     np.testing.assert_allclose(found.states["concentration"], [expected], rtol=1e-12)
     assert (found.answer, len(found.reports), found.null_probability) == (None, 0, 1.0)
-    assert np.isnan([found.confidence, found.support, found.logit_support, found.change_probability]).all()
+    assert np.isnan([found.confidence, found.support, found.change_probability]).all()
+    assert found.calibration.empty
 
 
 def test_recalibrations_without_intercept_and_slope(observations: Observations) -> None:
@@ -267,7 +268,7 @@ def test_recalibrations_without_intercept_and_slope(observations: Observations) 
     found = explain(fit, observations, "split")
     assert found.recalibration == "none"
     assert found.confidence == found.support
-    assert np.isnan([found.intercept, found.slope, found.logit_support]).all()
+    assert found.calibration.empty
 
 
 def test_what_the_fit_has_seen_is_counted(several_draws: Fit, observations: Observations) -> None:

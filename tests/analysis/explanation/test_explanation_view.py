@@ -11,6 +11,7 @@ import typer
 from click.testing import Result
 from matplotlib.patches import Rectangle
 from rich.console import Console
+from scipy.special import logit
 from typer.testing import CliRunner
 
 from analysis.commands.explain import explain_command
@@ -104,8 +105,8 @@ class TestText:
         text = one_line(shown(found))
         assert "interval" not in text
         assert "draws" not in text
-        score = f"{found.logit_support:.3f}"
-        formula = f"sigmoid(0.300 + 1.200 x {score}) = {found.confidence:.3f}, as logit({found.support:.3f}) = {score}"
+        score = f"{logit(found.support):.3f}"
+        formula = f"sigmoid(0.300 + 1.200 x {score}) = {found.confidence:.3f}. {score}: logit of the support"
         assert formula in text
 
     def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:

@@ -12,7 +12,7 @@ from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_leve
 from bayes_direag.evidence import Reports
 from bayes_direag.fit import Fit
 from bayes_direag.presets import preset
-from bayes_direag.recalibration import LogisticRecalibration
+from bayes_direag.recalibration import LogisticRecalibration, Selected
 from bayes_direag.sampling import Draws
 from bayes_direag.simulate import simulate_observations
 from tests.analysis import posteriors
@@ -79,13 +79,14 @@ class TestWithoutLabels:
 
 def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its intervals hold the truth where the placement says so, and the final calibration is given what it should."""
-    seen: list[tuple[np.ndarray, np.ndarray]] = []
+    seen: list[Selected] = []
     raw = posteriors.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
-    final = LogisticRecalibration("platt", 0.3 + 0.4 * noise[0], 0.8 + 0.2 * noise[1], 1e-6)
+    coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1], "agreement": 0.3 * noise[0] ** 2}
+    final = LogisticRecalibration("platt", coefficients, 1e-6)
 
-    def given(support: np.ndarray, correct: np.ndarray, *_: object) -> LogisticRecalibration:
-        seen.append((support, correct))
+    def given(selected: Selected, *_: object) -> LogisticRecalibration:
+        seen.append(selected)
         return final
 
     monkeypatch.setattr(interval_coverage, "draw_recalibration", given)
@@ -95,9 +96,9 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
 
     labelled = replace(FITTED, correct=right_levels(Reports.of(FITTED), one.target)[0])
     fit = posteriors.made_posterior(labelled, raw)
-    ((support, correct),) = seen
-    np.testing.assert_allclose(support, fit.tree["loo"]["support"], atol=0.01)
-    assert (correct == fit.tree["loo"]["correct"].to_numpy()).all()
+    (selected,) = seen
+    np.testing.assert_allclose(selected.support[0], fit.tree["loo"]["support"], atol=0.01)
+    assert (selected.correct[0] == fit.tree["loo"]["correct"].to_numpy()).all()
 
     truth = world_support(one, Reports.of(FRESH), preset=BAYES, variant="confidence")[0]
     for method in ("none", "platt"):

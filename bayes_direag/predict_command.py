@@ -1,0 +1,62 @@
+"""The command ``direag predict``: from a fit and a file of observations to a table of predictions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.cli_options import EngineOption, FitFile, JsonOption, ObservationsFile
+from bayes_direag.console import check_file, out, progress
+
+
+def predict_command(
+    fit: FitFile,
+    observations: ObservationsFile,
+    target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
+    interval_level: Annotated[
+        float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
+    ] = 0.9,
+    engine: EngineOption = "local",
+    as_json: JsonOption = False,
+) -> None:
+    """Select an answer for every question, with its calibrated probability of being right.
+
+    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
+    adds the interval of that probability, and the probability that the selected answer would change.
+
+    Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
+    """
+    from bayes_direag.engines import prepare
+
+    check_file(target, fit, observations)
+    prepare(engine, observations)
+    from bayes_direag.fit import Fit
+    from bayes_direag.observations import Observations
+    from bayes_direag.parquet_rows import is_parquet
+    from bayes_direag.prediction_file import Predicted, predict_parquet
+    from bayes_direag.tables import check_table_path, write_table
+
+    check_table_path(target)
+    learned = Fit.load(fit)
+    with progress() as step:
+        predicted = None
+        if is_parquet(observations):
+            predicted = predict_parquet(
+                learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
+            )
+        if predicted is None:
+            questions = Observations.read(observations, learned.tree.attrs["answers"])
+            step(f"predicting {len(questions)} questions")
+            table = learned.predict(questions, interval_level=interval_level)
+            write_table(table, target)
+            predicted = Predicted(len(table), int(table["confidence"].isna().sum()))
+    n, unanswered = predicted
+    summary = {"out": str(target), "n": n, "unanswered": unanswered}
+    said = f"{target}: {n} questions, {unanswered} of them unanswered."
+    if learned.n_samples > 1:
+        summary |= {"draws": learned.n_samples, "interval_level": interval_level}
+        said += f" Intervals hold with probability {interval_level:g}, over {learned.n_samples} draws."
+    if as_json:
+        out.print_json(data=summary)
+    else:
+        out.print(said, soft_wrap=True)

@@ -1,0 +1,53 @@
+"""Long-form tables with all that is normal in practice, drawn at random."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow
+from pyarrow import parquet
+
+ANSWERS = {
+    "numeric": ("7", "7.0", "$12", "-3", "0", "twelve", "3:4", " ", "", "1e3", "1,000", None),
+    "choice": ("A", "(b)", "B.", "c", "Answer: A", "none of them", "", None),
+    "text": ("Paris", "paris ", "PARIS", "new  york", "New York", "é", "Z", "\t", None),
+}
+GOLDS = {"numeric": ("7", "12.0", "5"), "choice": ("A", "b", "(C)"), "text": ("paris", "rome", "É")}
+
+
+def long_table(kind: str, n: int = 40, seed: int = 0, *, flagged: bool = True) -> pd.DataFrame:
+    """Draw questions: levels missing and in any order, answers unreadable, blank or null, some unlabelled or silent."""
+    rng = np.random.default_rng(seed)
+    rows: list[dict[str, object]] = []
+    for number in range(n):
+        about = {"problem_id": f"q{number}", "dataset": rng.choice(["first", "second"])}
+        if rng.random() < 0.7:
+            about["gold_answer"] = rng.choice(GOLDS[kind])
+        flags = flagged and (number % 3 == 0 or "gold_answer" in about)
+        levels = rng.permutation(4)[: rng.integers(0, 5)]
+        if not len(levels):
+            rows.append(about)
+        for level in levels.tolist():
+            own: dict[str, object] = {"level": level, "answer": rng.choice(np.array(ANSWERS[kind], object))}
+            if rng.random() < 0.8:
+                own["level_name"] = f"level {'dcba'[level]}"
+            if rng.random() < 0.9:
+                own["confidence"] = float(rng.choice([0, 10, 50, 99.9, 100]))
+            if flags and (number % 3 == 0 or rng.random() < 0.5):
+                own["correct"] = bool(rng.random() < 0.5)
+            rows.append({**about, **own})
+    columns = ["problem_id", "level", "level_name", "answer", "confidence", "correct", "gold_answer", "dataset"]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def written(table: pd.DataFrame, path: Path, *, row_group: int = 7) -> Path:
+    """Write a table with the types that a writer of such files would give it."""
+    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in table.columns])
+    rows = [
+        {name: None if pd.isna(value) else value for name, value in row.items()}
+        for row in table.astype(object).to_dict("records")
+    ]
+    whole = [row | ({"level": int(row["level"])} if row.get("level") is not None else {}) for row in rows]
+    parquet.write_table(pyarrow.Table.from_pylist(whole, schema=schema), path, row_group_size=row_group)
+    return path

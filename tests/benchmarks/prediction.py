@@ -1,0 +1,190 @@
+"""What prediction and fitting cost as questions grow in number, from a thousand to ten million, on this machine.
+
+Parquet files of simulated questions are made (five levels; confidences of five points, or whole percentages), and every
+job runs as a fresh ``direag`` process: wall time, CPU time and peak memory are that process's own. The posterior is a
+fit by NUTS with 4000 draws. Jobs that keep a row a question, against which counting patterns is compared, stop at
+``--largest-kept``.
+
+    python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
+    python tests/benchmarks/prediction.py --out costs --figure-only
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow
+from pyarrow import parquet
+
+LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+HABIT, SPREAD = np.array([45, 65, 80, 88, 94.0]), np.array([24, 18, 14, 10, 7.0])
+POINTS = {"low": (10, 30, 50, 70, 90), "high": (55, 65, 75, 85, 95)}
+AT_ONCE = 100_000
+JOBS = {
+    "predict, MAP": ("predict", "map.nc", "QUESTIONS"),
+    "predict, posterior": ("predict", "nuts.nc", "QUESTIONS"),
+    "fit, patterns counted": ("fit", "QUESTIONS", "--count-patterns", "--answers", "numeric"),
+    "fit, a row a question": ("fit", "QUESTIONS", "--keep-questions", "--answers", "numeric"),
+}
+KEPT = "fit, a row a question"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("prediction-costs"), help="folder for the table and picture")
+    parser.add_argument("--questions", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6, 10**7])
+    parser.add_argument("--confidences", choices=[*POINTS, "percent"], default="high", help="which are stated")
+    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=", ".join(JOBS))
+    parser.add_argument("--largest-kept", type=int, default=10**5, help=f"most questions for: {KEPT}")
+    parser.add_argument("--largest-posterior", type=int, default=10**6, help="most questions for the posterior")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--figure-only", action="store_true", help="draw the picture from the table that is there")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    target = arguments.out / "costs.csv"
+    if not arguments.figure_only:
+        measure(arguments).to_csv(target, index=False)
+    draw(pd.read_csv(target), arguments.out / "costs.png")
+
+
+def measure(arguments: argparse.Namespace) -> pd.DataFrame:
+    """Run every job at every size and return a row for each."""
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_fits(folder)
+        for n in sorted(arguments.questions):
+            path = folder / "questions.parquet"
+            make_questions(path, n, arguments.confidences, arguments.seed)
+            known = {"confidences": arguments.confidences, "n": n, "patterns": count(path)}
+            for job in arguments.jobs:
+                largest = {KEPT: arguments.largest_kept, "predict, posterior": arguments.largest_posterior}
+                if n > largest.get(job, n):
+                    continue
+                rows.append(known | {"job": job} | run(job, path, folder))
+                print(rows[-1], flush=True)
+            path.unlink()
+    return pd.DataFrame(rows)
+
+
+def make_fits(folder: Path) -> None:
+    """Fit to 300 simulated questions, once by MAP and once by NUTS."""
+    direag("simulate", "--n", "300", "--seed", "1", "--out", "train.jsonl", folder=folder)
+    direag("fit", "train.jsonl", "--out", "map.nc", folder=folder)
+    direag("fit", "train.jsonl", "--out", "nuts.nc", "--method", "nuts", folder=folder)
+
+
+def make_questions(path: Path, n: int, confidences: str, seed: int) -> None:
+    """Write simulated questions in long form, part by part."""
+    rng = np.random.default_rng(seed)
+    writer = None
+    for start in range(0, n, AT_ONCE):
+        table = questions(np.arange(start, min(start + AT_ONCE, n)), confidences, rng)
+        writer = writer or parquet.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    writer.close()
+
+
+def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) -> pyarrow.Table:
+    """Draw questions: an easy one gets its common answer from most levels, and surer ones."""
+    n, n_levels = len(number), len(LEVELS)
+    ease = rng.normal(0.8, 1.6, n)
+    common = 1 / (1 + np.exp(-ease))
+    said = np.where(rng.random((n, n_levels)) < common[:, None], 0, rng.integers(1, 5, (n, n_levels)))
+    right = np.where(rng.random(n) < common, 0, rng.integers(1, 7, n))
+    name = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
+    stated = HABIT + 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5) + SPREAD * rng.normal(size=said.shape)
+    stated = np.round(np.clip(stated, 0, 100))
+    if confidences != "percent":
+        points = np.array(POINTS[confidences], float)
+        stated = points[np.abs(stated[:, :, None] - points).argmin(axis=2)]
+    row = np.repeat(np.arange(n), n_levels)
+    level = np.tile(np.arange(n_levels), n)
+    answer = np.take_along_axis(name, said, axis=1).ravel()
+    table = pyarrow.table(
+        {
+            "problem_id": pyarrow.array(number).cast(pyarrow.string()).take(pyarrow.array(row)),
+            "level": level,
+            "level_name": pyarrow.array(LEVELS).take(pyarrow.array(level)),
+            "answer": pyarrow.array(answer).cast(pyarrow.string()),
+            "confidence": stated.ravel(),
+            "gold_answer": pyarrow.array(name[row, right[row]]).cast(pyarrow.string()),
+        }
+    )
+    return table.filter(pyarrow.array(rng.random(len(row)) >= 0.02))
+
+
+def count(path: Path) -> int:
+    """Return how many patterns a prediction has to tell apart."""
+    from bayes_direag.parquet_survey import survey
+    from bayes_direag.pattern_prediction import by_first_mention
+    from bayes_direag.patterns import distinct_rows
+    from bayes_direag.question_columns import read_columns
+
+    seen = None
+    for part in read_columns(survey(path, "numeric", labels=False)):
+        own = np.concatenate([by_first_mention(part.candidate), np.nan_to_num(part.confidence)], axis=1)
+        own = own if seen is None else np.concatenate([seen, own])
+        seen = own[distinct_rows(list(own.T)).member]
+    return len(seen)
+
+
+def run(job: str, path: Path, folder: Path) -> dict[str, float]:
+    """Run a job as a process of its own and return what it cost."""
+    command, *rest = (str(path) if word == "QUESTIONS" else word for word in JOBS[job])
+    target = "out.parquet" if command == "predict" else "out.nc"
+    start = time.monotonic()
+    process = start_direag(command, *rest, "--out", target, "--json", folder=folder)
+    _, status, usage = os.wait4(process.pid, 0)
+    wall = time.monotonic() - start
+    if status:
+        sys.exit(f"{job}: {path} ended with status {status}")
+    size = (folder / target).stat().st_size
+    (folder / target).unlink()
+    return {
+        "wall_s": round(wall, 2),
+        "cpu_s": round(usage.ru_utime + usage.ru_stime, 2),
+        "peak_mib": round(usage.ru_maxrss / 1024),
+        "out_mib": round(size / 2**20, 1),
+    }
+
+
+def direag(*arguments: str, folder: Path) -> None:
+    if start_direag(*arguments, folder=folder).wait():
+        sys.exit(f"direag {' '.join(arguments)} failed")
+
+
+def start_direag(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
+    script = "from bayes_direag.cli import app; app()"
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+    command = [sys.executable, "-c", script, *arguments]
+    return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603
+
+
+def draw(costs: pd.DataFrame, path: Path) -> None:
+    """Draw time and memory against the number of questions."""
+    from analysis.figures.style import MARKERS, figure_style, new_figure, save_figure
+
+    kinds = {**{kind: f"five points, {POINTS[kind][0]} to {POINTS[kind][-1]} %" for kind in POINTS}, "percent": "whole %"}
+    with figure_style():
+        figure = new_figure(10, 4.4)
+        axes = figure.subplots(1, 2)
+        columns = {"wall_s": "wall time of the command [s]", "peak_mib": "peak memory of the process [MiB]"}
+        for axis, (column, label) in zip(axes, columns.items(), strict=True):
+            for (job, rows), marker in zip(costs.groupby("job", sort=False), MARKERS, strict=False):
+                axis.plot(rows["n"], rows[column], marker=marker, label=job)
+            axis.set(xscale="log", yscale="log", xlabel="number of questions, five reports each", ylabel=label)
+        axes[0].legend()
+        stated = " and ".join(kinds[kind] for kind in costs["confidences"].unique())
+        figure.suptitle(f"What a command costs: simulated questions, confidences {stated}")
+    save_figure(figure, path)
+
+
+if __name__ == "__main__":
+    main()
