@@ -26,6 +26,7 @@ tests from strict to lax, which has to start somewhere, and stops at the first e
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -219,6 +220,7 @@ def _attainable(
     return found / 100 if found else np.nan
 
 
+@lru_cache(maxsize=256)
 def wrong_bounds(n_labelled: int, n_new: int, assurance: float, most: int) -> Int[np.ndarray, " labelled_wrong"]:
     r"""Bound the wrong new answers above any threshold by the wrong labelled ones above it.
 
@@ -234,7 +236,8 @@ def wrong_bounds(n_labelled: int, n_new: int, assurance: float, most: int) -> In
     Returns
     -------
     (labelled_wrong,)
-        :math:`B(e)` for e = 0, 1, ..., never falling; empty where even B(0) is above ``most``.
+        :math:`B(e)` for e = 0, 1, ..., never falling; empty where even B(0) is above ``most``. It is kept, and cannot
+        be written to.
 
     Examples
     --------
@@ -282,7 +285,9 @@ def failure_probability(bounds: Int[np.ndarray, " labelled_wrong"], n_labelled: 
 
 def _useful(j: Int[np.ndarray, " labelled_wrong"], most: int) -> Int[np.ndarray, " useful"]:
     bounds = j - 1 - np.arange(len(j))
-    return np.asarray(bounds[bounds <= most])
+    useful = np.asarray(bounds[bounds <= most])
+    useful.flags.writeable = False
+    return useful
 
 
 def _least_j(

@@ -30,7 +30,6 @@ from bayes_direag.records import Origin, Question
 Source = Literal["labelled", "observations", "fit"]
 
 _FOLDS = 5
-_CELLS = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
@@ -205,10 +204,7 @@ def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " pr
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return the same of the questions that were fitted to, each as predicted without its own label."""
     if "loo" in fit.tree.children:
-        loo = fit.tree["loo"].to_dataset()
-        parts = np.array_split(loo["support"].to_numpy(), -(-loo.sizes["problem"] * fit.n_samples // _CELLS))
-        everywhere = [np.broadcast_to(part, (fit.n_samples, len(part))) for part in parts]
-        return np.concatenate([fit.recalibration(part).mean(axis=0) for part in everywhere]), loo["correct"].to_numpy()
+        return fit.left_out_confidence(), fit.tree["loo"]["correct"].to_numpy()
     questions = _fitted(fit)
     confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
     seed = int(fit.tree.attrs["seed"])

@@ -27,7 +27,6 @@ from bayes_direag.cli_options import (
     FitFile,
     JsonOption,
     MethodOption,
-    ObservationsFile,
     OutOfFoldOption,
     PresetOption,
     RecalibrationOption,
@@ -41,6 +40,7 @@ from bayes_direag.cli_options import (
 from bayes_direag.compilation_cache import keep_compiled
 from bayes_direag.console import check_file, err, out, progress, require_parent
 from bayes_direag.errors import DirEAGError
+from bayes_direag.pooled_command import ObservationsFiles, PoolOption, fit_pooled_command, only_file, show_pooled
 from bayes_direag.predict_command import predict_command
 from bayes_direag.settings import Variant
 from elicitation.command import elicit_command
@@ -95,7 +95,7 @@ app.command("sbc", epilog="Example: direag sbc --n 200 --questions 100 --out sbc
 
 @app.command(epilog="Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric")
 def fit(
-    observations: ObservationsFile,
+    observations: ObservationsFiles,
     target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
     method: MethodOption = "map",
     preset: PresetOption = None,
@@ -116,6 +116,7 @@ def fit(
     allow_weighted: WeightedOption = False,
     by_pattern: ByPatternOption = None,
     engine: EngineOption = "local",
+    pool: PoolOption = False,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -126,15 +127,28 @@ def fit(
     """
     from bayes_direag.labelled_file import read_labelled
 
-    check_file(target, observations)
+    check_file(target, *observations)
+    if pool:
+        fit_pooled_command(
+            observations,
+            target,
+            answers=answers,
+            preset=chosen_preset(preset, "nuts", recalibration, out_of_fold, overrides),
+            variant=variant,
+            sampling=chosen_sampling(chains, warmup, draws, target_accept),
+            seed=seed,
+            as_json=as_json,
+        )
+        return
+    source = only_file(observations)
     settings = chosen_preset(preset, method, recalibration, out_of_fold, overrides)
     one_by_one = method == "nuts" or settings.recalibration.out_of_fold > 0
     if one_by_one and by_pattern is None and engine == "local":
         by_pattern = False
     with progress() as step:
-        labelled = read_labelled(observations, answers, by_pattern=by_pattern, engine=engine, on_step=step)
+        labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step)
     if not as_json:
-        show_quality(labelled, observations, inferred=answers is None)
+        show_quality(labelled, source, inferred=answers is None)
     if method == "map":
         with progress() as step:
             step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
@@ -162,8 +176,12 @@ def fit(
 def show(fit: FitFile, as_json: JsonOption = False) -> None:
     """Say what a fit is, whether it converged, and what it has learned, level by level."""
     from bayes_direag.fit import Fit
+    from bayes_direag.pooled_fit import PooledFit, is_pooled
 
-    _show(Fit.load(fit), fit, as_json=as_json)
+    if is_pooled(fit):
+        show_pooled(PooledFit.load(fit), fit, as_json=as_json)
+    else:
+        _show(Fit.load(fit), fit, as_json=as_json)
 
 
 @app.command(epilog="Example: direag simulate --n 500 --seed 1 --out simulated.jsonl")

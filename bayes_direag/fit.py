@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jaxtyping import Float
 
 from bayes_direag import recalibration
 from bayes_direag.errors import DirEAGError, FitFileError
@@ -18,6 +19,7 @@ from bayes_direag.observations import Observations
 from bayes_direag.pattern_prediction import PatternPredictor
 from bayes_direag.posterior import sampled_parameters
 from bayes_direag.settings import VARIANT_PARAMETERS, Preset, Variant
+from bayes_direag.votes import Votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -148,6 +150,19 @@ class Fit:
             jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level, n_asked
         )
 
+    def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
+        """Return the final probability of each question that was fitted to, as predicted without its own label.
+
+        Only under NUTS, whose container has the group ``loo``. The final calibration itself has learned from all.
+        """
+        candidate, loo = self.tree["constant_data"]["candidate"].to_numpy(), self.tree["loo"].to_dataset()
+        support = loo["support"].to_numpy()
+        votes = Votes.of(candidate, loo["candidate"].to_numpy(), candidate.shape[1])
+        parts = np.array_split(np.arange(len(support)), -(-len(support) * self.n_samples // _CELLS))
+        every = [np.broadcast_to(support[part], (self.n_samples, len(part))) for part in parts]
+        pairs = zip(every, parts, strict=True)
+        return np.concatenate([self.recalibration(one, votes.select(part)).mean(axis=0) for one, part in pairs])
+
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters.
 
@@ -208,6 +223,8 @@ class Fit:
             ) from error
         return fit
 
+
+_CELLS = 1 << 22
 
 #: Multiplying these by one constant leaves every prediction as it is.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})

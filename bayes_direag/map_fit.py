@@ -65,7 +65,7 @@ def fit_map_batch(
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
-    if settings.recalibration.out_of_fold:
+    if settings.recalibration.out_of_fold and (used.sum(axis=1) > 1).all():
         candidate, support = _out_of_fold(observations, used, settings, variant, seed)
     else:
         candidate, support = _selection(optimum, observations, settings, variant)
@@ -105,7 +105,7 @@ def _out_of_fold(
     n_folds = preset.recalibration.out_of_fold
     fold = np.full(used.shape, -1)
     for row, mine in zip(fold, used, strict=True):
-        row[mine] = assign_folds(int(mine.sum()), n_folds, seed)
+        row[mine] = assign_folds(int(mine.sum()), min(n_folds, int(mine.sum())), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)

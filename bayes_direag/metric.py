@@ -62,6 +62,7 @@ def survey(flat: Float[Array, " raw"], outcomes: Outcomes, preset: Preset, varia
     score = jax.jacfwd(reached)(flat)
     believed = partial(log_prior, outcomes=outcomes, preset=preset, variant=variant)
     prior, slope = jax.value_and_grad(lambda flat: believed(named(flat)))(flat)
+    # one column sums them all, as the priors are independent
     precision = -jax.jvp(jax.grad(lambda flat: believed(named(flat))), (flat,), (jnp.ones_like(flat),))[1]
     return Survey(
         prior + outcomes.weight @ reached(flat),

@@ -106,11 +106,14 @@ def recalibration(
         What each coefficient multiplies, see :func:`bayes_direag.recalibration.linear_terms`.
     prior_scale
         Standard deviation of each coefficient's normal prior.
+    weight
+        How often each question counts; once if left out.
     """
     drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale[name])) for name in terms}
     score = sum((drawn[name] * term for name, term in terms.items()), start=jnp.zeros(()))
     counts = jnp.ones(score.shape, bool) if weight is None else weight > 0
-    with numpyro.plate("problem", score.shape[0]), mask(mask=counts):
+    times = 1.0 if weight is None else jnp.where(counts, weight, 1.0)
+    with numpyro.plate("problem", score.shape[0]), mask(mask=counts), scale(scale=times):
         if correct is None:
             numpyro.sample("correct", dist.Bernoulli(logits=score))
         else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5

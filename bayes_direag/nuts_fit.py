@@ -53,7 +53,8 @@ def fit_nuts(
     ------
     DirEAGError
         If no question is both labelled and answered, if the preset bounds its parameters, weighs its questions
-        without leave, or asks for a recalibration that has no posterior.
+        without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
+        leave-one-out support has not seen the label either.
 
     Examples
     --------
@@ -96,11 +97,10 @@ def _check(preset: Preset, *, allow_weighted: bool) -> None:
             "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
         )
     final = preset.recalibration
-    if final.method not in ("platt", "none") or final.out_of_fold:
-        seen = f"out_of_fold {final.out_of_fold}" if final.out_of_fold else f"method {final.method}"
+    if final.method not in ("platt", "none"):
         raise DirEAGError(
-            f"recalibration {seen} is for MAP; expected method platt or none and out_of_fold 0 under NUTS, which "
-            "recalibrates on leave-one-out support as it is."
+            f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the final "
+            "calibration from its posterior."
         )
 
 

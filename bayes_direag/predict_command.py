@@ -7,6 +7,8 @@ import typer
 
 from bayes_direag.cli_options import EngineOption, FitFile, JsonOption, ObservationsFile
 from bayes_direag.console import check_file, out, progress
+from bayes_direag.errors import DirEAGError
+from bayes_direag.pooled_command import SettingOption, chosen_fit
 
 
 def predict_command(
@@ -17,6 +19,23 @@ def predict_command(
         float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
     ] = 0.9,
     engine: EngineOption = "local",
+    setting: SettingOption = None,
+    target_accuracy: Annotated[
+        float | None,
+        typer.Option(
+            "--target-accuracy",
+            help="Answer only so many, the surest first, that at least this share of the answers is right.",
+        ),
+    ] = None,
+    assurance: Annotated[float, typer.Option(help="Probability with which that share is reached.")] = 0.9,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OBS",
+            help="Labelled questions that the fit has not seen, to learn how sure is sure enough. Left out: those of "
+            "the file itself, else those fitted to.",
+        ),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
@@ -25,22 +44,27 @@ def predict_command(
     adds the interval of that probability, and the probability that the selected answer would change.
 
     Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
+
+    With a target accuracy the table has a column more, answered, and what is said of it is guaranteed for questions of
+    the same kind as the labelled ones: docs/abstention.md.
     """
     from bayes_direag.engines import prepare
 
     check_file(target, fit, observations)
+    if target_accuracy is None and labelled is not None:
+        raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     prepare(engine, observations)
-    from bayes_direag.fit import Fit
+    from bayes_direag.answering import answer
     from bayes_direag.observations import Observations
     from bayes_direag.parquet_rows import is_parquet
     from bayes_direag.prediction_file import Predicted, predict_parquet
     from bayes_direag.tables import check_table_path, write_table
 
     check_table_path(target)
-    learned = Fit.load(fit)
+    learned, taken = chosen_fit(fit, observations, setting)
     with progress() as step:
-        predicted = None
-        if is_parquet(observations):
+        predicted = decided = None
+        if is_parquet(observations) and target_accuracy is None:
             predicted = predict_parquet(
                 learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
             )
@@ -48,6 +72,11 @@ def predict_command(
             questions = Observations.read(observations, learned.tree.attrs["answers"])
             step(f"predicting {len(questions)} questions")
             table = learned.predict(questions, interval_level=interval_level)
+            if target_accuracy is not None:
+                step("finding out how sure is sure enough")
+                known = None if labelled is None else Observations.read(labelled, questions.kind)
+                decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
+                table = decided.table
             write_table(table, target)
             predicted = Predicted(len(table), int(table["confidence"].isna().sum()))
     n, unanswered = predicted
@@ -56,6 +85,12 @@ def predict_command(
     if learned.n_samples > 1:
         summary |= {"draws": learned.n_samples, "interval_level": interval_level}
         said += f" Intervals hold with probability {interval_level:g}, over {learned.n_samples} draws."
+    if taken is not None:
+        summary |= {"setting": taken}
+        said += f" Setting: {taken}."
+    if decided is not None:
+        summary |= {"abstention": decided.record()}
+        said += f"\n{decided.text()}"
     if as_json:
         out.print_json(data=summary)
     else:

@@ -37,15 +37,15 @@ def predictive_draws(
 ) -> Int[np.ndarray, "chain draw problem"]:
     """Draw a target for every question given each draw of the raw parameters."""
     n_chains, n_draws = next(iter(raw.values())).shape[:2]
-    flat = {name: np.asarray(value).reshape(-1, *value.shape[2:]) for name, value in raw.items()}
     with jax.enable_x64(True):
+        flat = {name: jnp.asarray(np.reshape(value, (-1, *value.shape[2:]))) for name, value in raw.items()}
         found = np.asarray(_targets(key, flat, reports, preset=preset.model_settings, variant=variant))
     return found.reshape(n_chains, n_draws, -1)
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
 def _targets(
-    key: Key[Array, ""], raw: RawDraws, reports: Reports, *, preset: Preset, variant: Variant
+    key: Key[Array, ""], raw: Raw, reports: Reports, *, preset: Preset, variant: Variant
 ) -> Int[Array, "draw problem"]:
     n, n_levels = reports.candidate.shape
     n_candidates = jnp.asarray(reports.n_candidates)
@@ -67,6 +67,6 @@ def _targets(
             edge = edge + evidence
         return state
 
-    draws = jax.tree.map(jnp.asarray, raw)
-    found: Array = jax.lax.map(one, (jax.random.split(key, len(jax.tree.leaves(draws)[0])), draws))
+    keys = jax.random.split(key, len(jax.tree.leaves(raw)[0]))
+    found: Array = jax.lax.map(one, (keys, raw))
     return found

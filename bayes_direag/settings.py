@@ -89,8 +89,9 @@ class RecalibrationSettings(Settings):
     eps
         Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     out_of_fold
-        Number of inner folds from which each fitting question's support is predicted; 0 recalibrates on the very
-        questions that the evidence parameters were fitted to, as the paper's release does.
+        Number of inner folds (fewer for fewer questions; none for a single one) from which a MAP predicts each
+        fitting question's support; 0 recalibrates on the very questions that the evidence parameters were fitted to, as
+        the paper's release does. NUTS does not look at it: leave-one-out support has not seen the label.
     """
 
     method: RecalibrationMethod = "platt"

@@ -22,7 +22,6 @@ from scipy.special import logsumexp
 from analysis.diagnosis.posterior_checks import joint_tail_probability
 from analysis.scores.reliability import N_BINS, Reliability, reliability
 from bayes_direag.fit import Fit
-from bayes_direag.votes import Votes
 
 #: Upper ends of the ranges that Pareto k is counted in; up to 0.7 a question's figure can be relied on.
 PARETO_RANGES = {"k <= 0.5": 0.5, "0.5 < k <= 0.7": 0.7, "0.7 < k <= 1": 1.0, "k > 1": np.inf}
@@ -118,10 +117,7 @@ def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]
     support = fit.tree["loo"]["support"].to_numpy()
     if fit.recalibration.method == "none":
         return {"support": support}
-    candidate = fit.tree["constant_data"]["candidate"].to_numpy()
-    votes = Votes.of(candidate, fit.tree["loo"]["candidate"].to_numpy(), candidate.shape[1])
-    every = fit.recalibration(np.broadcast_to(support, (fit.n_samples, len(support))), votes)
-    return {"support": support, "confidence": every.mean(axis=0)}
+    return {"support": support, "confidence": fit.left_out_confidence()}
 
 
 def calibration_check(

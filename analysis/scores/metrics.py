@@ -20,8 +20,8 @@ from analysis.scores.smooth_ece import smooth_ece
 MIN_CONFIDENCE = 1e-6
 """Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed."""
 
-_CHUNK_ENTRIES = 2**20
-"""Weights handled at a time: 8 MiB in double precision for each of a metric's few temporaries."""
+_CHUNK_ENTRIES = 2**16
+"""Weights handled at a time: half a MiB in double precision for each of a metric's temporaries, to stay in cache."""
 
 _Problems = Float[np.ndarray, " problem"]
 _Replicates = Float[np.ndarray, " replicate"]

@@ -11,6 +11,9 @@ N_CELLS = 1024
 TOLERANCE = 1e-6
 """The search for smECE stops when it is known this closely."""
 
+_LAST_WAVE = 3.0
+"""Times 1 / sigma: from this wavenumber on the damping is below 1e-19."""
+
 
 def smooth_ece(
     confidence: Float[np.ndarray, " problem"],
@@ -54,17 +57,35 @@ def smooth_ece(
     """
     residual = _residual_in_cell(confidence, correct - confidence, weight)
     spectrum = scipy.fft.dct(residual, axis=1)
-    wavenumber = np.pi * np.arange(N_CELLS)
     low, high = np.abs(residual.sum(axis=1)), np.abs(residual).sum(axis=1)
     # smECE_sigma falls as sigma grows: smECE lies between any sigma and its smECE_sigma.
-    while np.any(high - low > TOLERANCE):
-        sigma = (low + high) / 2
-        damping = np.exp(-((sigma[:, None] * wavenumber) ** 2) / 2)
-        error = np.abs(scipy.fft.idct(spectrum * damping, axis=1)).sum(axis=1)
-        low = np.maximum(low, np.minimum(sigma, error))
-        high = np.minimum(high, np.maximum(sigma, error))
+    sigma, before = (low + high) / 2, np.zeros((2, len(low)))
+    while len(rest := np.flatnonzero(high - low > TOLERANCE)):
+        here, width = sigma[rest], high[rest] - low[rest]
+        error = _smoothed_error(spectrum[rest], here)
+        low[rest] = np.maximum(low[rest], np.minimum(here, error))
+        high[rest] = np.minimum(high[rest], np.maximum(here, error))
+        # Next is where the line through the last two meets the diagonal, or the middle if that gained little.
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (error - before[1, rest]) / (here - before[0, rest])
+            ahead = (error - slope * here) / (1 - slope)
+        gained = np.isfinite(ahead) & (high[rest] - low[rest] <= width / 2)
+        middle = (low[rest] + high[rest]) / 2
+        sigma[rest] = np.where(gained, np.clip(ahead, low[rest], high[rest]), middle)
+        before[:, rest] = here, error
     root: Float[np.ndarray, " replicate"] = (low + high) / 2
     return root
+
+
+def _smoothed_error(
+    spectrum: Float[np.ndarray, "replicate cell"], sigma: Float[np.ndarray, " replicate"]
+) -> Float[np.ndarray, " replicate"]:
+    """Return smECE_sigma, of waves alone that are not damped to nothing."""
+    n_waves = int(min(N_CELLS, np.ceil(_LAST_WAVE / max(sigma.min(), 1 / N_CELLS))))
+    damping = np.exp(-((sigma[:, None] * np.pi * np.arange(n_waves)) ** 2) / 2)
+    smoothed = scipy.fft.idct(spectrum[:, :n_waves] * damping, n=N_CELLS, axis=1)
+    error: Float[np.ndarray, " replicate"] = np.abs(smoothed).sum(axis=1)
+    return error
 
 
 def _residual_in_cell(

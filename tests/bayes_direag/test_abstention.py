@@ -1,6 +1,5 @@
 """The guarantee of abstention: exactly, by counting every split of small sets; by simulation, in the hard cases."""
 
-from functools import cache
 from itertools import combinations, product
 
 import numpy as np
@@ -18,12 +17,6 @@ from bayes_direag.abstention import (
     wrong_bounds,
 )
 from bayes_direag.errors import DirEAGError
-
-
-@pytest.fixture(autouse=True)
-def _bounds_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compute the bounds of equal sizes once; they depend on nothing else."""
-    monkeypatch.setattr(abstention, "wrong_bounds", cache(wrong_bounds))
 
 
 def splits(n: int, m: int) -> np.ndarray:

@@ -38,8 +38,8 @@ def scored(fit: Fit, observations: Observations) -> tuple[np.ndarray, np.ndarray
 
 def test_labelled_questions_given_decide(fit: Fit) -> None:
     predictions = fit.predict(NEW)
-    found = answer(fit, NEW, predictions, LABELLED, target=0.7)
-    expected = choose_threshold(*scored(fit, LABELLED), predictions["confidence"].to_numpy(), target=0.7)
+    found = answer(fit, NEW, predictions, LABELLED, target=0.6)
+    expected = choose_threshold(*scored(fit, LABELLED), predictions["confidence"].to_numpy(), target=0.6)
     assert found.decision == expected
     assert found.source == "labelled"
     assert found.n_not_new == found.n_unusable == 0
@@ -89,17 +89,23 @@ def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
     rng = np.random.default_rng(2)
     support, correct = rng.random(140), rng.random(140) < 0.9
     tree = fit.tree.copy()
-    tree["loo"] = xr.DataTree(xr.Dataset({"support": ("problem", support), "correct": ("problem", correct)}))
+    left_out = {"support": support, "correct": correct, "candidate": np.zeros(140, int)}
+    tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
     tree["posterior"] = xr.DataTree(xr.concat([tree["posterior"].to_dataset()] * 2, "chain"))
     tree["recalibration"] = xr.DataTree(
         xr.Dataset(
-            {"intercept": (("chain", "draw"), [[0.0], [1.0]]), "slope": (("chain", "draw"), [[1.0], [2.0]])},
+            {
+                "intercept": (("chain", "draw"), [[0.0], [1.0]]),
+                "slope": (("chain", "draw"), [[1.0], [2.0]]),
+                "agreement": (("chain", "draw"), [[0.0], [2.0]]),
+            },
             attrs={"method": "platt", "eps": 1e-6},
         )
     )
     sampled = Fit(tree)
-    odds = support / (1 - support)
-    confidence = (support + 1 / (1 + 1 / (np.e * odds**2))) / 2
+    agree = ((FITTED.candidate == 0) & FITTED.usable).sum(axis=1)
+    votes = (agree + 0.5) / (FITTED.usable.sum(axis=1) - agree + 0.5)
+    confidence = (support + 1 / (1 + 1 / (np.e * votes**2))) / 2  # slope and agreement are equal, and cancel
     expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
     found = answer(sampled, NEW, sampled.predict(NEW), target=0.7).decision
     assert found.n_answered == expected.n_answered > 0

@@ -324,7 +324,6 @@ class TestNuts:
             (["--preset", "release", "--recalibration", "platt", "--allow-weighted"], "within bounds"),
             (["--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
             (["--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
-            (["--out-of-fold", 5], "recalibration out_of_fold 5 is for MAP"),
             (["--set", "null_target_weight=balanced"], "--allow-weighted"),
             (["--set", "weight.low=-5"], "within bounds"),
         ],
@@ -363,6 +362,26 @@ class TestNuts:
 
 
 class TestPredict:
+    def test_only_the_surest_are_answered(self, tmp_path, fitted):
+        labelled, new, target = (tmp_path / name for name in ("labelled.jsonl", "new.jsonl", "p.csv"))
+        simulate_observations(200, seed=77).write(labelled)
+        simulate_observations(60, seed=78).write(new)
+        options = ["--target-accuracy", 0.6, "--assurance", 0.8, "--labelled", labelled]
+        printed = one_line(succeed("predict", fitted[0], new, "--out", target, *options))
+        table = pd.read_csv(target)
+        n = int(table["answered"].sum())
+        assert 0 < n < 60
+        assert f"{n} of 60 new questions are answered" in printed
+        assert "With assurance 0.8, at least 0.6 of these answers are right" in printed
+        assert table.loc[table["answered"], "confidence"].min() > table.loc[~table["answered"], "confidence"].max()
+        found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
+        assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "labelled")
+
+    def test_labels_without_a_target_are_refused(self, tmp_path, fitted, questions):
+        assert "--labelled is for --target-accuracy" in refuse(
+            "predict", fitted[0], questions, "--out", tmp_path / "p.csv", "--labelled", questions
+        )
+
     @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
     def test_a_row_a_question_in_order(self, tmp_path, fitted, questions, expected, suffix):
         path = tmp_path / f"predictions.{suffix}"

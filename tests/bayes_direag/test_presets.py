@@ -78,7 +78,13 @@ class TestDocumentedSettings:
             assert bayes.parameter(name).bounds == (-math.inf, math.inf)
             assert bayes.parameter(name).scale is not None
         assert bayes.recalibration == RecalibrationSettings(
-            method="platt", scale=0.5, intercept_scale=1.0, agreement_scale=0.5, missing_scale=3.0, eps=1e-6
+            method="platt",
+            scale=0.5,
+            intercept_scale=1.0,
+            agreement_scale=0.5,
+            missing_scale=3.0,
+            eps=1e-6,
+            out_of_fold=5,
         )
         assert not bayes.is_weighted
         assert not bayes.is_bounded

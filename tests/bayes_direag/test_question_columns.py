@@ -30,7 +30,7 @@ def same_as_ordinary(path: Path, kind: str | None = None) -> None:
     assert (found.kind, tuple(found.levels.values())) == (expected.kind, expected.level_names)
     assert found.n_questions == len(expected)
     parts = list(read_columns(found))
-    assert sum((part.problem_id.to_pylist() for part in parts), []) == list(expected.problem_id)
+    assert tuple(name for part in parts for name in part.problem_id.to_pylist()) == expected.problem_id
     for field in FIELDS:
         seen = np.concatenate([getattr(part, field) for part in parts])
         np.testing.assert_array_equal(seen, getattr(expected, field), err_msg=field)

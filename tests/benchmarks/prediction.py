@@ -40,7 +40,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("prediction-costs"), help="folder for the table and picture")
     parser.add_argument("--questions", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6, 10**7])
     parser.add_argument("--confidences", choices=[*POINTS, "percent"], default="high", help="which are stated")
-    parser.add_argument("--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=", ".join(JOBS))
+    parser.add_argument(
+        "--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=", ".join(JOBS)
+    )
     parser.add_argument("--largest-kept", type=int, default=10**5, help=f"most questions for: {KEPT}")
     parser.add_argument("--largest-posterior", type=int, default=10**6, help="most questions for the posterior")
     parser.add_argument("--seed", type=int, default=0)
@@ -171,15 +173,21 @@ def draw(costs: pd.DataFrame, path: Path) -> None:
     """Draw time and memory against the number of questions."""
     from analysis.figures.style import MARKERS, figure_style, new_figure, save_figure
 
-    kinds = {**{kind: f"five points, {POINTS[kind][0]} to {POINTS[kind][-1]} %" for kind in POINTS}, "percent": "whole %"}
+    kinds = {kind: f"of five points, {points[0]} to {points[-1]} %" for kind, points in POINTS.items()}
+    kinds["percent"] = "of whole percentages"
     with figure_style():
+        from matplotlib.ticker import ScalarFormatter
+
         figure = new_figure(10, 4.4)
         axes = figure.subplots(1, 2)
-        columns = {"wall_s": "wall time of the command [s]", "peak_mib": "peak memory of the process [MiB]"}
+        columns = {"cpu_s": "CPU time of the command [s]", "peak_mib": "peak memory of its process [MiB]"}
         for axis, (column, label) in zip(axes, columns.items(), strict=True):
             for (job, rows), marker in zip(costs.groupby("job", sort=False), MARKERS, strict=False):
                 axis.plot(rows["n"], rows[column], marker=marker, label=job)
             axis.set(xscale="log", yscale="log", xlabel="number of questions, five reports each", ylabel=label)
+            for ticks in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
+                ticks(ScalarFormatter())
+            axis.tick_params(axis="y", which="minor", labelsize=7)
         axes[0].legend()
         stated = " and ".join(kinds[kind] for kind in costs["confidences"].unique())
         figure.suptitle(f"What a command costs: simulated questions, confidences {stated}")

@@ -1,0 +1,75 @@
+"""The command ``direag plan``: what more labels would bring, and which questions to label."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.cli_options import FitFile, JsonOption, ObservationsFile, SeedOption
+from bayes_direag.console import out, progress, require_parent
+from bayes_direag.errors import DirEAGError
+
+EPILOG = "Example: direag plan fit.nc unlabelled.jsonl --out plan"
+
+
+def plan_command(
+    fit: FitFile,
+    observations: ObservationsFile,
+    target: Annotated[
+        Path | None, typer.Option("--out", help="Also write tables and a picture to this folder.")
+    ] = None,
+    more: Annotated[
+        str, typer.Option(metavar="N,N,...", help="Numbers of further labels to look at.")
+    ] = "0,50,100,200,500,1000",
+    worth: Annotated[int, typer.Option(min=0, help="How many questions to list as most worth labelling.")] = 20,
+    accuracy: Annotated[
+        float, typer.Option("--target-accuracy", help="Accuracy among the answered, for the share answered.")
+    ] = 0.9,
+    assurance: Annotated[float, typer.Option(help="Probability that it is reached.")] = 0.9,
+    interval_level: Annotated[
+        float, typer.Option("--interval-level", help="Probability that the intervals hold.")
+    ] = 0.9,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Say what more labels would bring, and which questions are most worth labelling.
+
+    Needs a fit by NUTS, and questions that it has not learned from. Nothing is fitted again, and no label is looked at.
+    """
+    if target is not None:
+        require_parent(target)
+    try:
+        wanted = [int(part) for part in more.split(",")]
+    except ValueError:
+        raise DirEAGError(f"--more {more}: expected whole numbers with commas between, as in 0,100,500.") from None
+    from analysis.planning.plan import plan
+    from analysis.planning.plan_folder import FOLDER, plan_record, write_plan
+    from analysis.planning.plan_tables import plan_tables
+    from bayes_direag.fit import Fit
+    from bayes_direag.observations import Observations
+
+    if target is not None:
+        FOLDER.check(target)
+    learned = Fit.load(fit)
+    with progress() as step:
+        step(f"reading {observations}")
+        questions = Observations.read(observations, learned.tree.attrs["answers"])
+        step("planning")
+        found = plan(
+            learned,
+            questions,
+            more=wanted,
+            n_worth=worth,
+            target=accuracy,
+            assurance=assurance,
+            interval_level=interval_level,
+            seed=seed,
+        )
+        if target is not None:
+            write_plan(found, learned, target)
+    if as_json:
+        out.print_json(data={"file": str(fit), **plan_record(found, learned)}, allow_nan=False)
+        return
+    out.print(plan_tables(found))
+    if target is not None:
+        out.print(f"{target}: plan.json, plan.csv, worth_labelling.csv, plan.png\n", soft_wrap=True)

@@ -1,0 +1,1 @@
+"""What further labels would bring: predicted from the posterior, before any is bought."""

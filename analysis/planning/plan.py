@@ -1,0 +1,332 @@
+"""What more labels would bring to a fit, and which questions are most worth labelling.
+
+Every figure is an expectation under the fit's own posterior: what the fit believes that it would come to believe. See
+:mod:`analysis.planning.ensemble` for how a posterior is narrowed without fitting again.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import pandas as pd
+from jaxtyping import Array, Float
+from scipy.optimize import brentq
+from scipy.special import entr, expit
+
+from analysis.planning.ensemble import (
+    Information,
+    futures,
+    information,
+    information_of,
+    logistic_scores,
+    most_informative,
+    narrowed,
+    outcome_scores,
+)
+from bayes_direag.abstention import check_wanted, lowest_threshold
+from bayes_direag.errors import DirEAGError
+from bayes_direag.evidence import Parameters, Reports
+from bayes_direag.fit import Fit
+from bayes_direag.observations import Observations
+from bayes_direag.posterior import sampled_parameters
+from bayes_direag.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.selection import supports
+from bayes_direag.votes import Votes
+
+#: Further labels that a plan looks at, unless others are asked for.
+MORE = (0, 50, 100, 200, 500, 1000)
+
+_DRAWS = 500
+_MOST_QUESTIONS = 2000
+_FUTURES = 100
+_NEGLIGIBLE = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What more labels would bring.
+
+    Attributes
+    ----------
+    curve : DataFrame
+        A row a number of further labels: ``more``; ``labels``, in all; ``width``, mean width of the intervals of the
+        final probabilities; ``nll``, expected negative log-likelihood of being right or wrong, in nats a question;
+        ``answered``, expected share of questions answered at the target accuracy.
+    worth : DataFrame
+        The questions most worth labelling, in the order in which to label them: ``problem_id``; ``confidence``, as it
+        is now; ``worth``, what its label tells beyond those above it, in labels of random questions.
+    equivalent : float
+        So many labels of random questions tell as much as all of ``worth`` together.
+    n_questions : int
+        Questions that all of this is about.
+    n_seen, n_unusable, n_not_drawn : int
+        Others: those the fit has learned from, those without a usable report, and those beyond the number that is
+        looked at.
+    target, assurance : float
+        What the share answered is for; see :mod:`bayes_direag.abstention`.
+    nll_floor : float
+        The NLL that would be left if the parameters were known.
+    interval_level : float
+        Posterior probability of the intervals.
+    seed : int
+        Of everything that was drawn.
+    """
+
+    curve: pd.DataFrame
+    worth: pd.DataFrame
+    equivalent: float
+    n_questions: int
+    n_seen: int
+    n_unusable: int
+    n_not_drawn: int
+    nll_floor: float
+    target: float
+    assurance: float
+    interval_level: float
+    seed: int
+
+
+class _Beliefs(NamedTuple):
+    """What every draw says of every question.
+
+    Attributes
+    ----------
+    probability
+        Of each state.
+    score
+        Logit of the support of the selected answer.
+    votes
+        For it.
+    coefficients
+        Of the final calibration.
+    recalibration
+        Whose coefficients these are.
+    """
+
+    probability: Float[np.ndarray, "sample problem state"]
+    score: Float[np.ndarray, "sample problem"]
+    votes: Votes
+    coefficients: Float[np.ndarray, "sample term"]
+    recalibration: LogisticRecalibration
+
+    def linear(
+        self, score: Float[np.ndarray, "sample problem"], coefficients: Float[np.ndarray, "sample term"]
+    ) -> Float[np.ndarray, "sample problem"]:
+        """Return the log odds of being right, for other scores and coefficients."""
+        names = tuple(self.recalibration.coefficients)
+        terms = linear_terms(expit(score), self.votes, names, self.recalibration.eps)
+        parts = [own[:, None] * terms[name] for own, name in zip(coefficients.T, names, strict=True)]
+        return np.asarray(np.sum(parts, axis=0))
+
+    @property
+    def right(self) -> Float[np.ndarray, "sample problem"]:
+        """The probability of each answer being right."""
+        return np.asarray(expit(self.linear(self.score, self.coefficients)))
+
+
+def plan(
+    fit: Fit,
+    observations: Observations,
+    *,
+    more: Sequence[int] = MORE,
+    n_worth: int = 20,
+    target: float = 0.9,
+    assurance: float = 0.9,
+    interval_level: float = 0.9,
+    seed: int = 0,
+) -> Plan:
+    """Predict what further labels would bring.
+
+    Parameters
+    ----------
+    fit
+        By NUTS.
+    observations
+        Questions of the kind to be labelled and answered; labels are not looked at. What the fit has learned from is
+        left out, and so is what has no usable report. Of more than 2000 questions, as many are drawn.
+    more
+        Numbers of further labels.
+    n_worth
+        How many questions to list as most worth labelling.
+    seed
+        Of the questions drawn, and of the futures that the share answered is averaged over.
+
+    Raises
+    ------
+    DirEAGError
+        If the fit is a MAP, no question is left, or a number is out of range.
+    LevelError
+        If the observations hold a level that the fit has not learned.
+    """
+    check_wanted(target, assurance)
+    wanted = sorted(set(more))
+    if not wanted or wanted[0] < 0 or n_worth < 0 or not 0 < interval_level < 1:
+        raise DirEAGError(
+            f"further labels {', '.join(map(str, more)) or 'none'}, {n_worth} questions, intervals of "
+            f"{interval_level}: expected whole numbers from 0 up, and a probability between 0 and 1."
+        )
+    if fit.n_samples == 1:
+        raise DirEAGError("the fit is a MAP, which says nothing of how uncertain it is; expected one by --method nuts.")
+    rng = np.random.default_rng(seed)
+    seen = np.zeros(len(observations), bool)
+    if not fit.is_counted:
+        names = {str(name) for name in fit.tree["constant_data"]["problem"].to_numpy()}
+        seen = np.array([name in names for name in observations.problem_id], bool)
+    usable = np.flatnonzero(~seen & observations.answered)
+    if not len(usable):
+        raise DirEAGError(
+            f"all {len(observations)} questions were fitted to, or have no usable report; expected others, labelled or "
+            "not."
+        )
+    kept = np.sort(rng.permutation(usable)[:_MOST_QUESTIONS])
+    questions = observations.select(kept)
+    beliefs = _beliefs(fit, questions)
+    scores = _scores(beliefs)
+    learned = tuple(information(one) for one in scores)
+    n_labelled = fit.n_questions
+    rows = []
+    for k in wanted:
+        answered = _answered(beliefs, learned, k, n_labelled + k, target, assurance, seed)
+        width, nll = _width_and_nll(beliefs, learned, k, interval_level)
+        rows.append({"more": k, "labels": n_labelled + k, "width": width, "nll": nll, "answered": answered})
+    worth, equivalent = _worth(beliefs, scores, learned, questions, n_worth)
+    return Plan(
+        curve=pd.DataFrame(rows),
+        worth=worth,
+        equivalent=equivalent,
+        n_questions=len(kept),
+        n_seen=int(seen.sum()),
+        n_unusable=int((~seen & ~observations.answered).sum()),
+        n_not_drawn=len(usable) - len(kept),
+        nll_floor=float(_entropy(beliefs.right).mean()),
+        target=target,
+        assurance=assurance,
+        interval_level=interval_level,
+        seed=seed,
+    )
+
+
+def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
+    aligned = observations.align(fit.level_names)
+    draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
+    with jax.enable_x64(True):
+        parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, fit.variant))
+        probability = np.asarray(_supports(Reports.of(aligned), parameters, fit.preset.eps))
+    selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
+    final = fit.recalibration
+    assert isinstance(final, LogisticRecalibration)  # noqa: S101 - narrows the type: NUTS has no other
+    support = np.clip(probability[:, np.arange(len(selected)), selected], final.eps, 1 - final.eps)
+    return _Beliefs(
+        probability,
+        np.log(support) - np.log1p(-support),
+        Votes.of(aligned.candidate, selected, observations.n_levels),
+        np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1),
+        final,
+    )
+
+
+def _scores(
+    beliefs: _Beliefs,
+) -> tuple[Float[np.ndarray, "problem state sample"], Float[np.ndarray, "problem 1 sample"]]:
+    """Return what a label tells about the evidence parameters, and about the final calibration.
+
+    The latter is learned from which answers are right, with the support taken as it is.
+    """
+    right = beliefs.right.mean(axis=0)
+    centred = np.broadcast_to(beliefs.score.mean(axis=0), beliefs.score.shape)
+    return outcome_scores(beliefs.probability), logistic_scores(beliefs.linear(centred, beliefs.coefficients), right)
+
+
+def _width_and_nll(
+    beliefs: _Beliefs, learned: tuple[Information, ...], k: int, interval_level: float
+) -> tuple[float, float]:
+    """Return the mean width of the intervals, and the expected NLL: what no label lowers, and what is not yet known."""
+    then = expit(beliefs.linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k)))
+    low, high = np.quantile(then, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
+    unknown = _entropy(then.mean(axis=0)) - _entropy(then).mean(axis=0)
+    return float((high - low).mean()), float(_entropy(beliefs.right).mean() + unknown.mean())
+
+
+def _answered(
+    beliefs: _Beliefs,
+    learned: tuple[Information, ...],
+    k: int,
+    n_labelled: int,
+    target: float,
+    assurance: float,
+    seed: int,
+) -> float:
+    """Return the expected share answered, if all labelled questions serve to find the threshold.
+
+    The futures are alike for every number of labels, so that these compare.
+    """
+    rng = np.random.default_rng([seed, 1])
+    spread = beliefs.linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
+    score, true_score = futures(beliefs.score, learned[0], k, _FUTURES, rng)
+    coefficients, true_coefficients = futures(beliefs.coefficients, learned[1], k, _FUTURES, rng)
+    # the mean of a probability whose log odds vary, as of a probit (MacKay 1992, doi:10.1162/neco.1992.4.5.720)
+    confidence = expit(beliefs.linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * spread.var(axis=0)))
+    right = expit(beliefs.linear(true_score, true_coefficients))
+    shares = []
+    for said, true in zip(confidence, right, strict=True):
+        labelled = rng.integers(len(said), size=n_labelled)
+        wrong = rng.random(n_labelled) >= true[labelled]
+        threshold, _ = lowest_threshold(said[labelled], wrong, said, target, assurance)
+        shares.append((said >= threshold).mean())
+    return float(np.mean(shares))
+
+
+def _worth(
+    beliefs: _Beliefs,
+    scores: tuple[Float[np.ndarray, "problem state sample"], ...],
+    learned: tuple[Information, ...],
+    questions: Observations,
+    n: int,
+) -> tuple[pd.DataFrame, float]:
+    """Choose the questions most worth labelling."""
+    chosen, gain = most_informative(_joined([_reduced(*one) for one in zip(scores, learned, strict=True)]), n)
+    total = float(gain.sum())
+    most = 1.0
+    while information_of(learned, most) < total:
+        most *= 2
+    equivalent = float(brentq(lambda k: information_of(learned, k) - total, 0.0, most)) if total else 0.0
+    confidence = beliefs.right.mean(axis=0)
+    table = pd.DataFrame(
+        {
+            "problem_id": pd.Series([questions.problem_id[one] for one in chosen], dtype="str"),
+            "confidence": confidence[chosen],
+            "worth": gain / information_of(learned, 1.0),
+        }
+    )
+    return table, equivalent
+
+
+def _reduced(
+    scores: Float[np.ndarray, "problem state sample"], learned: Information
+) -> Float[np.ndarray, "problem state direction"]:
+    """Keep the directions that labels tell anything about."""
+    telling = learned.value > _NEGLIGIBLE * learned.value.max()
+    return np.asarray(scores @ learned.direction[:, telling])
+
+
+def _joined(blocks: list[Float[np.ndarray, "problem _ _"]]) -> Float[np.ndarray, "problem state direction"]:
+    """Set scores about separate parameters beside each other."""
+    n_directions = sum(block.shape[2] for block in blocks)
+    rows, before = [], 0
+    for block in blocks:
+        after = n_directions - before - block.shape[2]
+        rows.append(np.pad(block, ((0, 0), (0, 0), (before, after))))
+        before += block.shape[2]
+    return np.concatenate(rows, axis=1)
+
+
+def _entropy(probability: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
+    return np.asarray(entr(probability) + entr(1 - probability))
+
+
+@partial(jax.jit, static_argnames="eps")
+def _supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
+    return supports(reports, parameters, eps)

@@ -1,0 +1,77 @@
+"""A plan as tables, picture, folder and command."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.console import Console
+from typer import Typer
+from typer.testing import CliRunner
+
+from analysis.commands.plan import plan_command
+from analysis.planning.plan import Plan, plan
+from analysis.planning.plan_figure import plan_figure
+from analysis.planning.plan_folder import plan_record, write_plan
+from analysis.planning.plan_tables import about, plan_tables
+from bayes_direag.errors import DirEAGError
+from bayes_direag.simulate import simulate_observations
+from tests.analysis.figure_checks import assert_stands_alone
+from tests.analysis.posteriors import good_fit
+
+NEW = simulate_observations(n=60, seed=9)
+
+
+@pytest.fixture(scope="module")
+def found() -> Plan:
+    return plan(good_fit(), NEW, more=[0, 200], n_worth=3, target=0.7)
+
+
+def test_tables_say_what_they_are_about(found: Plan) -> None:
+    console = Console(width=80, record=True, file=open("/dev/null", "w"))  # noqa: SIM115
+    console.print(plan_tables(found))
+    said = " ".join(console.export_text().split())
+    assert "60 questions" in said
+    assert "+200 320" in said
+    assert f"{found.curve['width'][1]:.3f}" in said
+    assert found.worth["problem_id"][2] in said
+    assert f"Together these 3 are worth {found.equivalent:.0f}" in said
+    assert about(found) == "60 questions"
+
+
+def test_picture_stands_alone(found: Plan) -> None:
+    figure = plan_figure(found)
+    assert_stands_alone(figure, "60 questions", "90%", "target accuracy of 0.7")
+    drawn = figure.axes[0].lines[0].get_ydata()
+    assert list(drawn) == found.curve["width"].tolist()
+    assert figure.axes[2].lines[0].get_ydata()[1] == pytest.approx(100 * found.curve["answered"][1])
+
+
+def test_a_folder_holds_everything(found: Plan, tmp_path: Path) -> None:
+    write_plan(found, good_fit(), tmp_path / "plan")
+    record = json.loads((tmp_path / "plan" / "plan.json").read_text())
+    assert record == json.loads(json.dumps(plan_record(found, good_fit())))
+    assert record["n_questions"] == 60
+    pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "plan" / "plan.csv"), found.curve)
+    assert (tmp_path / "plan" / "plan.png").stat().st_size > 0
+    write_plan(found, good_fit(), tmp_path / "plan")
+    (tmp_path / "plan" / "mine.txt").write_text("keep")
+    with pytest.raises(DirEAGError, match="mine"):
+        write_plan(found, good_fit(), tmp_path / "plan")
+
+
+def test_command(tmp_path: Path) -> None:
+    app = Typer()
+    app.command()(plan_command)
+    fit, questions = tmp_path / "fit.nc", tmp_path / "new.jsonl"
+    good_fit().save(fit)
+    NEW.write(questions)
+    options = ["--more", "0,200", "--worth", "3", "--target-accuracy", "0.7"]
+    result = CliRunner().invoke(app, [str(fit), str(questions), *options, "--out", str(tmp_path / "plan")])
+    assert result.exit_code == 0, result.output
+    assert "Most worth labelling" in result.output
+    assert (tmp_path / "plan" / "worth_labelling.csv").is_file()
+    as_json = CliRunner().invoke(app, [str(fit), str(questions), *options, "--json"])
+    assert [row["more"] for row in json.loads(as_json.output)["curve"]] == [0, 200]
+    wrong = CliRunner().invoke(app, [str(fit), str(questions), "--more", "many"])
+    assert isinstance(wrong.exception, DirEAGError)
