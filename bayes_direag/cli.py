@@ -137,6 +137,7 @@ def fit(
             variant=variant,
             sampling=chosen_sampling(chains, warmup, draws, target_accept),
             seed=seed,
+            one_by_one=not by_pattern and engine == "local",
             as_json=as_json,
         )
         return

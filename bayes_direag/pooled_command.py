@@ -48,9 +48,21 @@ def fit_pooled_command(
     variant: Variant,
     sampling: SamplingSettings,
     seed: int,
+    one_by_one: bool,
     as_json: bool,
 ) -> None:
-    """Fit to several files of observations together, save and show what came out."""
+    """Fit to several files of observations together, save and show what came out.
+
+    Raises
+    ------
+    DirEAGError
+        If questions were not to be read one by one, in this process.
+    """
+    if not one_by_one:
+        raise DirEAGError(
+            "--pool looks at every question, in this process; expected neither --count-patterns nor --engine ray with "
+            "it. Leave them out."
+        )
     from bayes_direag.observations import Observations
     from bayes_direag.pooled_fit import fit_pooled
 

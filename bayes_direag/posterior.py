@@ -31,7 +31,7 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Array, Float, Shaped
 
-from bayes_direag.evidence import Parameters, Reports
+from bayes_direag.evidence import Parameters, Reports, padded_size
 from bayes_direag.inference import Optimum
 from bayes_direag.log_joint import Outcomes, concentrations
 from bayes_direag.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
@@ -163,9 +163,12 @@ def _container(
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
-    reports, labels = Reports.of(observations), Labels.of(observations, weight)
+    n = len(observations)
+    size = padded_size(n, per_octave=8)
+    reports, labels = Reports.of(observations).padded(size), Labels.of(observations, weight).padded(size)
     with jax.enable_x64(True):
-        reached = np.asarray(_log_likelihoods(raw, reports, labels, preset=preset.model_settings, variant=variant))
+        every = _log_likelihoods(raw, reports, labels, preset=preset.model_settings, variant=variant)
+    reached = np.asarray(every)[..., :n]
     right = observations.correct_candidate
     tree = _datasets(
         {

@@ -8,8 +8,7 @@ between NUTS steps every level moves along its ridge of weight and bias (:mod:`b
 double precision, whatever JAX's global setting.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -22,8 +21,6 @@ from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 from numpyro.infer.hmc import HMCState, hmc
 from numpyro.infer.util import ParamInfo
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
@@ -39,6 +36,7 @@ from bayes_direag.metric import (
 from bayes_direag.model import Labels, Raw, RawDraws, raw_from_vector
 from bayes_direag.ridge import Ridge, along_every_ridge
 from bayes_direag.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.steps_bar import steps_bar
 
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
@@ -122,8 +120,7 @@ def nuts_draws(
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    n = sampling.n_chains
-    return _run(n, seed, reports, labels, False, preset, variant, sampling, progress=progress)
+    return _run(sampling.n_chains, seed, reports, labels, False, preset, variant, sampling, progress=progress)
 
 
 def draws_for_each(
@@ -172,13 +169,15 @@ def _run(
     n_devices = min(n, jax.local_device_count())
     everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
     run = _Run(preset.model_settings, variant, sampling.n_warmup, sampling.target_accept, own_labels, n_devices)
-    n_steps, blocks = sampling.n_warmup + sampling.n_draws, []
+    n_steps, n_levels, blocks = sampling.n_warmup + sampling.n_draws, reports.candidate.shape[1], []
+    sizes = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in preset.free_parameters(variant)}
     learned_anew = metric_schedule(sampling.n_warmup)
-    with jax.enable_x64(True), _bar(n_steps, n, shown=progress) as advance:
+    with jax.enable_x64(True), steps_bar(n_steps, n, shown=progress) as advance:
         reports, labels = jax.tree.map(jnp.asarray, (reports, labels))
         if own_labels:
             labels = jax.tree.map(lambda array: array[everyone], labels)
-        states = _start(_places(n, seed, preset, variant, reports)[everyone], everyone, seed, reports, labels, run)
+        places = np.random.default_rng(seed).uniform(-_START, _START, (n, sum(sizes.values())))
+        states = _start(places[everyone], everyone, seed, reports, labels, run)
         window: list[Float[np.ndarray, "chain step raw"]] = []
         for start, stop in pairwise([*learned_anew, n_steps]):
             if learned_anew[start] == "curvature":
@@ -195,21 +194,11 @@ def _run(
                 window.append(blocks[-1].flat)
                 advance(now)
     whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, sampling.n_warmup :], *blocks)
-    return Draws(_by_name(whole.flat, preset, variant, reports.candidate.shape[1]), whole.stats)
+    return Draws(_by_name(whole.flat, sizes), whole.stats)
 
 
-def _places(n: int, seed: int, preset: Preset, variant: Variant, reports: Reports) -> Float[np.ndarray, "chain raw"]:
-    """Draw where each chain starts."""
-    size = sum(
-        reports.candidate.shape[1] if name in LEVEL_PARAMETERS else 1 for name in preset.free_parameters(variant)
-    )
-    return np.random.default_rng(seed).uniform(-_START, _START, (n, size))
-
-
-def _by_name(flat: Float[np.ndarray, "chain draw raw"], preset: Preset, variant: Variant, n_levels: int) -> RawDraws:
-    names = preset.free_parameters(variant)
-    ends = np.cumsum([n_levels if name in LEVEL_PARAMETERS else 1 for name in names])[:-1]
-    parts = zip(names, np.split(flat, ends, axis=2), strict=True)
+def _by_name(flat: Float[np.ndarray, "chain draw raw"], sizes: dict[str, int]) -> RawDraws:
+    parts = zip(sizes, np.split(flat, np.cumsum(list(sizes.values()))[:-1], axis=2), strict=True)
     return {name: part if name in LEVEL_PARAMETERS else part[..., 0] for name, part in parts}
 
 
@@ -338,15 +327,3 @@ def _devices(run: _Run) -> Mesh:
 def _in_turn[Result](function: Callable[..., Result]) -> Callable[..., Result]:
     """Return what ``jax.vmap`` does, one after the other."""
     return lambda *batch: jax.lax.map(lambda one: function(*one), batch)
-
-
-@contextmanager
-def _bar(n_steps: int, n_chains: int, *, shown: bool) -> Iterator[Callable[[int], None]]:
-    """Show how many steps the chains have taken, as far as the function that this yields is told."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.completed:.0f}/{task.total:.0f} steps"))
-    bar = Progress(
-        *columns, TimeElapsedColumn(), TimeRemainingColumn(), console=Console(stderr=True), disable=not shown
-    )
-    with bar:
-        task = bar.add_task(f"NUTS, {n_chains} chains", total=n_steps)
-        yield lambda steps: bar.advance(task, steps)

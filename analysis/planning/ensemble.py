@@ -15,14 +15,16 @@ they are; a posterior far from normal is narrowed as if it were not.
 References
 ----------
 Bishop, Etherton and Majumdar (2001), doi:10.1175/1520-0493(2001)129<0420:ASWTET>2.0.CO;2, for the transform. Lindley
-(1956), doi:10.1214/aoms/1177728069, for information as what an experiment is worth. Kirsch, van Amersfoort and Gal
-(2019), arXiv:1906.08158, for choosing a batch greedily by what its members tell together.
+(1956), doi:10.1214/aoms/1177728069, for what an experiment is worth before it is made. Bickford Smith et al. (2023),
+arXiv:2304.08151, for choosing labels by what they tell about predictions rather than about parameters. Kirsch, van
+Amersfoort and Gal (2019), arXiv:1906.08158, for choosing a batch by what its members tell together.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.optimize import brentq
 
 Draws = Float[np.ndarray, "sample *quantity"]
 
@@ -89,51 +91,75 @@ def futures(draws: Draws, learned: Information, n_labels: int, n: int, rng: np.r
     return expected, expected + ((noise[1] * np.sqrt(left)) @ along).reshape(n, *centre.shape)
 
 
-def most_informative(
-    scores: Float[np.ndarray, "problem state direction"], n: int
+def most_telling(
+    scores: Float[np.ndarray, "problem state direction"], aim: Float[np.ndarray, "direction direction"], n: int
 ) -> tuple[Int[np.ndarray, " chosen"], Float[np.ndarray, " chosen"]]:
-    r"""Choose questions one by one, each the one whose label tells most beyond those of the ones before.
+    r"""Choose questions one by one, each the one whose label lowers the variance of what matters most.
 
     Parameters
     ----------
     scores
-        In coordinates in which the parameters have unit covariance.
+        In coordinates in which the parameters have unit covariance C.
+    aim
+        :math:`A`: what matters has the variance :math:`\operatorname{tr}(A C)`.
     n
-        How many; all, if there are fewer.
+        How many questions; all, if there are fewer.
 
     Returns
     -------
     chosen, gain : (chosen,)
-        Their numbers, in order (of equals, the first), and what each adds:
-        :math:`\tfrac12 \log\det(I + U C U^\top)` nats, with C the covariance that the ones before leave.
+        Their numbers, in order (of equals, the first), and by how much each lowers that variance, given the ones
+        before: :math:`\operatorname{tr}\{A C U^\top (I + U C U^\top)^{-1} U C\}`.
     """
-    scores = scores.copy()
-    open_, chosen, gains = np.ones(len(scores), bool), [], []
-    n_states = scores.shape[1]
+    scores, aim = scores.copy(), aim.copy()
+    n_states, n_directions = scores.shape[1:]
+    is_open, chosen, gains = np.ones(len(scores), bool), [], []
     for _ in range(min(n, len(scores))):
-        gain = np.where(open_, _gain(scores), -np.inf)
+        gain = np.where(is_open, _lowered(scores, aim), -np.inf)
         best = int(np.argmax(gain))
         chosen.append(best)
         gains.append(float(gain[best]))
-        open_[best] = False
-        own = scores[best]
-        # (I + u'u)^(-1/2) = I - v (1 - 1/sqrt(1 + s^2)) v' with u = w s v' the singular value decomposition
-        _, size, along = np.linalg.svd(own, full_matrices=False)
-        less = 1 - 1 / np.sqrt(1 + size**2)
-        scores -= ((scores.reshape(-1, scores.shape[2]) @ along.T) * less @ along).reshape(
-            -1, n_states, scores.shape[2]
-        )
+        is_open[best] = False
+        # unit covariance again: (I + u'u)^(-1/2) = I - v (1 - (1 + s^2)^(-1/2)) v' with u = w s v'
+        _, size, along = np.linalg.svd(scores[best], full_matrices=False)
+        left = np.eye(n_directions) - (along.T * (1 - 1 / np.sqrt(1 + size**2))) @ along
+        scores = (scores.reshape(-1, n_directions) @ left).reshape(-1, n_states, n_directions)
+        aim = left @ aim @ left
     return np.array(chosen, int), np.array(gains)
 
 
-def information_of(learned: tuple[Information, ...], n_labels: float) -> float:
-    """Return what so many labels of random questions tell about the parameters, in nats."""
-    return float(sum(np.log1p(n_labels * one.value).sum() for one in learned)) / 2
+def equally_telling(
+    lowered: Float[np.ndarray, " gain"],
+    information: Float[np.ndarray, " direction"],
+    aim: Float[np.ndarray, "direction direction"],
+) -> Float[np.ndarray, " gain"]:
+    """Return how many labels of random questions lower the variance of what matters by so much; 0 by nothing.
+
+    Parameters
+    ----------
+    information
+        Of a label of a random question, in the coordinates' own directions.
+    """
+    variance = np.diag(aim)
+
+    def missing(n_labels: float, lowered: float) -> float:
+        return float(variance @ (n_labels * information / (1 + n_labels * information))) - lowered
+
+    def solved(lowered: float) -> float:
+        most = 1.0
+        while missing(most, lowered) < 0 and most < _MOST_LABELS:
+            most *= 2
+        return float(brentq(missing, 0.0, most, args=(lowered,))) if most < _MOST_LABELS else np.inf
+
+    return np.array([solved(one) if one > 0 else 0.0 for one in lowered.tolist()])
 
 
-def _gain(scores: Float[np.ndarray, "problem state direction"]) -> Float[np.ndarray, " problem"]:
-    inner = scores @ np.swapaxes(scores, 1, 2)
-    return np.asarray(np.linalg.slogdet(np.eye(scores.shape[1]) + inner)[1] / 2)
+def _lowered(
+    scores: Float[np.ndarray, "problem state direction"], aim: Float[np.ndarray, "direction direction"]
+) -> Float[np.ndarray, " problem"]:
+    across = np.swapaxes(scores, 1, 2)
+    lowered = np.linalg.solve(np.eye(scores.shape[1]) + scores @ across, scores @ aim @ across)
+    return np.asarray(np.trace(lowered, axis1=1, axis2=2))
 
 
 def _mixed(draws: Draws, learned: Information, factor: Float[np.ndarray, " direction"]) -> Draws:
@@ -141,3 +167,6 @@ def _mixed(draws: Draws, learned: Information, factor: Float[np.ndarray, " direc
     deviation = (draws - centre).reshape(len(draws), -1)
     mixed = learned.direction @ (factor[:, None] * (learned.direction.T @ deviation))
     return np.asarray(mixed.reshape(draws.shape) + centre)
+
+
+_MOST_LABELS = 1e9

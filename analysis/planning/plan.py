@@ -13,16 +13,15 @@ import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
-from scipy.optimize import brentq
 from scipy.special import entr, expit
 
 from analysis.planning.ensemble import (
     Information,
+    equally_telling,
     futures,
     information,
-    information_of,
     logistic_scores,
-    most_informative,
+    most_telling,
     narrowed,
     outcome_scores,
 )
@@ -57,9 +56,8 @@ class Plan:
         ``answered``, expected share of questions answered at the target accuracy.
     worth : DataFrame
         The questions most worth labelling, in the order in which to label them: ``problem_id``; ``confidence``, as it
-        is now; ``worth``, what its label tells beyond those above it, in labels of random questions.
-    equivalent : float
-        So many labels of random questions tell as much as all of ``worth`` together.
+        is now; ``worth``: with those above it labelled, its label narrows final probabilities (lowers their mean
+        variance) as much as that of so many random questions. The column's sum is what all are worth together.
     n_questions : int
         Questions that all of this is about.
     n_seen, n_unusable, n_not_drawn : int
@@ -77,7 +75,6 @@ class Plan:
 
     curve: pd.DataFrame
     worth: pd.DataFrame
-    equivalent: float
     n_questions: int
     n_seen: int
     n_unusable: int
@@ -192,11 +189,9 @@ def plan(
         answered = _answered(beliefs, learned, k, n_labelled + k, target, assurance, seed)
         width, nll = _width_and_nll(beliefs, learned, k, interval_level)
         rows.append({"more": k, "labels": n_labelled + k, "width": width, "nll": nll, "answered": answered})
-    worth, equivalent = _worth(beliefs, scores, learned, questions, n_worth)
     return Plan(
         curve=pd.DataFrame(rows),
-        worth=worth,
-        equivalent=equivalent,
+        worth=_worth(beliefs, scores, learned, questions, n_worth),
         n_questions=len(kept),
         n_seen=int(seen.sum()),
         n_unusable=int((~seen & ~observations.answered).sum()),
@@ -285,31 +280,32 @@ def _worth(
     learned: tuple[Information, ...],
     questions: Observations,
     n: int,
-) -> tuple[pd.DataFrame, float]:
-    """Choose the questions most worth labelling."""
-    chosen, gain = most_informative(_joined([_reduced(*one) for one in zip(scores, learned, strict=True)]), n)
-    total = float(gain.sum())
-    most = 1.0
-    while information_of(learned, most) < total:
-        most *= 2
-    equivalent = float(brentq(lambda k: information_of(learned, k) - total, 0.0, most)) if total else 0.0
-    confidence = beliefs.right.mean(axis=0)
-    table = pd.DataFrame(
+) -> pd.DataFrame:
+    """Choose the questions whose labels narrow the final probabilities of all most."""
+    telling = [np.flatnonzero(one.value > _NEGLIGIBLE * one.value.max()) for one in learned]
+    score, coefficients = beliefs.score, beliefs.coefficients
+    moved = (  # by the evidence parameters alone, by the final calibration alone
+        beliefs.linear(score, np.broadcast_to(coefficients.mean(axis=0), coefficients.shape)),
+        beliefs.linear(np.broadcast_to(score.mean(axis=0), score.shape), coefficients),
+    )
+    blocks, varied, value = [], [], []
+    for own, of_linear, one, kept in zip(scores, moved, learned, telling, strict=True):
+        probability = expit(of_linear)
+        deviation = (probability - probability.mean(axis=0)) / np.sqrt(len(probability) - 1)
+        blocks.append(own @ one.direction[:, kept])
+        varied.append(deviation.T @ one.direction[:, kept])
+        value.append(one.value[kept])
+    together = np.concatenate(varied, axis=1)
+    aim = together.T @ together / len(together)
+    chosen, lowered = most_telling(_joined(blocks), aim, n)
+    equivalent = equally_telling(np.cumsum(lowered), np.concatenate(value), aim)
+    return pd.DataFrame(
         {
             "problem_id": pd.Series([questions.problem_id[one] for one in chosen], dtype="str"),
-            "confidence": confidence[chosen],
-            "worth": gain / information_of(learned, 1.0),
+            "confidence": beliefs.right.mean(axis=0)[chosen],
+            "worth": np.diff(equivalent, prepend=0.0),
         }
     )
-    return table, equivalent
-
-
-def _reduced(
-    scores: Float[np.ndarray, "problem state sample"], learned: Information
-) -> Float[np.ndarray, "problem state direction"]:
-    """Keep the directions that labels tell anything about."""
-    telling = learned.value > _NEGLIGIBLE * learned.value.max()
-    return np.asarray(scores @ learned.direction[:, telling])
 
 
 def _joined(blocks: list[Float[np.ndarray, "problem _ _"]]) -> Float[np.ndarray, "problem state direction"]:

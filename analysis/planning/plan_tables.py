@@ -54,7 +54,7 @@ def _worth(plan: Plan) -> Group:
     return titled(
         "Most worth labelling, in this order",
         table,
-        "worth: what the label tells about the parameters beyond those above it, in labels of random questions. "
-        f"Together these {len(plan.worth)} are worth {plan.equivalent:.0f}. Questions chosen like this are not a "
+        "worth: with those above it labelled, its label should narrow intervals as much as those of so many random "
+        f"questions. Together: {plan.worth['worth'].sum():.0f}. Questions chosen like this are not a "
         "random sample: fit to them, but do not evaluate or find a threshold with them.",
     )

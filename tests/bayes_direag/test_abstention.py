@@ -8,15 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
-from bayes_direag import abstention
-from bayes_direag.abstention import (
-    choose_threshold,
-    failure_probability,
-    least_labelled,
-    lowest_threshold,
-    wrong_bounds,
-)
+from bayes_direag import wrong_bounds as bounds_module
+from bayes_direag.abstention import choose_threshold, least_labelled, lowest_threshold
 from bayes_direag.errors import DirEAGError
+from bayes_direag.wrong_bounds import failure_probability, wrong_bounds
 
 
 def splits(n: int, m: int) -> np.ndarray:
@@ -110,8 +105,8 @@ def test_chances_are_hypergeometric(n: int, m: int, j: int, e: int) -> None:
     total, j = n + m, min(j, n + m)
     e = min(e, j - 1, n)
     count, drawn = np.array([e]), np.array([j])
-    assert abstention._chance(count, drawn, n, total)[0] == pytest.approx(hypergeom.pmf(e, total, n, j), abs=1e-10)
-    at_most = abstention._chance_of_at_most(count, drawn, n, total)[0]
+    assert bounds_module._chance(count, drawn, n, total)[0] == pytest.approx(hypergeom.pmf(e, total, n, j), abs=1e-10)
+    at_most = bounds_module._chance_of_at_most(count, drawn, n, total)[0]
     assert at_most == pytest.approx(hypergeom.cdf(e, total, n, j), abs=1e-10)
 
 

@@ -74,6 +74,13 @@ def saved(pooled: PooledFit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture
+def read(pooled: PooledFit, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the file, whose reading has tests of its own and here takes no time."""
+    monkeypatch.setattr(PooledFit, "load", lambda path: pooled if path == saved else pytest.fail(f"read {path}"))
+    return saved
+
+
 def direag(*arguments: object) -> Result:
     return CliRunner().invoke(app, [str(one) for one in arguments])
 
@@ -179,30 +186,30 @@ class TestChoice:
         assert pooled.setting_of({("m", dataset), ("m", "other")}) == "new"
 
     @pytest.mark.parametrize(("dataset", "suffix"), [("b", "jsonl"), ("b", "parquet"), ("c", "parquet")])
-    def test_a_file_says_which(self, saved: Path, tmp_path: Path, dataset: str, suffix: str) -> None:
+    def test_a_file_says_which(self, read: Path, tmp_path: Path, dataset: str, suffix: str) -> None:
         path = tmp_path / f"obs.{suffix}"
         asked(6, 9, dataset, first=2).write(path)
-        fit, taken = chosen_fit(saved, path, None)
+        fit, taken = chosen_fit(read, path, None)
         assert taken == ("m, b" if dataset == "b" else "new")
         assert len(fit.level_names) == (3 if dataset == "b" else 5)
 
-    def test_predict_says_which(self, pooled: PooledFit, saved: Path, tmp_path: Path) -> None:
+    def test_predict_says_which(self, pooled: PooledFit, read: Path, tmp_path: Path) -> None:
         questions = asked(6, 9, "b", first=2)
         questions.write(tmp_path / "obs.parquet")
-        done = direag("predict", saved, tmp_path / "obs.parquet", "--out", tmp_path / "out.jsonl", "--json")
+        done = direag("predict", read, tmp_path / "obs.parquet", "--out", tmp_path / "out.jsonl", "--json")
         assert json.loads(done.stdout)["setting"] == "m, b"
         found = pd.read_json(tmp_path / "out.jsonl", lines=True)["confidence"].astype(float)
         np.testing.assert_allclose(found, pooled.settings["m, b"].predict(questions)["confidence"], rtol=1e-9)
 
-    def test_a_setting_by_name_is_said(self, saved: Path, tmp_path: Path) -> None:
+    def test_a_setting_by_name_is_said(self, read: Path, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "obs.jsonl")
         options = ["--out", tmp_path / "out.csv", "--setting", "m, a"]
-        assert "Setting: m, a." in direag("predict", saved, tmp_path / "obs.jsonl", *options).stdout
+        assert "Setting: m, a." in direag("predict", read, tmp_path / "obs.jsonl", *options).stdout
 
-    def test_what_cannot_be_chosen(self, pooled: PooledFit, saved: Path, tmp_path: Path) -> None:
+    def test_what_cannot_be_chosen(self, pooled: PooledFit, read: Path, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "obs.jsonl")
         options = [tmp_path / "obs.jsonl", "--out", tmp_path / "out.csv", "--setting", "d"]
-        line = refuse("predict", saved, *options)
+        line = refuse("predict", read, *options)
         assert "setting 'd': there is none of that name; expected 'm, a', 'm, b', 'm, blank' or 'new'" in line
         pooled.settings["m, a"].save(tmp_path / "own.nc")
         assert "expected a pooled fit" in refuse("predict", tmp_path / "own.nc", *options)
@@ -242,18 +249,18 @@ class TestCommands:
         assert (given["seed"], given["variant"], given["preset"].eps) == (4, "level", 0.01)
         assert given["preset"].name == "bayes"
         assert (given["sampling"].n_chains, given["sampling"].n_draws) == (3, 30)
-        assert list(PooledFit.load(tmp_path / "out.nc").settings) == list(WORLDS)
+        assert is_pooled(tmp_path / "out.nc")
         assert "3 settings, numeric answers, 200 draws" in " ".join(done.stdout.split())
 
-    def test_show(self, pooled: PooledFit, saved: Path) -> None:
-        shown = json.loads(direag("show", saved, "--json").stdout)
+    def test_show(self, pooled: PooledFit, read: Path) -> None:
+        shown = json.loads(direag("show", read, "--json").stdout)
         assert shown["settings"][1] == {"setting": "m, b", "questions": 40, "levels": 3}
         rows = {(row["parameter"], row["level"]): row for row in shown["hierarchy"]}
         own = pooled.hierarchy["posterior"]["bias_centre"].sel(level="vanilla")
         np.testing.assert_allclose(rows["bias_centre", "vanilla"]["mean"], float(own.mean()))
         np.testing.assert_allclose(rows["bias_centre", "vanilla"]["ess"], float(arviz_stats.ess(own.to_numpy())))
         assert rows["recalibration_slope_spread", None]["sd"] > 0
-        text = direag("show", saved).stdout
+        text = direag("show", read).stdout
         assert "m, blank" in text
         assert "weight_spread" in text
 
@@ -261,6 +268,12 @@ class TestCommands:
         FRESH.write(tmp_path / "a.jsonl")
         line = refuse("fit", tmp_path / "a.jsonl", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc")
         assert "saw 2 observation files; expected one. Add --pool" in line
+
+    @pytest.mark.parametrize("option", [["--count-patterns"], ["--engine", "ray"]])
+    def test_questions_are_looked_at_one_by_one(self, tmp_path: Path, option: list[str]) -> None:
+        FRESH.write(tmp_path / "a.jsonl")
+        line = refuse("fit", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc", "--pool", *option)
+        assert "expected neither --count-patterns nor --engine ray" in line
 
     def test_one_name_twice(self, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "a.jsonl")

@@ -64,7 +64,7 @@ def compared(name: str, observations: Observations, options: argparse.Namespace)
     now = measured(fit, test)
     foretold = plan(fit, test, more=[0, options.more], n_worth=0, target=TARGET).curve
     candidates = plan(fit, pool.select(slice(start, None)), more=[0], n_worth=n, target=TARGET)
-    equivalent = round(candidates.equivalent)
+    equivalent = round(candidates.worth["worth"].sum())
     for_chosen = plan(fit, test, more=[equivalent], n_worth=0, target=TARGET).curve["width"].iloc[0]
     place = {problem: row for row, problem in enumerate(pool.problem_id)}
     chosen = np.array([place[problem] for problem in candidates.worth["problem_id"]])

@@ -35,7 +35,7 @@ def test_tables_say_what_they_are_about(found: Plan) -> None:
     assert "+200 320" in said
     assert f"{found.curve['width'][1]:.3f}" in said
     assert found.worth["problem_id"][2] in said
-    assert f"Together these 3 are worth {found.equivalent:.0f}" in said
+    assert f"Together: {found.worth['worth'].sum():.0f}" in said
     assert about(found) == "60 questions"
 
 

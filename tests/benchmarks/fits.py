@@ -1,0 +1,117 @@
+"""How long a fit takes: the optimum alone once compiled, and the whole command with an empty and a filled cache.
+
+Simulated questions of five levels, MAP under ``paper`` and NUTS under ``bayes`` with 4 chains of 500 + 1000 steps. Every
+run is a process of its own; "cold" finds an empty compilation cache, "warm" what the run before has left there. Beside the
+wall clock there is the processor time, which a busy machine changes less. Another checkout can be measured in the same
+session, turn by turn.
+
+    python tests/benchmarks/fits.py --repeats 3 --csv fits.csv
+    python tests/benchmarks/fits.py --against ../older-checkout
+"""
+
+import argparse
+import csv
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+HERE = Path(__file__).resolve().parents[2]
+
+COMMAND = "import sys; from bayes_direag.cli import app; sys.argv[0] = 'direag'; app()"
+COMPILED = """
+import sys, time
+import numpy as np
+from bayes_direag import Observations, preset
+from bayes_direag.inference import map_estimates
+observations = Observations.read(sys.argv[1])
+weight = np.ones((1, len(observations)))
+for _ in range(6):
+    wall, cpu = time.perf_counter(), time.process_time()
+    map_estimates(observations, weight, preset=preset("paper"), variant="confidence")
+    print(time.perf_counter() - wall, time.process_time() - cpu)
+"""
+NUTS = ("--method", "nuts", "--chains", "4", "--warmup", "500", "--draws", "1000")
+
+
+class Cost(NamedTuple):
+    """What one run took, in seconds and MiB."""
+
+    wall: float
+    cpu: float
+    memory: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--questions", type=int, default=7473)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--methods", nargs="+", choices=("map", "nuts"), default=("map", "nuts"))
+    parser.add_argument(
+        "--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn with this one"
+    )
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write every run")
+    arguments = parser.parse_args()
+    trees = {"here": HERE} | ({"against": arguments.against.resolve()} if arguments.against else {})
+    rows: list[dict[str, object]] = []
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder)
+        data = place / "observations.jsonl"
+        run(HERE, place, "-c", COMMAND, "simulate", "--n", str(arguments.questions), "--seed", "1", "--out", str(data))
+        for number in range(arguments.repeats):
+            for tree, root in trees.items():
+                for what, cost in one_repeat(root, place, data, arguments.methods):
+                    rows.append({"tree": tree, "what": what, "repeat": number, **cost._asdict()})
+                    print(f"{tree:8s} {what:22s} " + "  ".join(f"{k} {v:8.2f}" for k, v in cost._asdict().items()))
+    print(f"\nmedians of {arguments.repeats} runs, {arguments.questions} questions")
+    for tree, what in dict.fromkeys((row["tree"], row["what"]) for row in rows):
+        mine = [row for row in rows if (row["tree"], row["what"]) == (tree, what)]
+        wall, cpu, memory = (statistics.median(float(str(row[name])) for row in mine) for name in Cost._fields)
+        print(f"{tree:8s} {what:22s} wall {wall:7.2f} s  cpu {cpu:7.2f} s  peak {memory:6.0f} MiB")
+    if arguments.csv:
+        with arguments.csv.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+def one_repeat(root: Path, place: Path, data: Path, methods: list[str]) -> list[tuple[str, Cost]]:
+    found = []
+    for method in methods:
+        cache = place / "cache"
+        shutil.rmtree(cache, ignore_errors=True)
+        options = NUTS if method == "nuts" else ()
+        for state in ("cold", "warm"):
+            cost, _ = run(root, place, "-c", COMMAND, "fit", str(data), "--out", str(place / "fit.nc"), *options)
+            found.append((f"direag fit {method} {state}", cost))
+        if method == "map":
+            cost, said = run(root, place, "-c", COMPILED, str(data))
+            laps = [tuple(map(float, line.split())) for line in said.splitlines()][1:]
+            wall, cpu = (statistics.median(lap[part] for lap in laps) for part in (0, 1))
+            found.append(("optimum, compiled", Cost(wall, cpu, cost.memory)))
+    return found
+
+
+def run(root: Path, place: Path, *arguments: str) -> tuple[Cost, str]:
+    """Run Python on a checkout; raise if it fails."""
+    environment = {**os.environ, "PYTHONPATH": str(root), "JAX_COMPILATION_CACHE_DIR": str(place / "cache")}
+    environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.2"
+    start = time.perf_counter()
+    with (place / "said").open("w+", encoding="utf-8") as said:
+        process = subprocess.Popen([sys.executable, *arguments], cwd=place, env=environment, stdout=said)  # noqa: S603
+        _, status, used = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        said.seek(0)
+        text = said.read()
+    if process.returncode:
+        raise SystemExit(f"{arguments}: exit code {process.returncode}")
+    return Cost(time.perf_counter() - start, used.ru_utime + used.ru_stime, used.ru_maxrss / 1024), text
+
+
+if __name__ == "__main__":
+    main()
