@@ -13,6 +13,8 @@ from analysis.commands.evaluate import evaluate_command, show_evaluation, show_q
 from analysis.commands.explain import explain_command
 from analysis.commands.learning_curve import EPILOG as LEARNING_CURVE_EPILOG
 from analysis.commands.learning_curve import learning_curve_command
+from analysis.commands.plan import EPILOG as PLAN_EPILOG
+from analysis.commands.plan import plan_command
 from analysis.commands.plot import plot_command
 from analysis.commands.report import report_command
 from analysis.commands.sbc import sbc_command
@@ -86,6 +88,7 @@ app.command("diagnose", epilog="Example: direag diagnose fit.nc --out diagnosis"
 app.command("compare", epilog="Example: direag compare map.nc nuts.nc --obs labelled.jsonl")(compare_command)
 app.command("explain", epilog="Example: direag explain fit.nc observations.jsonl svamp-00017")(explain_command)
 app.command("learning-curve", epilog=LEARNING_CURVE_EPILOG)(learning_curve_command)
+app.command("plan", epilog=PLAN_EPILOG)(plan_command)
 app.command("plot", epilog="Example: direag plot results --out figures")(plot_command)
 app.command("report", epilog="Example: direag report results --fit fit.nc")(report_command)
 app.command("tables", epilog="Example: direag tables results --out tables")(tables_command)

@@ -213,7 +213,13 @@ class Fit:
             raise FitFileError(f"{path}: no such file; expected a fit written by `direag fit --out {path}`.")
         try:
             with xr.open_datatree(path, engine="h5netcdf") as stored:
-                fit = cls(stored.load())
+                tree = stored.load()
+            if "hierarchy" in tree.children:
+                raise FitFileError(
+                    f"{path}: saw a fit of several settings; expected that of one. Take it out: "
+                    f'PooledFit.load("{path}").settings[NAME].save("fit.nc").'
+                )
+            fit = cls(tree)
             _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
         except (OSError, KeyError, ValueError) as error:
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

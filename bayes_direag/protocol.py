@@ -13,7 +13,6 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.folds import assign_folds
 from bayes_direag.map_fit import fit_map_batch
-from bayes_direag.nuts_fit import fit_nuts
 from bayes_direag.observations import Observations
 from bayes_direag.presets import default_preset
 from bayes_direag.settings import Method, Preset, SamplingSettings, Variant
@@ -124,6 +123,8 @@ def _fits(
     settings = default_preset(method) if preset is None else preset
     if method == "map":
         return fit_map_batch(observations, kept, preset=settings, variant=variant, seed=seed)
+    from bayes_direag.nuts_fit import fit_nuts  # here, as a MAP need not wait for what it imports
+
     return [
         fit_nuts(
             observations.select(np.flatnonzero(row)),

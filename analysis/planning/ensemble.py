@@ -73,7 +73,9 @@ def narrowed(draws: Draws, learned: Information, n_labels: int) -> Draws:
     return _mixed(draws, learned, 1 / np.sqrt(1 + n_labels * learned.value))
 
 
-def futures(draws: Draws, learned: Information, n_labels: int, n: int, rng: np.random.Generator) -> tuple[Draws, Draws]:
+def futures(
+    draws: Draws, learned: Information, n_labels: int, n: int, rng: np.random.Generator
+) -> tuple[Float[np.ndarray, "future *quantity"], Float[np.ndarray, "future *quantity"]]:
     """Draw what one will believe after so many more labels, and what will then be true.
 
     Returns

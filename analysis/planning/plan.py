@@ -276,7 +276,7 @@ def _answered(
 
 def _worth(
     beliefs: _Beliefs,
-    scores: tuple[Float[np.ndarray, "problem state sample"], ...],
+    scores: tuple[Float[np.ndarray, "problem _ sample"], ...],
     learned: tuple[Information, ...],
     questions: Observations,
     n: int,

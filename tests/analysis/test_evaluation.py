@@ -11,17 +11,18 @@ import pytest
 from analysis.baselines import BASELINES
 from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
 from analysis.scores.scoring import METRIC_NAMES, score
-from bayes_direag import protocol
+from bayes_direag import nuts_fit
 from bayes_direag.answers import canonical
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.folds import assign_folds
 from bayes_direag.model import natural_parameters, raw_from_vector
 from bayes_direag.observations import Observation, Observations, Question
 from bayes_direag.presets import PRESETS
-from bayes_direag.recalibration import recalibrate
+from bayes_direag.recalibration import Selected, recalibrate
 from bayes_direag.selection import select_each
 from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import simulate_observations
+from bayes_direag.votes import Votes
 
 RECORDED_SEED = 20260517
 FROM_ONE_ELICITATION = tuple(method for method in METHODS if method not in SAMPLED_METHODS)
@@ -94,7 +95,8 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
 
         chosen, support = select_each(fitting, parameters, release.eps)
         right = np.take_along_axis(fitting.correct_candidate, chosen.T, axis=1).T
-        (final,) = recalibrate(support, right, np.ones_like(right), release.recalibration)
+        votes = Votes.of(fitting.candidate, chosen, fitting.n_levels)
+        (final,) = recalibrate(Selected(support, right, votes), np.ones_like(right), release.recalibration)
         _, support = select_each(mine, parameters, release.eps)
         before, after = before_and_after[config.variant]
         for method, confidence in ((before, support[0]), (after, final(support)[0])):
@@ -212,7 +214,7 @@ def test_how_to_fit_reaches_the_fits(
         seen.append(settings)
         raise InterruptedError
 
-    monkeypatch.setattr(protocol, "fit_nuts", record)
+    monkeypatch.setattr(nuts_fit, "fit_nuts", record)
     sampling = SamplingSettings(n_chains=3, n_draws=50)
     options = {"fit_method": "nuts", "preset": "pooled", "sampling": sampling, "allow_weighted": True, "seed": 4}
     with pytest.raises(InterruptedError):

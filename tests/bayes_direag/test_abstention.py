@@ -87,8 +87,8 @@ def test_one_new_question_is_a_conformal_one() -> None:
     assert least_labelled(1, 1.0, 0.9) == 9
 
 
-@given(n=st.integers(1, 30), m=st.integers(1, 30), assurance=st.sampled_from([0.5, 0.8, 0.9, 0.99]))
-@settings(max_examples=20, deadline=None)
+@given(n=st.integers(1, 25), m=st.integers(1, 25), assurance=st.sampled_from([0.5, 0.8, 0.9, 0.99]))
+@settings(max_examples=8, deadline=None)
 def test_bounds_never_fall_and_are_at_least_those_of_one_threshold(n: int, m: int, assurance: float) -> None:
     bounds = wrong_bounds(n, m, assurance, most=m)
     assert (np.diff(bounds) >= 0).all()
@@ -100,7 +100,7 @@ def test_bounds_never_fall_and_are_at_least_those_of_one_threshold(n: int, m: in
 
 
 @given(n=st.integers(1, 300), m=st.integers(1, 300), j=st.integers(1, 600), e=st.integers(0, 300))
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_chances_are_hypergeometric(n: int, m: int, j: int, e: int) -> None:
     total, j = n + m, min(j, n + m)
     e = min(e, j - 1, n)
@@ -119,7 +119,7 @@ QUESTIONS = st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.6, 0.9, 0.95]), st.b
     target=st.sampled_from([0.3, 0.5, 0.8, 1.0]),
     seed=st.integers(0, 9),
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_the_decision_is_consistent_and_depends_on_ranks_alone(
     labelled: list[tuple[float, bool]], new: list[float], target: float, seed: int
 ) -> None:

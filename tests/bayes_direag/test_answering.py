@@ -12,6 +12,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.map_fit import fit_map
 from bayes_direag.observations import Observations
+from bayes_direag.presets import preset
 from bayes_direag.protocol import cross_fit
 from bayes_direag.readings import Status
 from bayes_direag.simulate import simulate_observations
@@ -20,9 +21,13 @@ EVERYTHING = simulate_observations(n=420, seed=4)
 FITTED, LABELLED, NEW = (EVERYTHING.select(slice(start, start + 140)) for start in (0, 140, 280))
 
 
+#: Recalibrated on the fitting questions, which takes a fit and not six.
+PRESET = preset("bayes").override(recalibration={"out_of_fold": 0})
+
+
 @pytest.fixture(scope="module")
 def fit() -> Fit:
-    return fit_map(FITTED, preset="bayes")
+    return fit_map(FITTED, preset=PRESET)
 
 
 def unlabelled(observations: Observations, which: slice) -> Observations:
@@ -76,7 +81,7 @@ def test_labelled_questions_of_the_file_itself_decide(fit: Fit) -> None:
 def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
     found = answer(fit, NEW, fit.predict(NEW), target=0.5)  # whose labels are all known, and not looked at
     confidence, right = np.full(140, np.nan), np.zeros(140, bool)
-    for held_out in cross_fit(FITTED, n_folds=5, preset="bayes", seed=0):
+    for held_out in cross_fit(FITTED, n_folds=5, preset=PRESET, seed=0):
         confidence[held_out.index] = held_out.predictions["confidence"]
         right[held_out.index] = FITTED.select(held_out.index).is_right(held_out.predictions["answer"])
     expected = choose_threshold(confidence, right, fit.predict(NEW)["confidence"].to_numpy(), target=0.5)
@@ -168,7 +173,7 @@ def test_labelled_questions_without_answers_are_refused(fit: Fit) -> None:
 def test_a_fit_that_counted_its_questions_needs_others() -> None:
     from bayes_direag.pattern_counts import count_patterns
 
-    counted = fit_map(count_patterns(FITTED), preset="bayes")
+    counted = fit_map(count_patterns(FITTED), preset=PRESET)
     with pytest.raises(DirEAGError, match="--labelled"):
         answer(counted, NEW, counted.predict(NEW), target=0.8)
     assert answer(counted, NEW, counted.predict(NEW), LABELLED, target=0.7).decision.n_labelled == 140

@@ -176,6 +176,10 @@ class TestFile:
         ):
             PooledFit.load(tmp_path / "none.nc")
 
+    def test_as_one_fit_it_is_refused(self, saved: Path) -> None:
+        with pytest.raises(FitFileError, match=r"saw a fit of several settings; expected that of one\. Take it out"):
+            Fit.load(saved)
+
 
 class TestChoice:
     @pytest.mark.parametrize(

@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import protocol
+from bayes_direag import nuts_fit
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.map_fit import fit_map
@@ -101,7 +101,7 @@ class TestNuts:
             seen.append((observations, settings))
             return fit_map(observations, preset="bayes", variant="count")
 
-        monkeypatch.setattr(protocol, "fit_nuts", stand_in)
+        monkeypatch.setattr(nuts_fit, "fit_nuts", stand_in)
         return seen
 
     def test_no_fold_is_handed_the_questions_that_it_predicts(self, simulated: Observations, handed_over) -> None:

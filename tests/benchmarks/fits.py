@@ -1,9 +1,9 @@
 """How long a fit takes: the optimum alone once compiled, and the whole command with an empty and a filled cache.
 
-Simulated questions of five levels, MAP under ``paper`` and NUTS under ``bayes`` with 4 chains of 500 + 1000 steps. Every
-run is a process of its own; "cold" finds an empty compilation cache, "warm" what the run before has left there. Beside the
-wall clock there is the processor time, which a busy machine changes less. Another checkout can be measured in the same
-session, turn by turn.
+Simulated questions of five levels, MAP under ``paper`` and NUTS under ``bayes`` with 4 chains of 500 + 1000 steps. Each
+run is a process of its own; "cold" finds an empty compilation cache, "warm" what the run before has left there. Beside
+the wall clock there is the processor time, which a busy machine changes less. Another checkout can be measured in the
+same session, turn by turn.
 
     python tests/benchmarks/fits.py --repeats 3 --csv fits.csv
     python tests/benchmarks/fits.py --against ../older-checkout

@@ -1,8 +1,8 @@
 """Effective draws a second: our NUTS against nutpie's, on the same density, in one session.
 
-Both sample the log joint density of the raw parameters that a NUTS fit explores, in double precision, with four chains
-on the cores there are. The clock runs over warm-up and draws, not over compilation. The runs alternate, and the median
-of the ratios is what counts: on a busy machine the two are slowed alike.
+Both sample the log joint density of the raw parameters that a NUTS fit explores, written once, in double precision, on
+four chains and the cores there are. The clock runs over warm-up and draws, not over compilation. The runs alternate,
+and the median of the ratios is what counts: on a busy machine the two are slowed alike.
 
     pip install '.[benchmark]'
     python tests/benchmarks/nuts_against_nutpie.py observations.jsonl --repeats 3
@@ -19,8 +19,6 @@ import numpy as np
 import numpyro
 from arviz_base import from_dict
 from arviz_stats import ess
-from jax.flatten_util import ravel_pytree
-from numpyro.infer.util import initialize_model
 
 N_CHAINS = 4
 
@@ -37,9 +35,9 @@ def main() -> None:
     numpyro.set_host_device_count(N_CHAINS)
     jax.config.update("jax_enable_x64", True)
 
-    model, model_arguments = density(arguments.observations, arguments.preset)
-    ours = our_sampler(model_arguments, arguments)
-    theirs = their_sampler(model, model_arguments, arguments)
+    data = labelled(arguments.observations, arguments.preset)
+    ours = our_sampler(data, arguments)
+    theirs = their_sampler(data, arguments)
     ours(0), theirs(0)
     print("run    ours: s  min ESS   ESS/s   nutpie: s  min ESS   ESS/s   ratio")
     ratios = []
@@ -54,23 +52,20 @@ def main() -> None:
     print(f"median ratio of minimum bulk ESS per second, ours / nutpie: {statistics.median(ratios):.2f}")
 
 
-def density(source: str, preset_name: str):
-    """Return the model that a NUTS fit samples, and its arguments."""
-    from bayes_direag import Observations, preset, simulate_observations
+def labelled(source: str, preset_name: str):
+    """Return the reports and labels that a NUTS fit learns from."""
+    from bayes_direag import Observations, simulate_observations
     from bayes_direag.evidence import Reports
-    from bayes_direag.model import Labels, direag
+    from bayes_direag.model import Labels
 
     kind, _, number = source.partition(":")
     observations = simulate_observations(int(number), seed=0) if kind == "simulate" else Observations.read(source)
     fitted = observations.select(observations.labelled & observations.answered)
-    chosen = preset(preset_name)
-    model = partial(direag, preset=chosen, variant="confidence")
-    labels = Labels.of(fitted, np.ones(len(fitted)))
     print(f"{source}: {len(fitted)} labelled questions, {fitted.n_levels} levels, preset {preset_name}")
-    return model, (Reports.of(fitted), labels)
+    return Reports.of(fitted), Labels.of(fitted, np.ones(len(fitted)))
 
 
-def our_sampler(model_arguments, arguments):
+def our_sampler(data, arguments):
     from bayes_direag import preset
     from bayes_direag.sampling import nuts_draws
     from bayes_direag.settings import SamplingSettings
@@ -82,26 +77,32 @@ def our_sampler(model_arguments, arguments):
 
     def run(seed: int) -> tuple[float, float]:
         start = time.perf_counter()
-        draws = nuts_draws(*model_arguments, preset=chosen, variant="confidence", sampling=sampling, seed=seed)
+        draws = nuts_draws(*data, preset=chosen, variant="confidence", sampling=sampling, seed=seed)
         seconds = time.perf_counter() - start
         return seconds, smallest_ess(draws.raw)
 
     return run
 
 
-def their_sampler(model, model_arguments, arguments):
+def their_sampler(data, arguments):
     import nutpie
     from nutpie.compiled_pyfunc import from_pyfunc
 
-    # Both potentials are numpyro's own, so it is the same function that the two explore.
-    info = initialize_model(jax.random.key(0), model, model_args=model_arguments)
-    flat, unravel = ravel_pytree(info.param_info.z)
-    negative = jax.jit(jax.value_and_grad(lambda x: -info.potential_fn(unravel(x))))
-    negative(flat)
+    from bayes_direag import preset
+    from bayes_direag.log_joint import Outcomes, log_joint
+    from bayes_direag.model import raw_from_vector
+    from bayes_direag.settings import LEVEL_PARAMETERS
+
+    chosen, n_levels = preset(arguments.preset), data[0].candidate.shape[1]
+    outcomes = Outcomes.of(*data, chosen.eps)
+    named = partial(raw_from_vector, preset=chosen, variant="confidence", n_levels=n_levels)
+    density = jax.jit(jax.value_and_grad(lambda x: log_joint(named(x), outcomes, chosen, "confidence")))
+    size = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in chosen.free_parameters("confidence"))
+    density(np.zeros(size))
 
     def make_logp():
         def logp(x):
-            value, gradient = negative(x)
+            value, gradient = density(x)
             return float(value), np.asarray(gradient)
 
         return logp
@@ -109,7 +110,7 @@ def their_sampler(model, model_arguments, arguments):
     def make_expand(*_):
         return lambda x: {"x": x}
 
-    compiled = from_pyfunc(len(flat), make_logp, make_expand, [np.dtype("float64")], [(len(flat),)], ["x"])
+    compiled = from_pyfunc(size, make_logp, make_expand, [np.dtype("float64")], [(size,)], ["x"])
 
     def run(seed: int) -> tuple[float, float]:
         start = time.perf_counter()

@@ -15,7 +15,7 @@ from analysis.planning.ensemble import (
 )
 
 
-def coin_draws(a: float, b: float, n: int = 4000, seed: int = 1) -> np.ndarray:
+def coin_draws(a: float, b: float, n: int = 500, seed: int = 1) -> np.ndarray:
     """Return draws of the probability of a coin, as (sample, question, state)."""
     p = np.random.default_rng(seed).beta(a, b, n)
     return np.stack([p, 1 - p], axis=1)[:, None, :]
@@ -30,14 +30,14 @@ def test_a_coin_narrows_as_the_beta_posterior_does(a: float, b: float, k: int) -
     after = narrowed(draws[:, 0, 0], learned, k)
     # a prior of a + b + 1 tosses is what a normal approximation makes of it
     kept = (a + b + 1) / (a + b + 1 + k)
-    assert after.var() / draws[:, 0, 0].var() == pytest.approx(kept, rel=0.05)
+    assert after.var() / draws[:, 0, 0].var() == pytest.approx(kept, rel=0.1)
     assert after.mean() == pytest.approx(draws[:, 0, 0].mean())
 
 
 def test_a_logistic_regression_narrows_as_its_fisher_information_says() -> None:
     rng = np.random.default_rng(2)
     covariance = np.array([[0.04, 0.01], [0.01, 0.02]])
-    draws = rng.multivariate_normal([0.3, 1.0], covariance, 3000)
+    draws = rng.multivariate_normal([0.3, 1.0], covariance, 300)
     z = rng.normal(1.0, 1.5, 200)
     p = expit(0.3 + z)
     learned = information(logistic_scores(draws[:, :1] + draws[:, 1:] * z, p))
@@ -50,12 +50,12 @@ def test_a_logistic_regression_narrows_as_its_fisher_information_says() -> None:
 
 def test_what_the_questions_do_not_tell_stays_as_it_is() -> None:
     rng = np.random.default_rng(3)
-    told, untold = rng.normal(size=(2, 500))
+    told, untold = rng.normal(size=(2, 200))
     untold -= told * (told @ untold) / (told @ told)  # uncorrelated to the last digit, in the sample itself
     untold -= untold.mean()
     told = told - told.mean()
     untold -= told * (told @ untold) / (told @ told)
-    probability = expit(told * 0.01)
+    probability = expit(told * 0.05)
     learned = information(outcome_scores(np.stack([probability, 1 - probability], axis=1)[:, None, :]))
     after = narrowed(np.stack([told, untold], axis=1), learned, 100_000)
     assert after[:, 0].std() < 0.5 * told.std()
@@ -79,9 +79,9 @@ def test_a_state_that_never_comes_true_tells_nothing() -> None:
 
 @pytest.mark.parametrize("k", [0, 20, 2000])
 def test_futures_vary_as_the_draws_do_and_expectations_as_labels_teach(k: int) -> None:
-    draws = coin_draws(6, 4, 800)
+    draws = coin_draws(6, 4, 400)
     learned = information(outcome_scores(draws))
-    expected, true = futures(draws[:, 0, :1], learned, k, 20_000, np.random.default_rng(1))
+    expected, true = futures(draws[:, 0, :1], learned, k, 8_000, np.random.default_rng(1))
     left = narrowed(draws[:, 0, 0], learned, k).var()
     assert true.var() == pytest.approx(draws[:, 0, 0].var(), rel=0.06)
     assert (true - expected).var() == pytest.approx(left, rel=0.06)
