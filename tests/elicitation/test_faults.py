@@ -25,10 +25,22 @@ def undisturbed(tmp_path: Path) -> bytes:
     return runs.observations(tmp_path / "undisturbed")
 
 
+def killed_in_the_middle(stub: Stub, after: int = 10) -> threading.Thread:
+    """Kill a server once it has answered a few requests, however long that takes."""
+
+    def kill() -> None:
+        while stub.answered.total() < after:
+            time.sleep(0.005)
+        stub.kill()
+
+    thread = threading.Thread(target=kill)
+    thread.start()
+    return thread
+
+
 def test_a_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
-        stop = threading.Timer(0.15, stub.kill)
-        stop.start()
+        stop = killed_in_the_middle(stub)
         with pytest.raises(EngineError, match=r"expected a reply within 0.3 s"):
             runs.ask(N, runs.chat(stub.url, patience=0.3), tmp_path / "run", concurrency=2)
         stop.join()
@@ -43,10 +55,17 @@ def test_a_server_killed_for_good_loses_nothing(tmp_path: Path, undisturbed: byt
 
 def test_a_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(delay=0.01, garbage=0.2) as stub:
-        timers = [threading.Timer(0.15, stub.kill), threading.Timer(0.8, stub.revive)]
-        for timer in timers:
-            timer.start()
+        killed = killed_in_the_middle(stub)
+
+        def revive() -> None:
+            killed.join()
+            time.sleep(0.6)
+            stub.revive()
+
+        reviver = threading.Thread(target=revive)
+        reviver.start()
         runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=2)
+        reviver.join()
     assert runs.observations(tmp_path / "run") == undisturbed
 
 
