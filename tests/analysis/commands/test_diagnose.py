@@ -128,7 +128,7 @@ def test_a_fit_that_was_sampled(tmp_path):
     fit.save(tmp_path / "fit.nc")
     record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
     assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
-    assert len(record["parameters"]) == 15
+    assert len(record["parameters"]) == 17
     assert all(row["rhat"] < 1.2 for row in record["parameters"])
     assert record["loo"]["p_loo"] > 0
     assert {row["draws"] for row in record["chains"]} == {150}
