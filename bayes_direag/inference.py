@@ -21,7 +21,8 @@ from numpyro.infer.util import log_density
 
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.evidence import Reports, padded_size
-from bayes_direag.model import Labels, Raw, direag, penalised_loss
+from bayes_direag.log_joint import Outcomes, arranged
+from bayes_direag.model import Labels, Raw, raw_priors
 from bayes_direag.newton import Minimum, ProjectedNewton
 from bayes_direag.observations import Observations
 from bayes_direag.patterns import likelihood_patterns
@@ -43,7 +44,7 @@ class Optimum(NamedTuple):
     raw
         Free raw parameters by name, each with a leading batch axis.
     loss : (batch,) array
-        The penalised loss there.
+        The penalised loss there (:func:`~bayes_direag.model.penalised_loss`).
     gradient : (batch,) array
         Largest coordinate of its projected gradient.
     n_steps : (batch,) array
@@ -213,12 +214,16 @@ def _map_batch(
     start = {f"{name}_raw": spread(name, raw.start) for name, raw in settings.items()}
     low, high = ({f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1))
 
+    outcomes = Outcomes.of(reports, labels, preset.eps)
+
     def fit(weight: Float[Array, " problem"]) -> Optimum:
-        weighed = labels._replace(weight=weight)
-        model = scale(partial(direag, preset=preset, variant=variant), scale=1 / jnp.sum(weight))
-        mode, minimum = svi_mode(model, start, reports, weighed, low=low, high=high)
+        total = jnp.sum(weight)
+        model = scale(partial(arranged, preset=preset, variant=variant), scale=1 / total)
+        mode, minimum = svi_mode(model, start, outcomes._replace(weight=weight), low=low, high=high)
         raw = {name: mode[f"{name}_raw"] for name in names}
-        loss = penalised_loss(raw, reports, weighed, preset=preset, variant=variant)
+        priors = raw_priors(preset, variant, n_levels, total)
+        constant = sum((raw[name].size * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
+        loss = minimum.value + constant / total
         return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps)
 
     return jax.vmap(fit)(jnp.asarray(weight))

@@ -1,4 +1,4 @@
-r"""The log joint density of raw parameters and labels, arranged for the thousands of evaluations that sampling takes.
+r"""The log joint density of raw parameters and labels, arranged for the many evaluations that a fit takes.
 
 It is the density of :func:`bayes_direag.model.direag`. Of the states of a question only two sums matter, the
 concentration T of what came true and S of all states together, as its likelihood is T / S. With
@@ -20,11 +20,12 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpyro
 from jax.scipy.special import logit
 from jaxtyping import Array, Float
 
 from bayes_direag.evidence import Parameters, Reports
-from bayes_direag.model import Labels, Raw, natural_parameters, raw_priors
+from bayes_direag.model import Labels, Raw, natural_parameters, raw_parameters, raw_priors
 from bayes_direag.settings import Preset, Variant
 
 
@@ -91,6 +92,12 @@ def log_joint(raw: Raw, outcomes: Outcomes, preset: Preset, variant: Variant) ->
     """Return the log joint density of raw parameters and labels."""
     likelihood = total_log_likelihood(natural_parameters(raw, preset, variant), outcomes)
     return log_prior(raw, outcomes, preset, variant) + likelihood
+
+
+def arranged(outcomes: Outcomes, *, preset: Preset, variant: Variant) -> None:
+    """Draw the parameters as :func:`bayes_direag.model.direag` does, its likelihood in one piece (site ``target``)."""
+    raw = raw_parameters(preset, variant, outcomes.stated.shape[0], jnp.sum(outcomes.weight))
+    numpyro.factor("target", total_log_likelihood(natural_parameters(raw, preset, variant), outcomes))
 
 
 def given(parameters: Parameters, outcomes: Outcomes) -> Float[Array, "level problem"]:

@@ -73,7 +73,7 @@ def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, va
     """
     n_questions, n_levels = reports.candidate.shape
     total = jnp.asarray(n_questions, float) if labels is None else jnp.sum(labels.weight)
-    raw = _raw_parameters(preset, variant, n_levels, total)
+    raw = raw_parameters(preset, variant, n_levels, total)
     parameters = natural_parameters(raw, preset, variant)
     for name in VARIANT_PARAMETERS[variant]:
         numpyro.deterministic(name, getattr(parameters, name))
@@ -118,6 +118,18 @@ def recalibration(
             numpyro.sample("correct", dist.Bernoulli(logits=score))
         else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5
             numpyro.factor("correct", jax.nn.log_sigmoid(jnp.where(correct, score, -score)))
+
+
+def raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weight: Float[Array, ""]) -> Raw:
+    """Draw the free raw parameters, each at a site of its own (``weight_raw``, ...)."""
+    raw: Raw = {}
+    for name, prior in raw_priors(preset, variant, n_levels, total_weight).items():
+        if name in LEVEL_PARAMETERS:
+            with numpyro.plate(f"{name}_level", n_levels):
+                raw[name] = numpyro.sample(f"{name}_raw", prior)
+        else:
+            raw[name] = numpyro.sample(f"{name}_raw", prior)
+    return raw
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
@@ -208,17 +220,6 @@ def raw_from_vector(
         raise ValueError(f"the raw vector has {len(vector)} entries; {variant} with {n_levels} levels has {sum(sizes)}")
     parts = jnp.split(jnp.asarray(vector), np.cumsum(sizes)[:-1].tolist())
     return {name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)}
-
-
-def _raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weight: Float[Array, ""]) -> Raw:
-    raw: Raw = {}
-    for name, prior in raw_priors(preset, variant, n_levels, total_weight).items():
-        if name in LEVEL_PARAMETERS:
-            with numpyro.plate(f"{name}_level", n_levels):
-                raw[name] = numpyro.sample(f"{name}_raw", prior)
-        else:
-            raw[name] = numpyro.sample(f"{name}_raw", prior)
-    return raw
 
 
 def _finite(log_probability: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
