@@ -18,12 +18,7 @@ class Interval(NamedTuple):
 
 
 def bootstrap_metrics(
-    confidence: ArrayLike,
-    correct: ArrayLike,
-    *,
-    rng: np.random.Generator | int,
-    n_resamples: int = 1000,
-    level: float = 0.95,
+    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike, *, level: float = 0.95
 ) -> Metrics[Interval]:
     """Return a percentile interval of every metric, all of them from the same resamples of the questions.
 
@@ -33,10 +28,9 @@ def bootstrap_metrics(
         Probability of being correct, in [0, 1]; unanswered questions left out.
     correct : (problem,)
         Whether the answer was correct.
-    rng : generator or seed
-        The same seed gives the same resamples to any two methods that answered the same questions.
-    n_resamples : int
-        Number of replicates.
+    weight : (replicate, problem)
+        How often each question counts in each resample, as `resample_weights` gives it; the same for any two methods
+        that answered the same questions.
     level : float
         Probability that an interval holds, strictly between 0 and 1.
 
@@ -49,15 +43,15 @@ def bootstrap_metrics(
     Raises
     ------
     ValueError
-        As the metrics do, and for a level or a number of resamples out of range.
+        As the metrics do, and for a level out of range.
 
     Notes
     -----
     Resampling adds noise of its own to each bin. Intervals of a calibration error (ECE, adaptive ECE, smECE)
     are therefore shifted upwards where it is small, and may lie above the value itself.
 
-    To compare two methods on the same questions, evaluate both on one table of `resample_weights` and take
-    the `percentile_interval` of the difference.
+    To compare two methods on the same questions, evaluate both on one table and take the `percentile_interval` of the
+    difference.
 
     References
     ----------
@@ -65,13 +59,13 @@ def bootstrap_metrics(
 
     Examples
     --------
-    >>> intervals = bootstrap_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], rng=0)
+    >>> resamples = resample_weights(4, 1000, rng=0)
+    >>> intervals = bootstrap_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], resamples)
     >>> intervals.accuracy
     Interval(low=0.0, high=1.0, n_undefined=0)
     >>> intervals.auroc.n_undefined
     120
     """
-    weight = resample_weights(np.size(confidence), n_resamples, rng)
     replicates = evaluate_metrics(confidence, correct, weight)
     return replicates.map(lambda value: percentile_interval(value, level))
 

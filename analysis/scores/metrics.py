@@ -7,12 +7,13 @@ repeated data, ``np.repeat(confidence, row)``, so that a bootstrap of any metric
 """
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Concatenate, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from numpy.typing import ArrayLike
 
 from analysis.scores.smooth_ece import smooth_ece
@@ -65,9 +66,35 @@ class Metric[**Options](Protocol):
     ) -> _Replicates: ...
 
 
-def _metric[**Options](
-    core: Callable[Concatenate[_Problems, _Problems, _Weights, Options], _Replicates],
-) -> Metric[Options]:
+class _Answers:
+    """Checked arrays of a chunk of replicates, and what several metrics make of them."""
+
+    def __init__(self, confidence: _Problems, correct: _Problems, weight: _Weights) -> None:
+        self.confidence, self.correct, self.weight = confidence, correct, weight
+
+    @property
+    def residual(self) -> _Problems:
+        """Correctness less confidence."""
+        residual: _Problems = self.correct - self.confidence
+        return residual
+
+    @functools.cached_property
+    def order(self) -> Int[np.ndarray, " problem"]:
+        """The questions by number, the most confident first."""
+        return np.argsort(-self.confidence, kind="stable")
+
+    @functools.cached_property
+    def correct_so_far(self) -> _Thresholds:
+        """How many of the first none, one, two, ... in that order are correct."""
+        return _running_sum((self.weight * self.correct)[:, self.order])
+
+    @functools.cached_property
+    def wrong_so_far(self) -> _Thresholds:
+        """How many are wrong, likewise."""
+        return _running_sum((self.weight * (1 - self.correct))[:, self.order])
+
+
+def _metric[**Options](core: Callable[Concatenate[_Answers, Options], _Replicates]) -> Metric[Options]:
     """Turn a function of checked arrays into a `Metric`."""
 
     @functools.wraps(core)
@@ -78,33 +105,31 @@ def _metric[**Options](
         *args: Options.args,
         **options: Options.kwargs,
     ) -> float | _Replicates:
-        probability, outcome = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
-        n_problems = len(probability)
-        table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
-        n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
         with np.errstate(invalid="ignore"):  # 0/0 is how an undefined value becomes NaN
-            chunks = [
-                core(probability, outcome, table[start : start + n_rows].astype(float), *args, **options)
-                for start in range(0, max(1, len(table)), n_rows)
-            ]
-        values = np.concatenate(chunks)
+            values = np.concatenate([core(part, *args, **options) for part in _parts(confidence, correct, weight)])
         return float(values[0]) if weight is None else values
 
     return cast(Metric[Options], metric)
 
 
+def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[_Answers]:
+    """Check the arrays, and hand them out a few replicates at a time."""
+    probability, outcome = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
+    n_problems = len(probability)
+    table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
+    n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
+    for start in range(0, max(1, len(table)), n_rows):
+        yield _Answers(probability, outcome, table[start : start + n_rows].astype(float))
+
+
 @_metric
-def accuracy(
-    confidence: _Problems,  # noqa: ARG001 - all metrics are called alike
-    correct: _Problems,
-    weight: _Weights,
-) -> _Replicates:
+def accuracy(answers: _Answers) -> _Replicates:
     """Return the share of the questions that were answered correctly."""
-    return _mean(correct, weight)
+    return _mean(answers.correct, answers.weight)
 
 
 @_metric
-def ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10) -> _Replicates:
+def ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins of equal width.
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
@@ -114,13 +139,13 @@ def ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: 
     (2017), arXiv:1706.04599.
     """
     _check_bins(n_bins)
-    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, confidence, side="left")
+    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.confidence, side="left")
     in_bin = bin_index[:, None] == np.arange(n_bins)
-    return _mean_gap(weight @ ((correct - confidence)[:, None] * in_bin), weight)
+    return _mean_gap(answers.weight @ (answers.residual[:, None] * in_bin), answers.weight)
 
 
 @_metric
-def adaptive_ece(confidence: _Problems, correct: _Problems, weight: _Weights, *, n_bins: int = 10) -> _Replicates:
+def adaptive_ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins that hold equally many questions.
 
     As `ece`, but with the questions sorted by confidence and bin b holding those from number round(b n/B) up
@@ -129,44 +154,49 @@ def adaptive_ece(confidence: _Problems, correct: _Problems, weight: _Weights, *,
     than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
     """
     _check_bins(n_bins)
-    order = np.argsort(confidence, kind="stable")
+    order = np.argsort(answers.confidence, kind="stable")
     # Over the repeated questions in order, the running sum of residuals is linear within the repeats of each.
-    position = _running_sum(weight[:, order])
-    residual = _running_sum((weight * (correct - confidence))[:, order])
+    weight = answers.weight[:, order]
+    position, residual = _running_sum(weight), _running_sum(weight * answers.residual[order])
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
     return _mean_gap(np.diff(at_cut), weight)
 
 
-smece = _metric(smooth_ece)
+@_metric
+def smece(answers: _Answers) -> _Replicates:
+    """Return the smooth expected calibration error; see :func:`~analysis.scores.smooth_ece.smooth_ece`."""
+    return smooth_ece(answers.confidence, answers.correct, answers.weight)
 
 
 @_metric
-def brier(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+def brier(answers: _Answers) -> _Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return _mean((confidence - correct) ** 2, weight)
+    return _mean(answers.residual**2, answers.weight)
 
 
 @_metric
-def nll(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+def nll(answers: _Answers) -> _Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    return _mean(-np.log(np.where(correct == 1, confidence, 1 - confidence)), weight)
+    probability = np.where(answers.correct == 1, answers.confidence, 1 - answers.confidence)
+    return _mean(-np.log(probability), answers.weight)
 
 
 @_metric
-def auroc(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+def auroc(answers: _Answers) -> _Replicates:
     """Return the area under the receiver operating characteristic.
 
     The probability that a correct answer has a higher confidence than a wrong one, a tie counting one half.
     NaN where all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
-    hits, misses = _operating_points(confidence, correct, weight)
+    distinct = _last_of_ties(answers.confidence[answers.order])
+    hits, misses = answers.correct_so_far[:, distinct], answers.wrong_so_far[:, distinct]
     area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
     return area
 
 
 @_metric
-def pr_positive(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+def pr_positive(answers: _Answers) -> _Replicates:
     r"""Return the average precision of the confidence in finding correct answers.
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
@@ -175,13 +205,18 @@ def pr_positive(confidence: _Problems, correct: _Problems, weight: _Weights) -> 
     of the answers at least that confident. NaN where all answers are correct or all are wrong; the 1 and 0
     that scikit-learn gives there say nothing about the confidences.
     """
-    return _average_precision(confidence, correct, weight)
+    distinct = _last_of_ties(answers.confidence[answers.order])
+    return _average_precision(answers.correct_so_far[:, distinct], answers.wrong_so_far[:, distinct])
 
 
 @_metric
-def pr_negative(confidence: _Problems, correct: _Problems, weight: _Weights) -> _Replicates:
+def pr_negative(answers: _Answers) -> _Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
-    return _average_precision(1 - confidence, 1 - correct, weight)
+    distinct = _last_of_ties((1 - answers.confidence)[answers.order[::-1]])
+    hits, misses = (
+        (so_far[:, -1:] - so_far)[:, ::-1][:, distinct] for so_far in (answers.wrong_so_far, answers.correct_so_far)
+    )
+    return _average_precision(hits, misses)
 
 
 @dataclass(frozen=True)
@@ -222,9 +257,13 @@ def evaluate_metrics(
     >>> round(metrics.brier, 4), metrics.auroc
     (0.0467, 1.0)
     """
-    if weight is None:
-        return METRICS.map(lambda metric: metric(confidence, correct))
-    return METRICS.map(lambda metric: metric(confidence, correct, weight))
+    with np.errstate(invalid="ignore"):
+        parts = [
+            [inspect.unwrap(metric)(part) for metric in vars(METRICS).values()]
+            for part in _parts(confidence, correct, weight)
+        ]
+    whole = Metrics(*map(np.concatenate, zip(*parts, strict=True)))
+    return whole.map(lambda values: float(values[0])) if weight is None else whole
 
 
 def _mean(value: _Problems, weight: _Weights) -> _Replicates:
@@ -243,17 +282,12 @@ def _running_sum(value: _Weights) -> Float[np.ndarray, "replicate problem+1"]:
     return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
 
 
-def _operating_points(score: _Problems, positive: _Problems, weight: _Weights) -> tuple[_Thresholds, _Thresholds]:
-    """Count the positives and the negatives at or above each distinct score, from none of either to all."""
-    order = np.argsort(-score, kind="stable")
-    last_of_ties = np.flatnonzero(np.diff(score[order], prepend=np.inf, append=-np.inf))
-    hits = _running_sum((weight * positive)[:, order])
-    misses = _running_sum((weight * (1 - positive))[:, order])
-    return hits[:, last_of_ties], misses[:, last_of_ties]
+def _last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:
+    """Return how many values are at or above each distinct one, none of them to begin with."""
+    return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
 
 
-def _average_precision(score: _Problems, positive: _Problems, weight: _Weights) -> _Replicates:
-    hits, misses = _operating_points(score, positive, weight)
+def _average_precision(hits: _Thresholds, misses: _Thresholds) -> _Replicates:
     precision = hits / np.maximum(hits + misses, 1)
     area = (np.diff(hits) * precision[:, 1:]).sum(axis=1) / hits[:, -1]
     return np.where(misses[:, -1] > 0, area, np.nan)

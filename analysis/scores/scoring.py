@@ -2,9 +2,10 @@
 
 from dataclasses import asdict
 
+import numpy as np
 import pandas as pd
 
-from analysis.scores.bootstrap import bootstrap_metrics
+from analysis.scores.bootstrap import bootstrap_metrics, resample_weights
 from analysis.scores.metrics import Metrics, evaluate_metrics
 
 METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
@@ -27,20 +28,23 @@ def score(
         See :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, one class) is NaN.
     """
     rows = []
+    resamples: dict[int, np.ndarray] = {}
     for method, all_rows in predictions.groupby("method", sort=False):
         labelled = all_rows[all_rows["correct"].notna()]
         answered = labelled[labelled["confidence"].notna()]
         confidence = answered["confidence"].to_numpy(float)
         correct = answered["correct"].to_numpy(bool)
-        point = asdict(evaluate_metrics(confidence, correct))
-        intervals = bootstrap_metrics(confidence, correct, rng=seed, n_resamples=n_resamples, level=interval_level)
+        n = len(answered)
+        if n not in resamples:
+            resamples[n] = resample_weights(n, n_resamples, seed)
+        intervals = bootstrap_metrics(confidence, correct, resamples[n], level=interval_level)
         row: dict[str, object] = {
             "method": method,
-            "n": len(answered),
-            "unanswered": len(labelled) - len(answered),
-            **point,
+            "n": n,
+            "unanswered": len(labelled) - n,
+            **asdict(evaluate_metrics(confidence, correct)),
         }
-        for name in METRIC_NAMES:
-            row[f"{name}_low"], row[f"{name}_high"], _ = getattr(intervals, name)
+        for name, interval in vars(intervals).items():
+            row[f"{name}_low"], row[f"{name}_high"], _ = interval
         rows.append(row)
     return pd.DataFrame(rows)

@@ -32,7 +32,7 @@ def test_equals_a_loop_over_resampled_questions(few_wrong):
         both = 0 < correct[drawn].sum() < 25
         ranked = {n: f(correct[drawn], confidence[drawn]) if both else math.nan for n, f in rankings.items()}
         replicates.append(values | ranked)
-    intervals = bootstrap_metrics(confidence, correct, rng=5, n_resamples=200, level=0.8)
+    intervals = bootstrap_metrics(confidence, correct, resample_weights(len(correct), 200, 5), level=0.8)
     for name, interval in vars(intervals).items():
         values = np.array([replicate[name] for replicate in replicates])
         expected = *np.nanquantile(values, [0.1, 0.9]), np.isnan(values).sum()
@@ -42,7 +42,7 @@ def test_equals_a_loop_over_resampled_questions(few_wrong):
 
 def test_accuracy_varies_as_the_binomial():
     correct = np.arange(1000) < 800
-    interval = bootstrap_metrics(np.full(1000, 0.8), correct, rng=2, n_resamples=4000).accuracy
+    interval = bootstrap_metrics(np.full(1000, 0.8), correct, resample_weights(1000, 4000, 2)).accuracy
     # Four standard errors, 0.042 standard deviations each, of a 2.5 % quantile of 4,000 draws; one question.
     tolerance = 4 * 0.042 * math.sqrt(0.8 * 0.2 / 1000) + 0.001
     assert interval[:2] == pytest.approx(binom.ppf([0.025, 0.975], 1000, 0.8) / 1000, abs=tolerance)
@@ -50,7 +50,9 @@ def test_accuracy_varies_as_the_binomial():
 
 def test_one_seed_pairs_two_methods(few_wrong):
     confidence, correct = few_wrong
-    one, other = (bootstrap_metrics(f, correct, rng=7, n_resamples=50) for f in (confidence, confidence / 2))
+    one, other = (
+        bootstrap_metrics(f, correct, resample_weights(len(correct), 50, 7)) for f in (confidence, confidence / 2)
+    )
     assert one.accuracy == other.accuracy
     assert one.brier != other.brier
     weight = resample_weights(25, 50, 7)
@@ -70,24 +72,22 @@ def test_weights_count_draws_with_replacement():
 
 def test_undefined_replicates_are_counted_and_left_out():
     assert percentile_interval(np.array([1.0, math.nan, 3.0]), 0.5) == Interval(1.5, 2.5, 1)
-    one_class = bootstrap_metrics([0.4, 0.9], [True, True], rng=0, n_resamples=10)
+    one_class = bootstrap_metrics([0.4, 0.9], [True, True], resample_weights(2, 10, 0))
     assert one_class.accuracy == (1, 1, 0)
     assert one_class.auroc == pytest.approx((math.nan, math.nan, 10), nan_ok=True)
 
 
 def test_without_questions_every_replicate_is_undefined():
-    for interval in vars(bootstrap_metrics([], [], rng=0, n_resamples=4)).values():
+    for interval in vars(bootstrap_metrics([], [], resample_weights(0, 4, 0))).values():
         assert interval == pytest.approx((math.nan, math.nan, 4), nan_ok=True)
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"level": 95.0}, "level is 95"),
-        ({"level": 0.0}, "level is 0.0"),
-        ({"n_resamples": 0}, "n_resamples is 0"),
-    ],
-)
-def test_settings_out_of_range_are_named(settings, message):
-    with pytest.raises(ValueError, match=message):
-        bootstrap_metrics([0.4, 0.9], [True, False], rng=0, **settings)
+@pytest.mark.parametrize("level", [95.0, 0.0])
+def test_a_level_out_of_range_is_named(level):
+    with pytest.raises(ValueError, match=f"level is {level}"):
+        bootstrap_metrics([0.4, 0.9], [True, False], resample_weights(2, 10, 0), level=level)
+
+
+def test_no_resamples_at_all_are_refused():
+    with pytest.raises(ValueError, match="n_resamples is 0"):
+        resample_weights(2, 0, 0)

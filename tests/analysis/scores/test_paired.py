@@ -53,7 +53,7 @@ class TestDifferences:
         first, _ = two
         right = Scored(np.ones(N), np.ones(N, bool))
         shifted = paired_differences(right, first, rng=3, n_resamples=50).accuracy
-        alone = bootstrap_metrics(*first, rng=3, n_resamples=50).accuracy
+        alone = bootstrap_metrics(*first, resample_weights(len(first[0]), 50, 3)).accuracy
         assert (shifted.low + 1, shifted.high + 1) == pytest.approx(alone[:2])
 
     def test_of_a_method_with_itself_are_none(self, two):
