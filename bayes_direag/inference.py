@@ -31,7 +31,8 @@ from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
 #: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
 _AIM = 1e-9
-_LEAST_SIZE = 2048  # to compile for fewer takes longer than the fit itself
+#: Fewer questions are padded to so many: to compile once more takes longer than a fit.
+LEAST_SIZE = 2048
 _PREFIX = "mode"
 _LOC = f"_{_PREFIX}_loc"
 
@@ -124,7 +125,7 @@ def map_estimates(
     """
     reports, labels = Reports.of(observations), Labels.of(observations, weight[0])
     patterns = likelihood_patterns(reports, labels, variant)
-    size = padded_size(len(patterns.member), least=_LEAST_SIZE)
+    size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     reports, labels = reports.select(patterns.member).padded(size), labels.select(patterns.member).padded(size)
     with jax.enable_x64(True):

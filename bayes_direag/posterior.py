@@ -21,10 +21,9 @@ Under a preset that pools levels, ``weight_raw`` is a level's offset in units of
 
 import json
 from collections.abc import Iterable
-from functools import partial
+from functools import cache, partial
 from importlib.metadata import version
 
-import arviz_base
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +31,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Shaped
 
 from bayes_direag.evidence import Parameters, Reports, padded_size
-from bayes_direag.inference import Optimum
+from bayes_direag.inference import LEAST_SIZE, Optimum
 from bayes_direag.log_joint import Outcomes, concentrations
 from bayes_direag.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
 from bayes_direag.observations import Observations
@@ -40,15 +39,16 @@ from bayes_direag.predictive import predictive_draws, prior_draws
 from bayes_direag.sampling import Draws
 from bayes_direag.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
 
-_DIMS = {
-    **{name: ["level"] for name in LEVEL_PARAMETERS},
-    **{f"{name}_raw": ["level"] for name in LEVEL_PARAMETERS},
-    "target": ["problem"],
-    "correct": ["problem", "candidate"],
-    "confidence": ["problem", "level"],
-    "candidate": ["problem", "level"],
-    "n_candidates": ["problem"],
-    "weight_in_likelihood": ["problem"],
+#: The dimensions of every array beyond chain and draw.
+_DIMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(LEVEL_PARAMETERS, ("level",)),
+    **{f"{name}_raw": ("level",) for name in LEVEL_PARAMETERS},
+    "target": ("problem",),
+    "correct": ("problem", "candidate"),
+    "confidence": ("problem", "level"),
+    "candidate": ("problem", "level"),
+    "n_candidates": ("problem",),
+    "weight_in_likelihood": ("problem",),
 }
 
 
@@ -164,7 +164,7 @@ def _container(
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
     n = len(observations)
-    size = padded_size(n, per_octave=8)
+    size = padded_size(n, least=LEAST_SIZE) if attributes["method"] == "map" else padded_size(n, per_octave=8)
     reports, labels = Reports.of(observations).padded(size), Labels.of(observations, weight).padded(size)
     with jax.enable_x64(True):
         every = _log_likelihoods(raw, reports, labels, preset=preset.model_settings, variant=variant)
@@ -192,22 +192,27 @@ def _container(
         "dataset": _distinct(question.dataset for question in observations.questions),
         "model": _distinct(question.model for question in observations.questions),
         "observations_sha256": observations.fingerprint,
-        "versions": json.dumps({name: version(name) for name in _RECORDED_PACKAGES}),
+        "versions": _versions(),
         **attributes,
     }
     return tree
 
 
 def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
-    coords = {"level": np.array(observations.level_names, dtype=object), "candidate": np.arange(observations.n_levels)}
-    tree = arviz_base.from_dict(groups, dims=_DIMS, coords=coords)
-    # only now, as ArviZ copies every coordinate for every variable, name by name
-    names = np.array(observations.problem_id, dtype=object)
-    named = {
-        name: xr.DataTree(group.assign_coords(problem=names) if "problem" in group.dims else group)
-        for name, group in ((name, child.to_dataset()) for name, child in tree.children.items())
+    """Put arrays by group and name into datasets as ArviZ expects them; see :data:`_DIMS`."""
+    names = {
+        "level": np.array(observations.level_names, dtype=object),
+        "candidate": np.arange(observations.n_levels),
+        "problem": np.array(observations.problem_id, dtype=object),
     }
-    return xr.DataTree(children=named)
+
+    def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
+        leading = () if group in _DATA else ("chain", "draw")
+        variables = {name: ((*leading, *_DIMS.get(name, ())), array) for name, array in arrays.items()}
+        sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}
+        return xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
+
+    return xr.DataTree(children={name: xr.DataTree(dataset(name, arrays)) for name, arrays in groups.items()})
 
 
 def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
@@ -237,6 +242,11 @@ def _log_likelihoods(
     return found
 
 
+@cache
+def _versions() -> str:
+    return json.dumps({name: version(name) for name in _RECORDED_PACKAGES})
+
+
 def _distinct(names: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
 
@@ -244,5 +254,8 @@ def _distinct(names: Iterable[str | None]) -> str:
 #: How many draws the predictive groups hold.
 _PRIOR_DRAWS = 1000
 _PREDICTIVE_DRAWS = 1000
+
+#: The groups that do not hold draws.
+_DATA = ("observed_data", "constant_data")
 
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

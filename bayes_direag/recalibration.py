@@ -22,7 +22,8 @@ from numpyro.optim import SGD
 from scipy.special import logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference import require_converged, svi_mode
+from bayes_direag.evidence import padded_size
+from bayes_direag.inference import LEAST_SIZE, require_converged, svi_mode
 from bayes_direag.model import recalibration
 from bayes_direag.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 from bayes_direag.votes import Votes
@@ -191,8 +192,10 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
     terms = linear_terms(selected.support, selected.votes, settings.terms, settings.eps)
     terms = {name: np.where(times > 0, values, 0.0) for name, values in terms.items()}
     released = settings.method == "release"
+    missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
+    padded = jax.tree.map(lambda array: np.pad(array, missing), (terms, selected.correct, times))
     with jax.enable_x64(True):
-        found = _logistic_modes(terms, selected.correct, times, prior_scale, gradient_steps=released)
+        found = _logistic_modes(*padded, prior_scale, gradient_steps=released)
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
     modes = {name: np.asarray(found.coefficients[name]) for name in settings.terms}
