@@ -6,6 +6,7 @@ tail's shape, Pareto k, says how far to trust it: above 0.7 the label has moved 
 to undo.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import jax
@@ -26,7 +27,8 @@ from bayes_direag.votes import Votes
 #: Above this Pareto k, what is said of a question is not to be relied on.
 LARGEST_PARETO_K = 0.7
 
-_CELLS = 1 << 22
+#: Questions are taken some at a time, so many draws of theirs in each of so many threads.
+_CELLS, _THREADS = 1 << 21, 2
 
 
 class LeaveOneOut(NamedTuple):
@@ -92,8 +94,8 @@ def leave_one_out(
     n_tail = tail_length(len(reached), effective / len(reached))
     reports, labels = Reports.of(observations), Labels.of(observations, np.ones(n))
     at_once = min(padded_size(n), max(_CELLS // len(reached), 1))
-    parts = []
-    for piece in np.split(np.arange(n), range(at_once, n, at_once)):
+
+    def left_out(piece: Int[np.ndarray, " problem"]) -> tuple[np.ndarray, ...]:
         own = np.ascontiguousarray(reached[:, piece].T)
         log_weight, pareto_k = smoothed_weights(-own, n_tail)
         elpd = logsumexp(own + log_weight, axis=1)
@@ -103,7 +105,10 @@ def leave_one_out(
         with jax.enable_x64(True):
             outcomes = Outcomes.of(told.padded(at_once), labels.select(piece).padded(at_once), eps)
             prior, by_level = (np.asarray(part)[..., : len(piece)] for part in _expected(outcomes, parameters, weight))
-        parts.append((elpd, pareto_k, *_most_supported(told, prior, by_level)))
+        return elpd, pareto_k, *_most_supported(told, prior, by_level)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
     elpd, pareto_k, candidate, support = (np.concatenate(part) for part in zip(*parts, strict=True))
     return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
 
