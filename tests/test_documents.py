@@ -21,7 +21,15 @@ DOCUMENTS = [README, *PAGES, ROOT / "CONTRIBUTING.md"]
 
 #: The README's command that takes long, and the pages that take long or use what it writes.
 EVALUATE = "evaluate"
-SLOW = {"figures.md", "how-many-labels.md", "map-or-nuts.md", "pooling.md", "report.md", "reproduce-the-paper.md"}
+SLOW = {
+    "abstention.md",
+    "figures.md",
+    "how-many-labels.md",
+    "map-or-nuts.md",
+    "pooling.md",
+    "report.md",
+    "reproduce-the-paper.md",
+}
 
 
 def blocks(page: Path, language: str) -> list[str]:

@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 from numpyro.infer.util import log_density
 
 from bayes_direag.evidence import Reports
-from bayes_direag.log_joint import Concentrations, Outcomes, concentrations, log_joint, of_level, total_log_likelihood
+from bayes_direag.log_joint import (
+    Concentrations,
+    Outcomes,
+    arranged,
+    concentrations,
+    log_joint,
+    of_level,
+    total_log_likelihood,
+)
 from bayes_direag.model import Labels, Raw, direag, log_likelihood, natural_parameters, raw_from_vector
 from bayes_direag.presets import PRESETS
 from bayes_direag.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
@@ -67,6 +75,9 @@ def test_value_and_gradient_are_those_of_the_numpyro_model(name: str, variant: V
         ours = jax.jit(jax.value_and_grad(partial(log_joint, preset=settings, variant=variant)))
         found, own = ours(here, outcomes)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
+        sites = {f"{name}_raw": value for name, value in here.items()}
+        in_one_piece, _ = log_density(partial(arranged, preset=settings, variant=variant), (outcomes,), {}, sites)
+        np.testing.assert_allclose(in_one_piece, expected, rtol=1e-12)
         for parameter, value in slope.items():
             np.testing.assert_allclose(own[parameter], value, rtol=1e-9, atol=1e-11, err_msg=parameter)
 

@@ -144,6 +144,7 @@ def test_the_log_joint_density_of_the_final_calibration() -> None:
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_final_calibrations_against_importance_weights() -> None:
     """Sixty labels in one setting, six in another, none in a third, and a new one: draws from the prior, weighted."""
     rng = np.random.default_rng(2)

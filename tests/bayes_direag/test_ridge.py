@@ -86,6 +86,7 @@ def test_a_move_keeps_what_the_usual_report_counts_for(link: Link, variant: Vari
     np.testing.assert_allclose(log_jacobian, jnp.log(jax.grad(moved)(before["weight"][1])), atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("link", ["exp", "softplus"])
 def test_many_sweeps_leave_the_distribution_as_it_is(link: Link) -> None:
     """Parameters drawn from a known density are still from it, and each level's bias has been renewed."""

@@ -93,6 +93,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_the_command_writes_everything(folder: Path) -> None:
     assert {path.name for path in folder.iterdir()} == {
         "sbc.json",
