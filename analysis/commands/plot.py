@@ -5,8 +5,9 @@ from typing import Annotated, Literal
 
 import typer
 
+from analysis.commands.free_folder import check_free_folder
 from bayes_direag.cli_options import SeedOption
-from bayes_direag.console import out, progress, require_parent
+from bayes_direag.console import out, progress
 from bayes_direag.errors import DirEAGError
 
 Format = Literal["png", "svg", "pdf"]
@@ -39,7 +40,7 @@ def plot_command(
     """
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
-    _check_target(target)
+    check_free_folder(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
     with progress() as step:
@@ -77,13 +78,3 @@ def plot_command(
             lines.append(f"{target / picture.name}.{form}  ({numbers})")
     for line in lines:
         out.print(line, soft_wrap=True)
-
-
-def _check_target(target: Path) -> None:
-    from analysis.evaluation_folder import MANIFEST
-
-    require_parent(target)
-    if target.exists() and not target.is_dir():
-        raise DirEAGError(f"--out {target}: saw a file; expected a folder, new or not. Choose another name.")
-    if (target / MANIFEST).exists():
-        raise DirEAGError(f"--out {target}: saw an evaluation there; expected a folder of its own. Choose another.")

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from analysis.commands.free_folder import check_free_folder
 from bayes_direag.cli_options import SeedOption
-from bayes_direag.console import out, progress, require_parent
+from bayes_direag.console import out, progress
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def tables_command(
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
     if target is not None:
-        _check_target(target)
+        check_free_folder(target)
     with progress() as step:
         step("reading")
         from analysis.evaluated_run import read_evaluated_run
@@ -89,16 +90,6 @@ def _distinct(folders: list[Path]) -> list[Path]:
         if any(folder.resolve() == earlier.resolve() for earlier in folders[:position]):
             raise DirEAGError(f"{folder}: saw this run twice; expected each once. Leave one out.")
     return folders
-
-
-def _check_target(target: Path) -> None:
-    from analysis.evaluation_folder import MANIFEST
-
-    require_parent(target)
-    if target.exists() and not target.is_dir():
-        raise DirEAGError(f"--out {target}: saw a file; expected a folder, new or not. Choose another name.")
-    if (target / MANIFEST).exists():
-        raise DirEAGError(f"--out {target}: saw an evaluation there; expected a folder of its own. Choose another.")
 
 
 def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, seed: int) -> str:

@@ -12,40 +12,16 @@ from hypothesis import strategies as st
 
 from analysis.baselines import BASELINES, Selection, majority, mean_confidence, steerconf, vanilla
 from bayes_direag.errors import LevelError
-from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.observations import Observations
+from tests.analysis.handmade_reports import Report, observe
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
 ANSWERS = ("7", "300", "12", "-4")  # in string order -4, 12, 300, 7
-
-type Report = tuple[str | None, int | None] | None
 
 reports = st.none() | st.tuples(st.none() | st.sampled_from(ANSWERS), st.none() | st.sampled_from(range(0, 101, 10)))
 tables = st.integers(1, 7).flatmap(
     lambda n_levels: st.lists(st.lists(reports, min_size=n_levels, max_size=n_levels), min_size=1, max_size=4)
 )
-
-
-def observe(*table: list[Report]) -> Observations:
-    """Build observations from the (answer, percentage) of every level of every question."""
-    everywhere = Question(
-        problem_id="all levels",
-        observations=tuple(
-            Observation(level=level, level_name=f"level {level}", answer="7", confidence=50)
-            for level in range(len(table[0]))
-        ),
-    )
-    questions = [
-        Question(
-            problem_id=str(number),
-            observations=tuple(
-                Observation(level=level, level_name=f"level {level}", answer=report[0], confidence=report[1])
-                for level, report in enumerate(row)
-                if report is not None
-            ),
-        )
-        for number, row in enumerate(table)
-    ]
-    return Observations.from_questions([*questions, everywhere], "numeric").select(slice(len(table)))
 
 
 def selected(observations: Observations, selection: Selection) -> list[tuple[str | None, float]]:

@@ -8,18 +8,13 @@ from analysis.labelled_reports import LabelledReports, stated_confidences
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.handmade_reports import with_gaps
 
 
 @pytest.fixture(scope="module")
 def observations() -> Observations:
-    """Return 30 questions, one of them unanswered and one without a gold answer."""
-    questions = list(simulate_observations(30, seed=3).questions)
-    questions[4] = questions[4].model_copy(update={"gold_answer": None})
-    silent = tuple(report.model_copy(update={"confidence": None}) for report in questions[9].observations)
-    questions[9] = questions[9].model_copy(update={"observations": silent})
-    return Observations.from_questions(questions, answers="numeric")
+    return with_gaps()
 
 
 @pytest.fixture(scope="module")

@@ -10,24 +10,9 @@ from scipy.special import expit
 
 from analysis.baselines import majority
 from analysis.vote_features import VOTE_CLASSIFIERS, VOTE_FEATURES, vote_boosting, vote_features, vote_logistic
-from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.observations import Observations
 from bayes_direag.simulate import simulate_observations
-
-
-def observe(*table: list[tuple[str, float] | None]) -> Observations:
-    """Build observations from the (answer, percentage) of every level of every question; None where it is missing."""
-    questions = [
-        Question(
-            problem_id=str(number),
-            observations=tuple(
-                Observation(level=level, level_name=f"level {level}", answer=report[0], confidence=report[1])
-                for level, report in enumerate(row)
-                if report is not None
-            ),
-        )
-        for number, row in enumerate(table)
-    ]
-    return Observations.from_questions(questions, "numeric")
+from tests.analysis.handmade_reports import observe
 
 
 def counted(observations: Observations, number: int) -> dict[str, float]:
