@@ -227,4 +227,18 @@ def _map_batch(
         loss = minimum.value + constant / total
         return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps)
 
-    return jax.vmap(fit)(jnp.asarray(weight))
+    return each(fit)(jnp.asarray(weight))
+
+
+def each[Result](function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return ``jax.vmap`` of a function, in its simpler form for a batch of one, which is sooner compiled."""
+
+    def mapped(*batch: Any) -> Result:
+        if len(jax.tree.leaves(batch)[0]) > 1:
+            return jax.vmap(function)(*batch)
+        alone: Result = jax.tree.map(
+            lambda value: value[None], function(*jax.tree.map(lambda values: values[0], batch))
+        )
+        return alone
+
+    return mapped

@@ -23,7 +23,7 @@ from scipy.special import logit
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import padded_size
-from bayes_direag.inference import LEAST_SIZE, require_converged, svi_mode
+from bayes_direag.inference import LEAST_SIZE, each, require_converged, svi_mode
 from bayes_direag.model import recalibration
 from bayes_direag.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 from bayes_direag.votes import Votes
@@ -232,7 +232,7 @@ def _logistic_modes(
         mode, end = svi_mode(model, identity, terms, y)
         return _LogisticModes(mode, end.value, end.projected_gradient, end.n_steps)
 
-    return jax.vmap(fit)(terms, correct, weight, prior_scale)
+    return each(fit)(terms, correct, weight, prior_scale)
 
 
 def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, Array], y: Array) -> _LogisticModes:
