@@ -125,6 +125,7 @@ class TestWriting:
         assert (tmp_path / "r" / MANIFEST).is_file()
 
 
+@pytest.mark.slow
 class TestNuts:
     """One fit by sampling, evaluated on a test set."""
 

@@ -78,6 +78,7 @@ def test_labelled_questions_of_the_file_itself_decide(fit: Fit) -> None:
     assert "280 further questions of the file are not new" in found.text()
 
 
+@pytest.mark.slow
 def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
     found = answer(fit, NEW, fit.predict(NEW), target=0.5)  # whose labels are all known, and not looked at
     confidence, right = np.full(140, np.nan), np.zeros(140, bool)

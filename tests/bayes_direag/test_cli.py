@@ -702,6 +702,7 @@ class TestObservationFiles:
         assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 class TestQuickstart:
     def test_it_writes_all_of_the_main_job(self, made):
         folder, _ = made

@@ -105,6 +105,7 @@ def test_fractions_are_refused_as_ever(tmp_path):
     assert str(found.value) == str(expected.value)
 
 
+@pytest.mark.slow
 class TestTheCommand:
     @pytest.fixture(scope="class")
     @staticmethod

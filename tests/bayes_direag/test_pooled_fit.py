@@ -25,6 +25,8 @@ from bayes_direag.settings import SamplingSettings
 from bayes_direag.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
 
+pytestmark = pytest.mark.slow
+
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=1, n_draws=100)
 
 

@@ -104,6 +104,7 @@ class TestNuts:
         monkeypatch.setattr(nuts_fit, "fit_nuts", stand_in)
         return seen
 
+    @pytest.mark.slow
     def test_no_fold_is_handed_the_questions_that_it_predicts(self, simulated: Observations, handed_over) -> None:
         folds = cross_fit(
             simulated, n_folds=3, method="nuts", variant="count", sampling=TINY, allow_weighted=True, seed=2

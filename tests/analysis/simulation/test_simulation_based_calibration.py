@@ -211,6 +211,7 @@ def sampled() -> tuple[Draws, np.ndarray]:
     ), target
 
 
+@pytest.mark.slow
 class TestDrawsForEach:
     def test_are_from_each_labels_own_posterior(self, sampled: tuple[Draws, np.ndarray]) -> None:
         draws, target = sampled
