@@ -61,5 +61,11 @@ def seeds(folder: str | Path) -> list[int]:
 
 
 def start_client(url: str, folder: Path, n: int) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-c", CLIENT, url, str(folder), str(n)]
+    return start(CLIENT, url, str(folder), str(n))
+
+
+def start(code: str, *arguments: str) -> subprocess.Popen[bytes]:
+    """Run code that hears Ctrl-C, even if the tests run in the background, where a shell has that ignored."""
+    hearing = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{code}"
+    command = [sys.executable, "-c", hearing, *arguments]
     return subprocess.Popen(command, env=ENVIRONMENT, stderr=subprocess.PIPE)  # noqa: S603

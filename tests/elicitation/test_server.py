@@ -1,7 +1,6 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -103,15 +102,15 @@ from tests.elicitation import runs, test_server
 test_server.module.GRACE = 0.5
 runs.ask(200, test_server.served(Path({str(tmp_path)!r}), "--delay", "0.05"), {str(tmp_path / "run")!r}, concurrency=2)
 """
-    command = [sys.executable, "-c", code]
-    client = subprocess.Popen(command, env=runs.ENVIRONMENT, stderr=subprocess.DEVNULL)  # noqa: S603
+    client = runs.start(code)
     deadline = time.monotonic() + 30
     journal = tmp_path / "run" / "journal.jsonl"
     while not journal.exists() or journal.read_bytes().count(b"\n") < 4:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     client.send_signal(number)
-    assert client.wait(20) != 0
+    client.communicate(timeout=20)
+    assert client.returncode != 0
     assert_all_ended(tmp_path)
 
 
