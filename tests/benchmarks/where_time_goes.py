@@ -114,7 +114,8 @@ def draw(table: pd.DataFrame, n_questions: int, target: Path) -> None:
             left += seconds
         axes.text(left, f"{method}, cache {cache}", f" {left:.1f} s", va="center")
     handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in colours.values()]
-    axes.legend(handles, colours, fontsize=8, frameon=False)
+    axes.legend(handles, colours, loc="upper right", ncols=2, fontsize=8, frameon=False)
+    axes.margins(x=0.08)
     axes.set_xlabel("seconds, as measured under cProfile")
     axes.set_title(f"Where the time of `direag fit` goes: {n_questions:,} questions, five reports each", loc="left")
     axes.spines[["top", "right"]].set_visible(False)
