@@ -28,6 +28,9 @@ from bayes_direag.evidence import Parameters, Reports
 from bayes_direag.model import Labels, Raw, natural_parameters, raw_parameters, raw_priors
 from bayes_direag.settings import Preset, Variant
 
+#: Beyond it odds are cut off, so that odds times their inverse stay 1.
+_LARGEST_EXPONENT = 700.0
+
 
 class Outcomes(NamedTuple):
     """Reports and what came true, as the density needs them.
@@ -102,15 +105,15 @@ def arranged(outcomes: Outcomes, *, preset: Preset, variant: Variant) -> None:
 
 def given(parameters: Parameters, outcomes: Outcomes) -> Float[Array, "level problem"]:
     """Return the evidence that each report gives its answer; 0 where there is no usable one."""
-    return parameters.weight[:, None] * _calibrated(parameters, outcomes.stated, outcomes.usable)
+    return parameters.weight[:, None] * _calibrated(parameters, outcomes.stated, outcomes.usable)[0]
 
 
 def concentrations(parameters: Parameters, outcomes: Outcomes) -> Concentrations:
     """Return the concentrations of every question."""
-    calibrated = _calibrated(parameters, outcomes.stated, outcomes.usable)
+    calibrated, complement = _calibrated(parameters, outcomes.stated, outcomes.usable)
     to_all = parameters.weight @ calibrated
     to_right = parameters.weight @ (outcomes.right * calibrated)
-    null = _null(parameters, parameters.weight @ outcomes.usable - to_all)
+    null = _null(parameters, parameters.weight @ complement)
     true = outcomes.share * parameters.prior_strength + outcomes.null * null + to_right
     return Concentrations(true, parameters.prior_strength + null + to_all)
 
@@ -122,9 +125,9 @@ def of_level(parameters: Parameters, outcomes: Outcomes, level: Array) -> Concen
         bias=None if parameters.bias is None else parameters.bias[level],
         null_base=jnp.zeros_like(parameters.null_base),
     )
-    usable = outcomes.usable[level]
-    own = one.weight * _calibrated(one, outcomes.stated[level], usable)
-    null = _null(one, one.weight * usable - own)
+    calibrated, complement = _calibrated(one, outcomes.stated[level], outcomes.usable[level])
+    own = one.weight * calibrated
+    null = _null(one, one.weight * complement)
     return Concentrations(outcomes.null * null + outcomes.right[level] * own, null + own)
 
 
@@ -137,25 +140,25 @@ def total_log_likelihood(parameters: Parameters, outcomes: Outcomes) -> Float[Ar
 def _forward(parameters: Parameters, outcomes: Outcomes) -> tuple[Float[Array, ""], Parameters]:
     """Return the sum, and the gradient with respect to the parameters, in place of anything to compute it from."""
     level = parameters.weight
-    calibrated = _calibrated(parameters, outcomes.stated, outcomes.usable)
+    calibrated, complement = _calibrated(parameters, outcomes.stated, outcomes.usable)
     found = concentrations(parameters, outcomes)
     true, total = outcomes.weight / found.true, -outcomes.weight / found.total
     null = total + outcomes.null * true  # by the null's concentration
     gain = jnp.zeros(()) if parameters.null_gain is None else parameters.null_gain
-    by_calibrated = (outcomes.right * true[None, :] + (total - gain * null)[None, :]) * calibrated
+    by_given = outcomes.right * true[None, :] + total[None, :]
     everyone = jnp.ones_like(total)
     own = Parameters(
-        weight=by_calibrated @ everyone + gain * (outcomes.usable @ null),
+        weight=(by_given * calibrated) @ everyone + gain * (complement @ null),
         prior_strength=outcomes.share @ true + jnp.sum(total),
         null_base=jnp.sum(null),
     )
     if parameters.bias is not None:
-        by_score = by_calibrated * (1 - calibrated)
+        by_score = (by_given - gain * null[None, :]) * calibrated * complement
         own = own._replace(bias=level * (by_score @ everyone))
         if parameters.slope is not None:
             own = own._replace(slope=level @ jnp.einsum("lp,lp->l", by_score, outcomes.stated))
     if parameters.null_gain is not None:
-        own = own._replace(null_gain=null @ (level @ outcomes.usable - level @ calibrated))
+        own = own._replace(null_gain=null @ (level @ complement))
     return outcomes.weight @ found.log_likelihood(), own
 
 
@@ -168,14 +171,16 @@ total_log_likelihood.defvjp(_forward, _backward)
 
 def _calibrated(
     parameters: Parameters, stated: Float[Array, "*level problem"], usable: Float[Array, "*level problem"]
-) -> Float[Array, "*level problem"]:
-    """Return the calibrated confidences, 0 where there is no usable report."""
+) -> tuple[Float[Array, "*level problem"], Float[Array, "*level problem"]]:
+    """Return the calibrated confidences and their complements, each without cancellation; 0 where none is usable."""
     if parameters.bias is None:
-        return usable
+        return usable, jnp.zeros_like(usable)
     score = jnp.broadcast_to(parameters.bias[..., None], stated.shape)
     if parameters.slope is not None:
         score = score + parameters.slope * stated
-    return usable / (1 + jnp.exp(-score))
+    odds_against = jnp.exp(jnp.minimum(-score, _LARGEST_EXPONENT))
+    calibrated = usable / (1 + odds_against)
+    return calibrated, calibrated * odds_against
 
 
 def _null(parameters: Parameters, lost: Float[Array, " problem"]) -> Float[Array, " problem"]:

@@ -74,8 +74,13 @@ def survey(flat: Float[Array, " raw"], outcomes: Outcomes, preset: Preset, varia
 def metric_from_curvature(
     curvature: Float[np.ndarray, "chain raw raw"], *, shared: bool
 ) -> Float[np.ndarray, "chain raw raw"]:
-    """Return the inverse of each chain's curvature, or of their mean."""
-    own = curvature.mean(axis=0, keepdims=True) if shared else curvature
+    """Return the inverse of each chain's curvature, or of their mean.
+
+    Where a chain is so far out that its curvature is not finite, that of the others stands for it; if none is, 1.
+    """
+    finite = np.isfinite(curvature).all(axis=(1, 2))
+    common = curvature[finite].mean(axis=0) if finite.any() else np.eye(curvature.shape[1])
+    own = common[None] if shared else np.where(finite[:, None, None], curvature, common)
     return np.asarray(np.broadcast_to(np.linalg.inv(own), curvature.shape))
 
 

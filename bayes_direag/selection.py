@@ -157,7 +157,7 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
         everything += given
     null = share + samples.null_base
     if samples.null_gain is not None:
-        null += samples.null_gain * ((candidate >= 0) @ samples.weight.T - everything)
+        null += samples.null_gain * np.maximum((candidate >= 0) @ samples.weight.T - everything, 0.0)
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
     total = n_candidates[:, None] * share + everything + null
     alpha /= total

@@ -127,3 +127,31 @@ def test_the_written_gradient_is_that_of_automatic_differentiation(variant: Vari
     for name, value in expected._asdict().items():
         if value is not None:
             np.testing.assert_allclose(getattr(found, name), value, rtol=1e-11, atol=1e-13, err_msg=name)
+
+
+def test_far_out_nothing_cancels() -> None:
+    """Where a sampler's first steps led: weights up to e**640, confidences of 1 or 0 but for far less than rounding."""
+    settings = PRESETS["bayes"]
+    far = {
+        "weight_raw": jnp.array([640.0, 390.0, 200.0, 460.0]),
+        "bias_raw": jnp.array([-30.0, -29.0, -30.0, 31.0]),
+        "slope_raw": jnp.asarray(17.0),
+        "null_base_raw": jnp.asarray(86.0),
+        "null_gain_raw": jnp.asarray(-6.0),
+    }
+    here = {name.removesuffix("_raw"): value for name, value in far.items()}
+    outcomes = Outcomes.of(*labelled_by_hand(), settings.eps)
+
+    def ours(here: Raw) -> jax.Array:
+        return total_log_likelihood(natural_parameters(here, settings, "confidence"), outcomes)
+
+    def theirs(here: Raw) -> jax.Array:
+        told, labels = labelled_by_hand()
+        return jnp.sum(labels.weight * log_likelihood(here, told, labels, preset=settings, variant="confidence"))
+
+    found, own = jax.value_and_grad(ours)(here)
+    np.testing.assert_allclose(found, theirs(here), rtol=1e-9)
+    for name, value in here.items():
+        for place in np.ndindex(value.shape):
+            low, high = (theirs(here | {name: value.at[place].add(step)}) for step in (-1e-3, 1e-3))
+            np.testing.assert_allclose(own[name][place], (high - low) / 2e-3, rtol=1e-6, atol=1e-6, err_msg=name)

@@ -71,6 +71,15 @@ def test_chains_of_one_posterior_share_their_curvature() -> None:
 
 
 @pytest.mark.parametrize("shared", [True, False])
+def test_a_chain_without_finite_curvature_takes_that_of_the_others(shared: bool) -> None:
+    curvature = np.array([np.diag([1.0, 4]), np.full((2, 2), np.nan), np.diag([3.0, 6])])
+    found = metric_from_curvature(curvature, shared=shared)
+    np.testing.assert_allclose(found[1], np.diag([1 / 2, 1 / 5]))
+    np.testing.assert_allclose(found[0], np.diag([1 / 2, 1 / 5] if shared else [1, 1 / 4]))
+    np.testing.assert_array_equal(metric_from_curvature(curvature[1:2], shared=shared), np.eye(2)[None])
+
+
+@pytest.mark.parametrize("shared", [True, False])
 def test_draws_give_their_covariance(shared: bool) -> None:
     root = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
     draws = np.random.default_rng(0).normal(size=(2, 20_000, 3)) @ root.T
