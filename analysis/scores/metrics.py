@@ -93,6 +93,12 @@ class _Answers:
         """How many are wrong, likewise."""
         return _running_sum((self.weight * (1 - self.correct))[:, self.order])
 
+    @functools.cached_property
+    def operating_points(self) -> tuple[_Thresholds, _Thresholds]:
+        """The correct and the wrong answers at or above each distinct confidence, from none of either to all."""
+        distinct = _last_of_ties(self.confidence[self.order])
+        return self.correct_so_far[:, distinct], self.wrong_so_far[:, distinct]
+
 
 def _metric[**Options](core: Callable[Concatenate[_Answers, Options], _Replicates]) -> Metric[Options]:
     """Turn a function of checked arrays into a `Metric`."""
@@ -189,8 +195,7 @@ def auroc(answers: _Answers) -> _Replicates:
     The probability that a correct answer has a higher confidence than a wrong one, a tie counting one half.
     NaN where all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
-    distinct = _last_of_ties(answers.confidence[answers.order])
-    hits, misses = answers.correct_so_far[:, distinct], answers.wrong_so_far[:, distinct]
+    hits, misses = answers.operating_points
     area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
     return area
 
@@ -205,8 +210,7 @@ def pr_positive(answers: _Answers) -> _Replicates:
     of the answers at least that confident. NaN where all answers are correct or all are wrong; the 1 and 0
     that scikit-learn gives there say nothing about the confidences.
     """
-    distinct = _last_of_ties(answers.confidence[answers.order])
-    return _average_precision(answers.correct_so_far[:, distinct], answers.wrong_so_far[:, distinct])
+    return _average_precision(*answers.operating_points)
 
 
 @_metric
