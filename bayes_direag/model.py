@@ -8,7 +8,6 @@ Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds
 are the same; the natural ones are deterministic functions of them.
 """
 
-from collections.abc import Mapping
 from typing import NamedTuple
 
 import jax
@@ -95,7 +94,7 @@ def recalibration(
     terms: dict[str, Float[Array, " problem"]],
     correct: Bool[Array, " problem"] | None,
     *,
-    prior_scale: Mapping[str, ArrayLike],
+    prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
     """Draw a coefficient for each term around the identity, then which selected answers are right (site ``correct``).
@@ -105,11 +104,11 @@ def recalibration(
     terms
         What each coefficient multiplies, see :func:`bayes_direag.recalibration.linear_terms`.
     prior_scale
-        Standard deviation of each coefficient's normal prior.
+        Standard deviation of the coefficients' normal priors.
     weight
         How often each question counts; once if left out.
     """
-    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale[name])) for name in terms}
+    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale)) for name in terms}
     score = sum((drawn[name] * term for name, term in terms.items()), start=jnp.zeros(()))
     counts = jnp.ones(score.shape, bool) if weight is None else weight > 0
     times = 1.0 if weight is None else jnp.where(counts, weight, 1.0)

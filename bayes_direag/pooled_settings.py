@@ -104,7 +104,7 @@ def pooled_recalibration(
     correct: Bool[Array, " problem"],
     setting: Float[Array, "problem setting"],
     *,
-    prior_scale: tuple[tuple[str, float], ...],
+    prior_scale: float,
 ) -> None:
     """Draw the coefficients of every setting, then which selected answers are right (site ``correct``).
 
@@ -115,12 +115,12 @@ def pooled_recalibration(
     setting
         1 where a question is of a setting, else 0; a question of none does not count.
     prior_scale
-        Names, and standard deviations of the priors of one setting alone.
+        Standard deviation of the priors of one setting alone.
     """
     score = jnp.zeros(correct.shape)
-    for name, scale in prior_scale:
-        own = sample_settings(name, dist.Normal(IDENTITY[name], scale), (setting.shape[1],))
-        score = score + (setting @ own) * terms[name]
+    for name, term in terms.items():
+        own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
+        score = score + (setting @ own) * term
     reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
     numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
 
@@ -186,10 +186,9 @@ def draw_pooled_recalibration(
     if settings.method == "none":
         identity = LogisticRecalibration.identity(shape, settings.eps)
         return PooledCalibration((identity,) * len(selected), identity, {}, {})
-    scales = settings.prior_scales(1)
     parts = [(s, one) for s, one in enumerate(selected) if one is not None]
     size = padded_size(sum(one.correct.shape[1] for _, one in parts), least=64, per_octave=8)
-    terms = {name: np.zeros(size) for name in scales}
+    terms = {name: np.zeros(size) for name in settings.terms}
     correct, setting = np.zeros(size, bool), np.zeros((size, len(selected)))
     start = 0
     for s, one in parts:
@@ -197,11 +196,12 @@ def draw_pooled_recalibration(
         correct[place], setting[place, s] = one.correct[0], 1.0
         for name, term in linear_terms(one.support, one.votes, settings.terms, settings.eps).items():
             terms[name][place] = term[0]
-    model = partial(pooled_recalibration, prior_scale=tuple(scales.items()))
+    scale = settings.prior_scale(1)
+    model = partial(pooled_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
         data = jax.tree.map(jnp.asarray, (terms, correct, setting))
         found, stats = _nuts(model, sampling, seed + 1, progress, *data)
-    priors = {name: dist.Normal(IDENTITY[name], scale) for name, scale in scales.items()}
+    priors = {name: dist.Normal(IDENTITY[name], scale) for name in settings.terms}
     values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))
 
     def calibration(own: dict[str, np.ndarray]) -> LogisticRecalibration:

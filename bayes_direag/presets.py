@@ -26,11 +26,11 @@ The priors of ``bayes`` and ``pooled``, and why:
   softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
   now and then.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- final calibration: the intercept has sd 1, as levels that repeat one another make support too bold or too timid by a
-  factor of e in odds, or more; the slope sd 0.5 around 1. Plain votes come in between support (0) and votes (1) with
-  sd 0.5: that stated confidences, or the levels' weights, mislead is possible, not expected. Silence: where no level
-  gives a usable report, the log odds are off by a number of sd 3; where one of ten does not, by 0.3. It learns from
-  support that has not seen the label: leave-one-out under NUTS, out of five folds for a MAP.
+- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is. One width for
+  all, and the unit of them all: an intercept of 1 is a factor of e in odds, a slope of 1 is that of support, an
+  agreement of 1 leads all the way from support to plain votes, a missing of 1 takes a factor of e in odds from a
+  question on which every level is silent. It learns from support that has not seen the label: leave-one-out under
+  NUTS, out of five folds for a MAP.
 - spreads of the pooled levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias). The centre of the
   biases has sd 2, so that a level's own is believed about as widely as under ``bayes``.
 
@@ -151,9 +151,7 @@ _BAYES = Preset(
     null_gain=RawParameter(link="exp", start=0.0, loc=0.0, scale=1.0),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(
-        scale=0.5, intercept_scale=1.0, agreement_scale=0.5, missing_scale=3.0, out_of_fold=5
-    ),
+    recalibration=RecalibrationSettings(scale=1.0, votes=True, out_of_fold=5),
 )
 
 _POOLED = _BAYES.override(

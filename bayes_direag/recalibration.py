@@ -162,7 +162,7 @@ def recalibrate(
     chosen : (batch, problem) array
         The questions each recalibration is fitted to.
     settings
-        Method, terms, penalty or prior scales, eps. See :class:`~bayes_direag.settings.RecalibrationSettings`.
+        Method, terms, penalty or prior scale, eps. See :class:`~bayes_direag.settings.RecalibrationSettings`.
     multiplicity
         How many questions each stands for; one if left out.
 
@@ -187,8 +187,7 @@ def recalibrate(
 
 
 def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) -> list[Recalibration]:
-    counts = [settings.prior_scales(int(n)) for n in times.sum(axis=1)]
-    prior_scale = {name: np.array([scales[name] for scales in counts]) for name in settings.terms}
+    prior_scale = np.array([settings.prior_scale(int(n)) for n in times.sum(axis=1)])
     terms = linear_terms(selected.support, selected.votes, settings.terms, settings.eps)
     terms = {name: np.where(times > 0, values, 0.0) for name, values in terms.items()}
     released = settings.method == "release"
@@ -219,13 +218,13 @@ def _logistic_modes(
     terms: dict[str, Float[Array, "batch problem"]],
     correct: Bool[Array, "batch problem"],
     weight: Float[Array, "batch problem"],
-    prior_scale: dict[str, Float[Array, " batch"]],
+    prior_scale: Float[Array, " batch"],
     *,
     gradient_steps: bool,
 ) -> _LogisticModes:
     identity = {name: jnp.asarray(IDENTITY[name]) for name in terms}
 
-    def fit(terms: dict[str, Array], y: Array, weight: Array, prior_scale: dict[str, Array]) -> _LogisticModes:
+    def fit(terms: dict[str, Array], y: Array, weight: Array, prior_scale: Array) -> _LogisticModes:
         model = scale(partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight))
         if gradient_steps:
             return _release_steps(model, identity, terms, y)

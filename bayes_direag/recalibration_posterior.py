@@ -4,7 +4,7 @@ The data are, for every labelled question, the logit z of the greatest leave-one
 votes for that candidate, and whether it is right; so no question vouches for itself. The coefficients t of the
 calibration (:class:`~bayes_direag.settings.RecalibrationSettings`) have a normal prior at the identity:
 
-.. math:: p(t \mid x, y) \propto \prod_j \mathrm{N}(t_j; t^0_j, \sigma_j)
+.. math:: p(t \mid x, y) \propto \prod_j \mathrm{N}(t_j; t^0_j, \sigma)
           \prod_i \operatorname{Bernoulli}(y_i \mid \operatorname{sigmoid}(t^\top x_i))
 
 One t is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior. (Scores
@@ -41,7 +41,7 @@ class _Target(NamedTuple):
 
     terms: Float[np.ndarray, "problem term"]
     loc: Float[np.ndarray, " term"]
-    scale: Float[np.ndarray, " term"]
+    scale: float
 
     def log_density(self, points: Float[np.ndarray, "point term"]) -> Float[np.ndarray, " point"]:
         """Return the log density of each point, up to a constant; a bounded number of numbers at once."""
@@ -52,7 +52,9 @@ class _Target(NamedTuple):
     def curvature(self, point: Float[np.ndarray, " term"]) -> Float[np.ndarray, "term term"]:
         """Return the Hessian of minus the log density."""
         right = expit(self.terms @ point)
-        return np.asarray(self.terms.T @ (self.terms * (right * (1 - right))[:, None]) + np.diag(self.scale**-2.0))
+        return np.asarray(
+            self.terms.T @ (self.terms * (right * (1 - right))[:, None]) + np.eye(len(point)) / self.scale**2
+        )
 
 
 def draw_recalibration(
@@ -99,11 +101,10 @@ def draw_recalibration(
 def _target(selected: Selected, settings: RecalibrationSettings) -> _Target:
     terms = linear_terms(selected.support, selected.votes, settings.terms, settings.eps)
     columns = np.stack([values[0] for values in terms.values()], axis=1)
-    scales = settings.prior_scales(len(columns))
     return _Target(
         np.where(selected.correct[0, :, None], columns, -columns),
         np.array([IDENTITY[name] for name in terms]),
-        np.array([scales[name] for name in terms]),
+        settings.prior_scale(len(columns)),
     )
 
 
@@ -112,7 +113,7 @@ def _proposals(
 ) -> tuple[Float[np.ndarray, "point term"], Float[np.ndarray, " point"]]:
     """Draw points around the mode and as widely as the prior, with the log density of the mixture at each."""
     narrow = multivariate_t(mode, np.linalg.inv(target.curvature(mode)), _DEGREES_OF_FREEDOM)
-    wide = multivariate_t(target.loc, np.diag(target.scale**2), _DEGREES_OF_FREEDOM)
+    wide = multivariate_t(target.loc, np.eye(len(mode)) * target.scale**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
     near, far = (one.rvs(n, random_state=rng).reshape(n, -1) for one in (narrow, wide))
     points = np.where(is_narrow[:, None], near, far)

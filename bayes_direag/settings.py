@@ -67,8 +67,8 @@ class RecalibrationSettings(Settings):
     .. math:: \operatorname{sigmoid}\{a + b z + c\,(v - z) + d\, m\}, \qquad z = \operatorname{logit}(\text{support})
 
     with v the log odds of the plain votes for the selected answer, and m the share of levels without a usable report
-    (see :mod:`bayes_direag.votes`). The last two terms are there only where their prior is given: c leads from the
-    evidence's support (0) to the counted votes (1), d says what silence tells.
+    (see :mod:`bayes_direag.votes`). The last two terms are there only with ``votes``: c leads from the evidence's
+    support (0) to the counted votes (1), d says what silence tells.
 
     Attributes
     ----------
@@ -77,15 +77,13 @@ class RecalibrationSettings(Settings):
         from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
         ``none``: support as it is.
     penalty
-        lambda in ``mean NLL + lambda / 2 * (intercept**2 + (slope - 1)**2)``: a normal prior at the identity whose
+        lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2 + c**2 + d**2)``: a normal prior at the identity whose
         scale is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
     scale
-        Standard deviation of the normal prior at the identity, whatever the number of questions.
-    intercept_scale
-        The same for the intercept alone; None: as ``scale`` says.
-    agreement_scale, missing_scale
-        Standard deviation of the normal prior at 0 of c (``agreement``) and d (``missing``); None: the term is left
-        out, as it always is but under ``platt``.
+        Standard deviation of the normal prior at the identity, the same for all coefficients and any number of
+        questions.
+    votes
+        Whether c (``agreement``) and d (``missing``) are there; under ``platt`` alone.
     eps
         Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     out_of_fold
@@ -97,9 +95,7 @@ class RecalibrationSettings(Settings):
     method: RecalibrationMethod = "platt"
     penalty: float = Field(default=0.001, gt=0)
     scale: float | None = Field(default=None, gt=0)
-    intercept_scale: float | None = Field(default=None, gt=0)
-    agreement_scale: float | None = Field(default=None, gt=0)
-    missing_scale: float | None = Field(default=None, gt=0)
+    votes: bool = False
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     out_of_fold: int = Field(default=0, ge=0)
 
@@ -112,14 +108,11 @@ class RecalibrationSettings(Settings):
     @property
     def terms(self) -> tuple[str, ...]:
         """The coefficients of a logistic calibration, in order."""
-        extra = {"agreement": self.agreement_scale, "missing": self.missing_scale} if self.method == "platt" else {}
-        return ("intercept", "slope", *(name for name, scale in extra.items() if scale is not None))
+        return tuple(IDENTITY) if self.votes and self.method == "platt" else ("intercept", "slope")
 
-    def prior_scales(self, n: int) -> dict[str, float]:
-        """Return the standard deviation of each coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
-        usual = self.scale or 1 / math.sqrt(self.penalty * n)
-        own = {"intercept": self.intercept_scale, "agreement": self.agreement_scale, "missing": self.missing_scale}
-        return {name: own.get(name) or usual for name in self.terms}
+    def prior_scale(self, n: int) -> float:
+        """Return the standard deviation of every coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
+        return self.scale or 1 / math.sqrt(self.penalty * n)
 
 
 class Preset(Settings):

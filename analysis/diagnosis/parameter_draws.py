@@ -86,11 +86,11 @@ def recalibration_draws(fit: Fit) -> ParameterDraws | None:
     if fit.recalibration.method == "none":
         return None
     final = fit.tree["recalibration"].to_dataset()
-    scales = fit.preset.recalibration.prior_scales(fit.tree["constant_data"].sizes["problem"])
+    settings = fit.preset.recalibration
     return ParameterDraws(
-        tuple(f"recalibration_{name}" for name in scales),
-        (None,) * len(scales),
-        np.stack([final[name].to_numpy() for name in scales], axis=2),
-        np.array([IDENTITY[name] for name in scales]),
-        np.array(list(scales.values())),
+        tuple(f"recalibration_{name}" for name in settings.terms),
+        (None,) * len(settings.terms),
+        np.stack([final[name].to_numpy() for name in settings.terms], axis=2),
+        np.array([IDENTITY[name] for name in settings.terms]),
+        np.full(len(settings.terms), settings.prior_scale(fit.tree["constant_data"].sizes["problem"])),
     )

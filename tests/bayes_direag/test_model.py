@@ -214,10 +214,10 @@ def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -
     score, correct = jnp.asarray(rng.normal(size=30)), jnp.asarray(rng.random(30) < 0.6)
     sites = {"intercept": jnp.asarray(0.3), "slope": jnp.asarray(1.4)}
     terms = {"intercept": jnp.ones(30), "slope": score}
-    found, _ = log_density(recalibration, (terms, correct), {"prior_scale": {"intercept": 0.7, "slope": 0.5}}, sites)
+    found, _ = log_density(recalibration, (terms, correct), {"prior_scale": 0.7}, sites)
     p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.asarray(score))))
     expected = stats.bernoulli.logpmf(np.asarray(correct), p).sum()
-    expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.5)
+    expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.7)
     np.testing.assert_allclose(float(found), expected, rtol=1e-12)
 
 

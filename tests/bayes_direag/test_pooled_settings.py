@@ -128,19 +128,18 @@ def test_the_log_joint_density(variant: str, seed: int) -> None:
 def test_the_log_joint_density_of_the_final_calibration() -> None:
     rng = np.random.default_rng(5)
     support, correct, setting = rng.uniform(0.1, 0.9, 6), rng.random(6) < 0.5, np.array([0, 0, 1, 1, 1, -1])
-    scales = (("intercept", 1.0), ("slope", 0.5))
     terms = {"intercept": jnp.ones(6), "slope": jnp.asarray(logit(support))}
     sites, own, expected = {}, {}, 0.0
-    for (name, scale), loc in zip(scales, (0.0, 1.0), strict=True):
+    for name, loc in (("intercept", 0.0), ("slope", 1.0)):
         tau, z = abs(rng.normal()), rng.normal(size=2)
         sites |= {f"{name}_tau": jnp.asarray(tau), f"{name}_z": jnp.asarray(z)}
         expected += stats.halfnorm.logpdf(tau) + stats.norm.logpdf(z).sum()
-        own[name] = np.asarray(settings_from(jnp.asarray(tau), jnp.asarray(z), dist.Normal(loc, scale)))
+        own[name] = np.asarray(settings_from(jnp.asarray(tau), jnp.asarray(z), dist.Normal(loc, 0.7)))
     for i in range(5):
         score = own["intercept"][setting[i]] + own["slope"][setting[i]] * logit(support[i])
         expected += log_expit(score if correct[i] else -score)
     member = jnp.asarray((setting[:, None] == np.arange(2)).astype(float))
-    found, _ = log_density(pooled_recalibration, (terms, jnp.asarray(correct), member), {"prior_scale": scales}, sites)
+    found, _ = log_density(pooled_recalibration, (terms, jnp.asarray(correct), member), {"prior_scale": 0.7}, sites)
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 
@@ -151,16 +150,16 @@ def test_final_calibrations_against_importance_weights() -> None:
     sizes = (60, 6)
     support = [expit(rng.normal(1.0, 1.2, n)) for n in sizes]
     correct = [rng.random(n) < expit(-1.0 + 0.6 * logit(one)) for n, one in zip(sizes, support, strict=True)]
-    settings = RecalibrationSettings(scale=0.5, intercept_scale=1.0)
+    settings = RecalibrationSettings(scale=0.7)
     nothing = [Votes(np.zeros((1, n)), np.zeros((1, n))) for n in sizes]
     selected = [Selected(s[None], y[None], v) for s, y, v in zip(support, correct, nothing, strict=True)]
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1000)
     found = draw_pooled_recalibration([*selected, None], settings, sampling, 0)
     n = 150_000
     prior = {}
-    for name, loc, scale in (("intercept", 0.0, 1.0), ("slope", 1.0, 0.5)):
+    for name, loc in (("intercept", 0.0), ("slope", 1.0)):
         centre, tau, u = rng.normal(size=(n, 1)), np.abs(rng.normal(size=(n, 1))), rng.normal(size=(n, 4))
-        prior[name] = loc + scale * (math.sqrt(1 - BETWEEN) * centre + math.sqrt(BETWEEN) * tau * u)
+        prior[name] = loc + settings.scale * (math.sqrt(1 - BETWEEN) * centre + math.sqrt(BETWEEN) * tau * u)
     reached = np.zeros(n)
     for s, (one, y) in enumerate(zip(support, correct, strict=True)):
         for z, right in zip(logit(one), y, strict=True):

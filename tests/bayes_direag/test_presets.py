@@ -79,10 +79,8 @@ class TestDocumentedSettings:
             assert bayes.parameter(name).scale is not None
         assert bayes.recalibration == RecalibrationSettings(
             method="platt",
-            scale=0.5,
-            intercept_scale=1.0,
-            agreement_scale=0.5,
-            missing_scale=3.0,
+            scale=1.0,
+            votes=True,
             eps=1e-6,
             out_of_fold=5,
         )

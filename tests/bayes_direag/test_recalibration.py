@@ -27,9 +27,9 @@ def selected(support: np.ndarray, correct: np.ndarray, votes: Votes | None = Non
     return Selected(support, correct, votes or Votes(nothing, nothing))
 
 
-def fitted(support: np.ndarray, correct: np.ndarray, votes: Votes | None = None, **settings: object) -> Recalibration:
+def fitted(support: np.ndarray, correct: np.ndarray, told: Votes | None = None, **settings: object) -> Recalibration:
     everything = np.ones((1, len(support)), bool)
-    own = selected(support[None], correct[None], votes and Votes(*(part[None] for part in votes)))
+    own = selected(support[None], correct[None], told and Votes(*(part[None] for part in told)))
     return recalibrate(own, everything, RecalibrationSettings(**settings))[0]
 
 
@@ -152,7 +152,7 @@ def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, va
 class TestVotes:
     """The two terms of the plain votes."""
 
-    SETTINGS: ClassVar = {"scale": 0.5, "intercept_scale": 1.0, "agreement_scale": 0.4, "missing_scale": 3.0}
+    SETTINGS: ClassVar = {"scale": 0.7, "votes": True}
 
     @staticmethod
     def votes(n: int = 300) -> Votes:
@@ -166,7 +166,7 @@ class TestVotes:
 
         def negative_log_density(t: np.ndarray) -> float:
             score = t[0] + t[1] * z + t[2] * (votes.agreement - z) + t[3] * votes.missing
-            prior = (t[0] / 1.0) ** 2 + ((t[1] - 1) / 0.5) ** 2 + (t[2] / 0.4) ** 2 + (t[3] / 3.0) ** 2
+            prior = ((t - [0, 1, 0, 0]) ** 2).sum() / 0.7**2
             return float(np.logaddexp(0, np.where(correct, -score, score)).sum() + prior / 2)
 
         theirs = optimize.minimize(negative_log_density, [0, 1, 0, 0], method="BFGS", options={"gtol": 1e-7})
@@ -188,7 +188,7 @@ class TestVotes:
         support, correct = answers()
         z = logit(np.clip(support, EPS, 1 - EPS))
         found = fitted(support, correct, Votes(z, np.zeros(300)), **self.SETTINGS)
-        without = fitted(support, correct, scale=0.5, intercept_scale=1.0)
+        without = fitted(support, correct, scale=0.7)
         assert found.coefficients["agreement"].item() == pytest.approx(0, abs=1e-9)
         assert found.coefficients["missing"].item() == pytest.approx(0, abs=1e-9)
         for name, value in without.coefficients.items():

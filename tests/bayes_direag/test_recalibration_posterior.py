@@ -128,7 +128,7 @@ def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
     sampler = MCMC(NUTS(recalibration), num_warmup=500, num_samples=5000, num_chains=2, progress_bar=False,
                    chain_method="sequential")  # fmt: skip
     terms = {"intercept": jnp.ones(len(support)), "slope": jnp.asarray(logit(support))}
-    sampler.run(jax.random.key(0), terms, jnp.asarray(correct), prior_scale={"intercept": 0.5, "slope": 0.5})
+    sampler.run(jax.random.key(0), terms, jnp.asarray(correct), prior_scale=0.5)
     found = drawn(name)
     for parameter, values in sampler.get_samples(group_by_chain=True).items():
         theirs, ours = np.asarray(values), found.coefficients[parameter]
@@ -147,7 +147,7 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
     """The penalty of preset paper on 30 questions is a scale of 5.8: the posterior is far from normal."""
     support, correct = labelled("30 right")
     settings = RecalibrationSettings()
-    scale = settings.prior_scales(30)["slope"]
+    scale = settings.prior_scale(30)
     found = draw_recalibration(selected(support, correct), settings, SHAPE, np.random.default_rng(0))
     side = np.linspace(-40, 40, 401)
     intercept, slope = (part.ravel() for part in np.meshgrid(side, 1 + side, indexing="ij"))
@@ -218,10 +218,9 @@ def test_four_terms_against_a_grid_of_importance_weights() -> None:
     rng = np.random.default_rng(2)
     support, correct = labelled("30 mixed")
     votes = Votes(rng.normal(1, 1, (1, 30)), rng.choice([0, 0.2], (1, 30)))
-    settings = RecalibrationSettings(scale=0.5, intercept_scale=0.8, agreement_scale=0.5, missing_scale=2.0)
+    settings = RecalibrationSettings(scale=0.8, votes=True)
     found = draw_recalibration(Selected(support[None], correct[None], votes), settings, SHAPE, rng)
-    scale = np.array([0.8, 0.5, 0.5, 2.0])
-    prior = np.array([0, 1, 0, 0]) + scale * rng.normal(size=(1_000_000, 4))
+    prior = np.array([0, 1, 0, 0]) + 0.8 * rng.normal(size=(1_000_000, 4))
     z = logit(support)
     terms = np.stack([np.ones(30), z, votes.agreement[0] - z, votes.missing[0]])
     reached = log_expit(prior @ np.where(correct, terms, -terms)).sum(axis=1)

@@ -95,7 +95,7 @@ def test_widths_come_as_foretold() -> None:
 
     Without the term for plain votes, which a better evidence model needs less: no posterior foretells that.
     """
-    alone = preset("bayes").override(recalibration={"agreement_scale": None, "missing_scale": None})
+    alone = preset("bayes").override(recalibration={"votes": False})
     sampling = SamplingSettings(n_chains=2, n_warmup=400, n_draws=500)
     ratios = []
     for seed in (21, 22, 23):
