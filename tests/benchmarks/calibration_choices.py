@@ -1,0 +1,96 @@
+"""Whether the final calibration was tuned: what the width of its prior and its votes are worth, file by file.
+
+``python tests/benchmarks/calibration_choices.py --out choices.md FILE ...``
+
+Of every file a MAP under ``bayes`` learns from 30, 100, ... labelled questions and is tested on others, in the splits
+of ``direag learning-curve``. The final calibration then learns from its out-of-fold support, with every width of the
+prior, with and without votes. The table has the mean NLL of the tested questions over all splits and numbers of labels,
+and which choice is best on all *other* files together.
+"""
+
+import argparse
+from collections.abc import Iterator
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+
+from analysis.learning_curve.splits import draw_splits
+from bayes_direag.folds import assign_folds
+from bayes_direag.map_fit import fit_map, fit_map_batch
+from bayes_direag.observations import Observations
+from bayes_direag.presets import preset
+from bayes_direag.recalibration import Selected, recalibrate
+from bayes_direag.settings import RecalibrationSettings
+from bayes_direag.votes import Votes
+
+WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
+CHOICES = tuple(product((True, False), WIDTHS))
+LABELS = (30, 100, 300, 1000)
+N_FOLDS = 5
+UNCALIBRATED = preset("bayes").override(recalibration={"method": "none"})
+
+
+def selected(observations: Observations, predictions: list) -> Selected:
+    """Put together what each question's answer got from the table that predicts it, as a batch of one."""
+    answer = [rows["answer"] for rows in predictions]
+    support = np.array([rows["support"] for rows in predictions], float)
+    place = [own.index(text) for own, text in zip(observations.candidates, answer, strict=True)]
+    votes = Votes.of(observations.candidate, np.array(place)[None], observations.n_levels)
+    return Selected(support[None], observations.is_right(np.array(answer, object))[None], votes)
+
+
+def out_of_fold(observations: Observations) -> Selected:
+    fold = assign_folds(len(observations), N_FOLDS, 0)
+    fits = fit_map_batch(observations, fold != np.arange(N_FOLDS)[:, None], preset=UNCALIBRATED)
+    said: list = [None] * len(observations)
+    for number, fit in enumerate(fits):
+        mine = np.flatnonzero(fold == number)
+        for place, row in zip(mine, fit.predict(observations.select(mine)).to_dict("records"), strict=True):
+            said[place] = row
+    return selected(observations, said)
+
+
+def nll(confidence: np.ndarray, correct: np.ndarray) -> float:
+    p = np.clip(confidence, 0.01, 0.99)
+    return float(-np.log(np.where(correct, p, 1 - p)).mean())
+
+
+def held_out(path: Path, n_splits: int) -> Iterator[list[float]]:
+    """Yield, for every split and number of labels, the NLL of every choice."""
+    observations = Observations.read(path)
+    splits = draw_splits(observations, LABELS, n_splits=n_splits, seed=0)
+    for split, n in product(range(n_splits), splits.label_counts):
+        learned, tested = (observations.select(rows) for rows in (splits.learned(split, n), splits.tested(split)))
+        seen = out_of_fold(learned)
+        fit = fit_map(learned, preset=UNCALIBRATED)
+        new = selected(tested, fit.predict(tested).to_dict("records"))
+        row = []
+        for votes, width in CHOICES:
+            settings = RecalibrationSettings(scale=width, votes=votes)
+            final = recalibrate(seen, np.ones(seen.correct.shape, bool), settings)[0]
+            row.append(nll(final(new.support, new.votes)[0], new.correct[0]))
+        yield row
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=Path, nargs="+", metavar="FILE", help="observation files, at least two")
+    parser.add_argument("--splits", type=int, default=20, help="random splits of each file")
+    parser.add_argument("--out", type=Path, required=True, help="Markdown table")
+    options = parser.parse_args()
+    means = {}
+    for path in options.files:
+        means[path.stem] = np.mean(list(held_out(path, options.splits)), axis=0)
+        print(path.stem, *(f"{value:.4f}" for value in means[path.stem]), flush=True)
+    names = [f"{'votes' if votes else 'no votes'}, {width:g}" for votes, width in CHOICES]
+    lines = [f"| file | {' | '.join(names)} | best on the others |", "|" + " --- |" * (len(names) + 2)]
+    for name, own in means.items():
+        others = np.mean([value for other, value in means.items() if other != name], axis=0)
+        figures = " | ".join(f"{value:.4f}" for value in own)
+        lines.append(f"| {name} | {figures} | {names[int(others.argmin())]} |")
+    options.out.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
