@@ -1,12 +1,13 @@
 """The mode of the posterior (MAP) by SVI with an AutoDelta guide, for one set of questions or many at once.
 
 A batch of fits (the folds of a cross-fit, say) shares its questions and differs only in their weights, a
-held-out question weighing nothing; so it is one compiled computation. All fits run in double precision,
+held-out question weighing nothing; so one compiled computation does for all. All fits run in double precision,
 whatever JAX's global setting.
 """
 
 from collections.abc import Callable
 from functools import partial
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -53,9 +54,9 @@ class Optimum(NamedTuple):
     """
 
     raw: Raw
-    loss: Float[Array, " batch"]
-    gradient: Float[Array, " batch"]
-    n_steps: Int[Array, " batch"]
+    loss: Float[Array, "*batch"]
+    gradient: Float[Array, "*batch"]
+    n_steps: Int[Array, "*batch"]
 
 
 def likelihood_weights(
@@ -128,8 +129,9 @@ def map_estimates(
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     reports, labels = reports.select(patterns.member).padded(size), labels.select(patterns.member).padded(size)
+    one = partial(_map_estimate, reports, labels, preset=preset.model_settings, variant=variant)
     with jax.enable_x64(True):
-        optimum: Optimum = _map_batch(reports, labels, total, preset=preset.model_settings, variant=variant)
+        optimum: Optimum = each(one)(total)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum
 
@@ -197,14 +199,10 @@ def require_converged(
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
-def _map_batch(
-    reports: Reports,
-    labels: Labels,
-    weight: Float[Array | np.ndarray, "batch problem"],
-    *,
-    preset: Preset,
-    variant: Variant,
+def _map_estimate(
+    reports: Reports, labels: Labels, weight: Float[Array, " problem"], *, preset: Preset, variant: Variant
 ) -> Optimum:
+    """Find the MAP of one fit, without a batch axis."""
     n_levels = reports.candidate.shape[1]
     names = preset.free_parameters(variant)
 
@@ -215,30 +213,23 @@ def _map_batch(
     start = {f"{name}_raw": spread(name, raw.start) for name, raw in settings.items()}
     low, high = ({f"{name}_raw": spread(name, raw.bounds[side]) for name, raw in settings.items()} for side in (0, 1))
 
-    outcomes = Outcomes.of(reports, labels, preset.eps)
-
-    def fit(weight: Float[Array, " problem"]) -> Optimum:
-        total = jnp.sum(weight)
-        model = scale(partial(arranged, preset=preset, variant=variant), scale=1 / total)
-        mode, minimum = svi_mode(model, start, outcomes._replace(weight=weight), low=low, high=high)
-        raw = {name: mode[f"{name}_raw"] for name in names}
-        priors = raw_priors(preset, variant, n_levels, total)
-        constant = sum((raw[name].size * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
-        loss = minimum.value + constant / total
-        return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps)
-
-    return each(fit)(jnp.asarray(weight))
+    outcomes = Outcomes.of(reports, labels._replace(weight=weight), preset.eps)
+    total = jnp.sum(weight)
+    model = scale(partial(arranged, preset=preset, variant=variant), scale=1 / total)
+    mode, minimum = svi_mode(model, start, outcomes, low=low, high=high)
+    raw = {name: mode[f"{name}_raw"] for name in names}
+    priors = raw_priors(preset, variant, n_levels, total)
+    constant = sum((raw[name].size * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
+    return Optimum(raw, minimum.value + constant / total, minimum.projected_gradient, minimum.n_steps)
 
 
 def each[Result](function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return ``jax.vmap`` of a function, in its simpler form for a batch of one, which is sooner compiled."""
+    """Return what ``jax.vmap`` does, one after the other: what is compiled for one serves batches of every size."""
 
     def mapped(*batch: Any) -> Result:
-        if len(jax.tree.leaves(batch)[0]) > 1:
-            return jax.vmap(function)(*batch)
-        alone: Result = jax.tree.map(
-            lambda value: value[None], function(*jax.tree.map(lambda values: values[0], batch))
-        )
-        return alone
+        n = len(jax.tree.leaves(batch)[0])
+        members = [function(*jax.tree.map(itemgetter(number), batch)) for number in range(n)]
+        together: Result = jax.tree.map(lambda *values: jnp.asarray(np.stack(values)), *members)
+        return together
 
     return mapped

@@ -105,13 +105,14 @@ def minimise_in_box(
     falls, ends the run with a projected gradient above the tolerance (or NaN): the caller has to look.
     """
 
-    def gradient_and_value(x: Array) -> tuple[Array, tuple[Array, Array]]:
+    def gradient_and_value(x: Array) -> tuple[Array, Array]:
         value, gradient = jax.value_and_grad(fn)(x)
-        return gradient, (gradient, value)
+        return gradient, value
 
     def advance(state: _Progress) -> _Progress:
         x = state.point
-        hessian, (gradient, value) = jax.jacfwd(gradient_and_value, has_aux=True)(x)
+        gradient, curved_along, value = jax.linearize(gradient_and_value, x, has_aux=True)
+        hessian = lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype))  # row by row: less memory to go through
         distance = jnp.max(jnp.abs(x - jnp.clip(x - gradient, low, high)))
         here = Minimum(x, value, distance, state.minimum.n_steps)
 

@@ -194,7 +194,7 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
     missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
     padded = jax.tree.map(lambda array: np.pad(array, missing), (terms, selected.correct, times))
     with jax.enable_x64(True):
-        found = _logistic_modes(*padded, prior_scale, gradient_steps=released)
+        found = each(partial(_logistic_mode, gradient_steps=released))(*padded, prior_scale)
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
     modes = {name: np.asarray(found.coefficients[name]) for name in settings.terms}
@@ -206,7 +206,7 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
     ]
 
 
-class _LogisticModes(NamedTuple):
+class _LogisticMode(NamedTuple):
     coefficients: dict[str, Float[Array, "*batch"]]
     loss: Float[Array, "*batch"]
     gradient: Float[Array, "*batch"]
@@ -214,27 +214,23 @@ class _LogisticModes(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="gradient_steps")
-def _logistic_modes(
-    terms: dict[str, Float[Array, "batch problem"]],
-    correct: Bool[Array, "batch problem"],
-    weight: Float[Array, "batch problem"],
-    prior_scale: Float[Array, " batch"],
+def _logistic_mode(
+    terms: dict[str, Float[Array, " problem"]],
+    correct: Bool[Array, " problem"],
+    weight: Float[Array, " problem"],
+    prior_scale: Float[Array, ""],
     *,
     gradient_steps: bool,
-) -> _LogisticModes:
+) -> _LogisticMode:
     identity = {name: jnp.asarray(IDENTITY[name]) for name in terms}
-
-    def fit(terms: dict[str, Array], y: Array, weight: Array, prior_scale: Array) -> _LogisticModes:
-        model = scale(partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight))
-        if gradient_steps:
-            return _release_steps(model, identity, terms, y)
-        mode, end = svi_mode(model, identity, terms, y)
-        return _LogisticModes(mode, end.value, end.projected_gradient, end.n_steps)
-
-    return each(fit)(terms, correct, weight, prior_scale)
+    model = scale(partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight))
+    if gradient_steps:
+        return _release_steps(model, identity, terms, correct)
+    mode, end = svi_mode(model, identity, terms, correct)
+    return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
-def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, Array], y: Array) -> _LogisticModes:
+def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, Array], y: Array) -> _LogisticMode:
     """Take the release's 1200 plain gradient steps; where they end is not an optimum, so no gradient is vouched for."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
@@ -243,7 +239,7 @@ def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, A
     found = svi.get_params(state)
     unknown = jnp.full((), jnp.nan)
     steps = jnp.full((), _RELEASE_STEPS, jnp.int32)
-    return _LogisticModes({name: found[f"{name}_auto_loc"] for name in identity}, unknown, unknown, steps)
+    return _LogisticMode({name: found[f"{name}_auto_loc"] for name in identity}, unknown, unknown, steps)
 
 
 def _temperature(

@@ -125,6 +125,17 @@ def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
         np.testing.assert_allclose(together.raw["weight"][member], alone.raw["weight"][0], atol=1e-6)
 
 
+def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) -> None:
+    rng = np.random.default_rng(0)
+    jax.clear_caches()
+    for size in (1, 2, 5):
+        weight = likelihood_weights(rng.random((size, len(simulated))) < 0.8, simulated, PRESETS["paper"])
+        optimum = map_estimates(simulated, weight, preset=PRESETS["paper"], variant="count")
+        assert optimum.loss.shape == (size,)
+        assert len(set(optimum.loss.tolist())) == size
+    assert inference._map_estimate._cache_size() == 1
+
+
 def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
     weight = np.ones((1, len(simulated)))
     with jax.enable_x64(False):
