@@ -176,10 +176,10 @@ def _evidence(
     if parameters.bias is None:
         return share, weight, null
     confidence = jnp.asarray(reports.confidence, parameters.weight.dtype).T
-    given = weight * jax.nn.sigmoid(_score(confidence, parameters.bias, parameters.slope, eps))
+    score = _score(confidence, parameters.bias, parameters.slope, eps)
     if parameters.null_gain is not None:
-        null = null + parameters.null_gain * jnp.sum(weight - given, axis=0)
-    return share, given, null
+        null = null + parameters.null_gain * jnp.sum(weight * jax.nn.sigmoid(-score), axis=0)
+    return share, weight * jax.nn.sigmoid(score), null
 
 
 def _score(

@@ -86,11 +86,14 @@ class _Table(NamedTuple):
     ----------
     given : (entry, sample) array
         Concentration that a report gives its answer; the last entry is that of no report, 0.
+    to_null : (entry, sample) array
+        Concentration that it gives the null for what it lacks of certainty, computed without cancellation.
     entry : (problem, level) array
         Which entry is that of each report.
     """
 
     given: Float[np.ndarray, "entry sample"]
+    to_null: Float[np.ndarray, "entry sample"]
     entry: Int[np.ndarray, "problem level"]
 
     @classmethod
@@ -104,18 +107,25 @@ class _Table(NamedTuple):
         size = padded_size(len(stated), least=64, per_octave=4)
         padded = np.pad(stated, ((0, size - len(stated)), (0, 0)), constant_values=0.5)
         with jax.enable_x64(True):
-            given = np.asarray(_given(jnp.asarray(padded), parameters, eps))[: len(stated)]
-        nothing = np.zeros((1, given.shape[2]))
-        entries = np.concatenate([given.reshape(-1, given.shape[2]), nothing])
-        return cls(entries, np.where(usable, row * n_levels + np.arange(n_levels), len(entries) - 1))
+            found = _given(jnp.asarray(padded), parameters, eps)
+        by_entry = (np.asarray(part)[: len(stated)].reshape(-1, part.shape[2]) for part in found)
+        given, to_null = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
+        return cls(given, to_null, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
 
 
 @partial(jax.jit, static_argnames="eps")
 def _given(
     confidence: Float[Array, "row level"], parameters: Parameters, eps: float
-) -> Float[Array, "row level sample"]:
-    """Return what a report of each level and confidence gives its answer, in every sample."""
-    found: Array = jax.vmap(lambda one: one.weight[None] * calibrate(confidence, one, eps)[0], out_axes=2)(parameters)
+) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"]]:
+    """Return what a report of each level and confidence gives its answer, and what the null, in every sample."""
+
+    def one(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
+        calibrated, complement = calibrate(confidence, sample, eps)
+        gain = 0.0 if sample.null_gain is None else sample.null_gain
+        weight = sample.weight[None]
+        return weight * calibrated, gain * (weight * complement)
+
+    found: tuple[Array, Array] = jax.vmap(one, out_axes=2)(parameters)
     return found
 
 
@@ -150,16 +160,12 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
     question = np.arange(n)
     share = samples.prior_strength / (n_candidates[:, None] + 1)
     alpha = np.repeat(share[None], max(n_candidates.max(initial=0), 1), axis=0)
-    everything = np.zeros_like(share)
+    null = np.asarray(share + samples.null_base)
     for level in range(n_levels):
-        given = table.given[entry[:, level]]
-        alpha[candidate[:, level], question] += given  # without a report, nothing to the last
-        everything += given
-    null = share + samples.null_base
-    if samples.null_gain is not None:
-        null += samples.null_gain * np.maximum((candidate >= 0) @ samples.weight.T - everything, 0.0)
+        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
+        null += table.to_null[entry[:, level]]
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
-    total = n_candidates[:, None] * share + everything + null
+    total = alpha.sum(axis=0) + null
     alpha /= total
     mean = alpha.mean(axis=2)
     best = mean.argmax(axis=0)

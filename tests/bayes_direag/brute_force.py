@@ -74,12 +74,13 @@ def concentrations(
     alpha = dict.fromkeys(answers, share) | {NULL: share + parameters["null_base"]}
     for level, answer, confidence in reports:
         if bias is None:
-            belief = 1.0
+            belief, doubt = 1.0, 0.0
         else:
             q = min(max(confidence, eps), 1 - eps)
-            belief = sigmoid(bias[level] + (parameters.get("slope") or 0.0) * math.log(q / (1 - q)))
+            score = bias[level] + (parameters.get("slope") or 0.0) * math.log(q / (1 - q))
+            belief, doubt = sigmoid(score), sigmoid(-score)
         alpha[answer] += weight[level] * belief
-        alpha[NULL] += (parameters.get("null_gain") or 0.0) * weight[level] * (1 - belief)
+        alpha[NULL] += (parameters.get("null_gain") or 0.0) * weight[level] * doubt
     return alpha
 
 
