@@ -7,6 +7,7 @@ to undo.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -103,8 +104,9 @@ def leave_one_out(
         weight[:, : len(piece)] = np.exp(log_weight).T
         told = reports.select(piece)
         with jax.enable_x64(True):
-            outcomes = Outcomes.of(told.padded(at_once), labels.select(piece).padded(at_once), eps)
-            prior, by_level = (np.asarray(part)[..., : len(piece)] for part in _expected(outcomes, parameters, weight))
+            padded = told.padded(at_once), labels.select(piece).padded(at_once)
+            found = _expected(*padded, parameters, weight, eps=eps)
+        prior, by_level = (np.asarray(part)[..., : len(piece)] for part in found)
         return elpd, pareto_k, *_most_supported(told, prior, by_level)
 
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -113,11 +115,12 @@ def leave_one_out(
     return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="eps")
 def _expected(
-    outcomes: Outcomes, parameters: Parameters, weight: Float[Array | np.ndarray, "sample problem"]
+    reports: Reports, labels: Labels, parameters: Parameters, weight: Float[Array, "sample problem"], *, eps: float
 ) -> tuple[Float[Array, " problem"], Float[Array, "level problem"]]:
     """Return what prior and reports give to answers, as a share of all concentrations, averaged over the samples."""
+    outcomes = Outcomes.of(reports, labels, eps)
 
     def add(
         sofar: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
@@ -127,7 +130,7 @@ def _expected(
         return (sofar[0] + share * own.prior_strength, sofar[1] + share[None, :] * given(own, outcomes)), None
 
     nothing = (jnp.zeros(outcomes.null.shape), jnp.zeros(outcomes.stated.shape))
-    found: tuple[Array, Array] = jax.lax.scan(add, nothing, (parameters, jnp.asarray(weight)))[0]
+    found: tuple[Array, Array] = jax.lax.scan(add, nothing, (parameters, weight))[0]
     return found
 
 

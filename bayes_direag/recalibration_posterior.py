@@ -12,6 +12,7 @@ taken draw by draw would leave in each draw its own fit to the labels; on held-o
 to 100 labels.)
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
@@ -25,7 +26,7 @@ from bayes_direag.settings import IDENTITY, RecalibrationSettings
 _DEGREES_OF_FREEDOM = 8
 _SHARE_AT_MODE = 0.8
 _SETTLING = 50
-_AT_ONCE = 1 << 22
+_AT_ONCE, _THREADS = 1 << 22, 2
 
 
 class _Target(NamedTuple):
@@ -46,7 +47,8 @@ class _Target(NamedTuple):
     def log_density(self, points: Float[np.ndarray, "point term"]) -> Float[np.ndarray, " point"]:
         """Return the log density of each point, up to a constant; a bounded number of numbers at once."""
         parts = np.array_split(points, -(-len(points) * len(self.terms) // _AT_ONCE))
-        reached = np.concatenate([log_expit(part @ self.terms.T).sum(axis=1) for part in parts])
+        with ThreadPoolExecutor(_THREADS) as threads:
+            reached = np.concatenate(list(threads.map(lambda part: log_expit(part @ self.terms.T).sum(axis=1), parts)))
         return np.asarray(reached - (((points - self.loc) / self.scale) ** 2).sum(axis=1) / 2)
 
     def curvature(self, point: Float[np.ndarray, " term"]) -> Float[np.ndarray, "term term"]:
