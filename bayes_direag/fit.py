@@ -1,6 +1,5 @@
 """A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
 
-import warnings
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -240,20 +239,16 @@ def _rows(
     name: str, draws: xr.DataArray, scaled: xr.DataArray | None, raw: xr.DataArray | None
 ) -> list[dict[str, object]]:
     """Return the table rows of one parameter, one a level."""
-
-    def by_level(values: xr.DataArray | None) -> xr.DataArray | None:
-        return None if values is None else values.mean(("chain", "draw"))
-
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Degrees of freedom <= 0", RuntimeWarning)
-        sd = draws.std(("chain", "draw"), ddof=1)
-    columns = {"mean": by_level(draws), "sd": sd, "relative": by_level(scaled), "raw": by_level(raw)}
     names = [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
+
+    def samples(values: xr.DataArray) -> Float[np.ndarray, "sample level"]:
+        return np.asarray(values.to_numpy().reshape(-1, len(names)))
+
+    missing = np.full(len(names), np.nan)
+    means = {"mean": draws, "relative": scaled, "raw": raw}
+    columns = {key: missing if values is None else samples(values).mean(axis=0) for key, values in means.items()}
+    columns["sd"] = samples(draws).std(axis=0, ddof=1) if len(samples(draws)) > 1 else missing
     return [
-        {"parameter": name, "level": level}
-        | {
-            column: np.nan if values is None else float(np.ravel(values.to_numpy())[position])
-            for column, values in columns.items()
-        }
-        for position, level in enumerate(names)
+        {"parameter": name, "level": level} | {key: float(values[place]) for key, values in columns.items()}
+        for place, level in enumerate(names)
     ]

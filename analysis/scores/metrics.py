@@ -86,12 +86,12 @@ class _Answers:
     @functools.cached_property
     def correct_so_far(self) -> _Thresholds:
         """How many of the first none, one, two, ... in that order are correct."""
-        return _running_sum((self.weight * self.correct)[:, self.order])
+        return _running_sum(self.weight[:, self.order] * self.correct[self.order])
 
     @functools.cached_property
     def wrong_so_far(self) -> _Thresholds:
         """How many are wrong, likewise."""
-        return _running_sum((self.weight * (1 - self.correct))[:, self.order])
+        return _running_sum(self.weight[:, self.order] * (1 - self.correct[self.order]))
 
     @functools.cached_property
     def operating_points(self) -> tuple[_Thresholds, _Thresholds]:
@@ -283,7 +283,9 @@ def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Rep
 
 def _running_sum(value: _Weights) -> Float[np.ndarray, "replicate problem+1"]:
     """Sum along each row, starting from 0."""
-    return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
+    sums = np.zeros((len(value), value.shape[1] + 1))
+    np.cumsum(value, axis=1, out=sums[:, 1:])
+    return sums
 
 
 def _last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:

@@ -96,12 +96,12 @@ def _residual_in_cell(
     """Return the mean residual by cell, that of a question split between the two nearest centres."""
     position = confidence * N_CELLS - 0.5
     left = np.floor(position)
-    share = np.stack([left + 1 - position, position - left])
+    share = np.stack([left + 1 - position, position - left], axis=1)
     # Outside the outermost centres the nearest two are a cell and its own reflection.
-    cell = np.clip([left, left + 1], 0, N_CELLS - 1).astype(np.intp)
-    problem = np.broadcast_to(np.arange(len(residual)), cell.shape)
+    cell = np.clip(np.stack([left, left + 1], axis=1), 0, N_CELLS - 1).astype(np.intp)
+    two_each = np.arange(0, cell.size + 1, 2)
     spread = scipy.sparse.csr_array(
-        ((share * residual).ravel(), (problem.ravel(), cell.ravel())), shape=(len(residual), N_CELLS)
+        ((share * residual[:, None]).ravel(), cell.ravel(), two_each), shape=(len(residual), N_CELLS)
     )
     mean: Float[np.ndarray, "replicate cell"] = (weight @ spread) / weight.sum(axis=1, keepdims=True)
     return mean
