@@ -150,7 +150,7 @@ class TestContainer:
         score = logit(loo["support"].to_numpy())
         agreement = np.log((votes + 0.5) / (used - votes + 0.5)) - score
         terms = np.stack([np.ones(len(score)), score, agreement, 1 - used / candidate.shape[1]])
-        prior = np.array([0, 1, 0, 0]) + np.array([1, 0.5, 0.5, 3]) * rng.normal(size=(300_000, 4))
+        prior = np.array([0, 1, 0, 0]) + rng.normal(size=(300_000, 4))
         reached = -np.logaddexp(0, -prior @ np.where(loo["correct"], terms, -terms)).sum(axis=1)
         weight = np.exp(reached - reached.max())
         weight /= weight.sum()

@@ -171,7 +171,7 @@ class TestParameterDraws:
         assert draws is not None
         assert draws.labels == [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
         assert draws.prior_mean.tolist() == [0, 1, 0, 0]
-        assert draws.prior_sd.tolist() == [1, 0.5, 0.5, 3]
+        assert draws.prior_sd.tolist() == [1, 1, 1, 1]
         assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1, 0, 0], abs=0.02)
 
     def test_no_recalibration_has_no_draws(self):
