@@ -141,11 +141,8 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
         )
     kept = observations.select(unseen)
     found = fit.predict(kept)
-    right = [
-        isinstance(answer, str) and bool(correct[own.index(answer)])
-        for answer, own, correct in zip(found["answer"], kept.candidates, kept.correct_candidate, strict=True)
-    ]
-    shared = found[["problem_id", "answer", "null_probability"]].assign(correct=pd.array(right, dtype="boolean"))
+    right = pd.array(kept.is_right(found["answer"]), dtype="boolean")
+    shared = found[["problem_id", "answer", "null_probability"]].assign(correct=right)
     parts = [
         shared.assign(method=method, confidence=found[column])
         for method, (variant, column) in FITTED_METHODS.items()

@@ -86,11 +86,12 @@ def recalibration_draws(fit: Fit) -> ParameterDraws | None:
     if fit.recalibration.method == "none":
         return None
     final = fit.tree["recalibration"].to_dataset()
-    settings = fit.preset.recalibration
+    names = fit.preset.recalibration.terms
+    prior_scale = fit.preset.recalibration.prior_scale(fit.tree["constant_data"].sizes["problem"])
     return ParameterDraws(
-        tuple(f"recalibration_{name}" for name in settings.terms),
-        (None,) * len(settings.terms),
-        np.stack([final[name].to_numpy() for name in settings.terms], axis=2),
-        np.array([IDENTITY[name] for name in settings.terms]),
-        np.full(len(settings.terms), settings.prior_scale(fit.tree["constant_data"].sizes["problem"])),
+        tuple(f"recalibration_{name}" for name in names),
+        (None,) * len(names),
+        np.stack([final[name].to_numpy() for name in names], axis=2),
+        np.array([IDENTITY[name] for name in names]),
+        np.full(len(names), prior_scale),
     )

@@ -14,12 +14,14 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
+from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.splits import draw_splits
-from bayes_direag.folds import assign_folds
-from bayes_direag.map_fit import fit_map, fit_map_batch
+from analysis.scores.metrics import nll
 from bayes_direag.observations import Observations
 from bayes_direag.presets import preset
+from bayes_direag.protocol import HeldOut, cross_fit, train_test
 from bayes_direag.recalibration import Selected, recalibrate
 from bayes_direag.settings import RecalibrationSettings
 from bayes_direag.votes import Votes
@@ -27,33 +29,16 @@ from bayes_direag.votes import Votes
 WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 CHOICES = tuple(product((True, False), WIDTHS))
 LABELS = (30, 100, 300, 1000)
-N_FOLDS = 5
 UNCALIBRATED = preset("bayes").override(recalibration={"method": "none"})
 
 
-def selected(observations: Observations, predictions: list) -> Selected:
-    """Put together what each question's answer got from the table that predicts it, as a batch of one."""
-    answer = [rows["answer"] for rows in predictions]
-    support = np.array([rows["support"] for rows in predictions], float)
-    place = [own.index(text) for own, text in zip(observations.candidates, answer, strict=True)]
-    votes = Votes.of(observations.candidate, np.array(place)[None], observations.n_levels)
-    return Selected(support[None], observations.is_right(np.array(answer, object))[None], votes)
-
-
-def out_of_fold(observations: Observations) -> Selected:
-    fold = assign_folds(len(observations), N_FOLDS, 0)
-    fits = fit_map_batch(observations, fold != np.arange(N_FOLDS)[:, None], preset=UNCALIBRATED)
-    said: list = [None] * len(observations)
-    for number, fit in enumerate(fits):
-        mine = np.flatnonzero(fold == number)
-        for place, row in zip(mine, fit.predict(observations.select(mine)).to_dict("records"), strict=True):
-            said[place] = row
-    return selected(observations, said)
-
-
-def nll(confidence: np.ndarray, correct: np.ndarray) -> float:
-    p = np.clip(confidence, 0.01, 0.99)
-    return float(-np.log(np.where(correct, p, 1 - p)).mean())
+def selected(observations: Observations, held_out: list[HeldOut]) -> Selected:
+    """Put together what the answer of each question got from the fit that predicts it, as a batch of one."""
+    rows = pd.concat([one.predictions.set_axis(one.index) for one in held_out]).sort_index()
+    pairs = zip(observations.candidates, rows["answer"], strict=True)
+    place = np.array([own.index(answer) for own, answer in pairs])
+    votes = Votes.of(observations.candidate, place[None], observations.n_levels)
+    return Selected(rows["support"].to_numpy()[None], observations.is_right(rows["answer"])[None], votes)
 
 
 def held_out(path: Path, n_splits: int) -> Iterator[list[float]]:
@@ -62,14 +47,13 @@ def held_out(path: Path, n_splits: int) -> Iterator[list[float]]:
     splits = draw_splits(observations, LABELS, n_splits=n_splits, seed=0)
     for split, n in product(range(n_splits), splits.label_counts):
         learned, tested = (observations.select(rows) for rows in (splits.learned(split, n), splits.tested(split)))
-        seen = out_of_fold(learned)
-        fit = fit_map(learned, preset=UNCALIBRATED)
-        new = selected(tested, fit.predict(tested).to_dict("records"))
+        seen = selected(learned, cross_fit(learned, preset=UNCALIBRATED))
+        new = selected(tested, train_test(learned, tested, preset=UNCALIBRATED))
         row = []
         for votes, width in CHOICES:
             settings = RecalibrationSettings(scale=width, votes=votes)
             final = recalibrate(seen, np.ones(seen.correct.shape, bool), settings)[0]
-            row.append(nll(final(new.support, new.votes)[0], new.correct[0]))
+            row.append(nll(np.clip(final(new.support, new.votes)[0], CLIP, 1 - CLIP), new.correct[0]))
         yield row
 
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from analysis.diagnosis.parameter_draws import raw_draws
 from analysis.diagnosis.sampling_checks import convergence
+from analysis.learning_curve.calibrators import CLIP
+from analysis.scores.metrics import nll
 from bayes_direag.fit import Fit
 from bayes_direag.model import natural_parameters, raw_priors
 from bayes_direag.nuts_fit import fit_nuts
@@ -40,9 +42,8 @@ def measured(fit: Fit, test: Observations) -> tuple[float, float, float]:
     """Return NLL, accuracy and mean width."""
     table = fit.predict(test)
     right = test.is_right(table["answer"])
-    p = table["confidence"].clip(0.01, 0.99).to_numpy(float)
     width = (table["confidence_high"] - table["confidence_low"]).mean()
-    return float(-np.log(np.where(right, p, 1 - p)).mean()), float(right.mean()), float(width)
+    return nll(table["confidence"].clip(CLIP, 1 - CLIP), right), float(right.mean()), float(width)
 
 
 def both_ways(old: dict[str, Observations], own: Observations, n: int) -> tuple[list[float], float, float]:
