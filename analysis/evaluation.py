@@ -9,13 +9,13 @@ import pandas as pd
 
 from analysis.baselines import BASELINES, Selection, vanilla
 from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answers
-from analysis.scores.scoring import score
+from analysis.scores.scoring import Scorer
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fit import Fit
 from bayes_direag.observations import Observations
 from bayes_direag.presets import default_preset
 from bayes_direag.presets import preset as named_preset
-from bayes_direag.protocol import HeldOut, cross_fit, train_test
+from bayes_direag.protocol import HeldOut, cross_fit, fold_of_question, train_test
 from bayes_direag.settings import Method, Preset, SamplingSettings, Variant
 
 VANILLA = "vanilla"
@@ -144,29 +144,29 @@ def evaluate(
             f"no question to score: saw {len(evaluated)} questions, none of them labelled; expected gold answers "
             "(gold_answer, or correct on each observation)."
         )
-    tables: dict[str, pd.DataFrame] = {}
+    fold = _fold_of_question(evaluated, settings)
+    predictions: list[pd.DataFrame] = []
     held_out: dict[Variant, list[HeldOut]] = {}
-    for method in settings.methods:
-        if method == VANILLA:
-            tables[method] = _unfitted(vanilla(evaluated, settings.vanilla_level), evaluated)
-        elif method in BASELINES:
-            tables[method] = _unfitted(BASELINES[method](evaluated), evaluated)
-        elif method in SAMPLED_METHODS:
-            tables[method] = _sampled(method, elicited[SAMPLED_METHODS[method]], evaluated)
-        else:
-            variant, column = FITTED_METHODS[method]
-            if variant not in held_out:
-                on_step(f"fitting {variant}")
-                held_out[variant] = _held_out(observations, test, variant, settings, allow_weighted)
-            tables[method] = _fitted(held_out[variant], column, evaluated)
-    fold = _fold_of_question(next(iter(held_out.values()), ()), len(evaluated))
-    predictions = pd.concat(
-        [_completed(tables[method], method, fold, evaluated) for method in settings.methods], ignore_index=True
-    )
-    on_step("scoring")
-    metrics = score(predictions, seed=seed, n_resamples=n_resamples, interval_level=interval_level)
+    with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
+        for method in settings.methods:
+            if method == VANILLA:
+                table = _unfitted(vanilla(evaluated, settings.vanilla_level), evaluated)
+            elif method in BASELINES:
+                table = _unfitted(BASELINES[method](evaluated), evaluated)
+            elif method in SAMPLED_METHODS:
+                table = _sampled(method, elicited[SAMPLED_METHODS[method]], evaluated)
+            else:
+                variant, column = FITTED_METHODS[method]
+                if variant not in held_out:
+                    on_step(f"fitting {variant}")
+                    held_out[variant] = _held_out(observations, test, variant, settings, allow_weighted)
+                table = _fitted(held_out[variant], column, evaluated)
+            predictions.append(_completed(table, method, fold, evaluated))
+            scorer.add(predictions[-1])
+        on_step("scoring")
+        metrics = scorer.table()
     fits = {(variant, one.fold): one.fit for variant, ones in held_out.items() for one in ones}
-    return Evaluation(predictions, metrics, _parameter_table(fits), fits, settings)
+    return Evaluation(pd.concat(predictions, ignore_index=True), metrics, _parameter_table(fits), fits, settings)
 
 
 def _chosen_methods(
@@ -212,12 +212,14 @@ def _held_out(
     return fitting(observations) if test is None else fitting(observations, test)
 
 
-def _fold_of_question(held_out: Sequence[HeldOut], n: int) -> pd.Series:
-    """Return each question's fold; missing where it is in none."""
-    fold = pd.Series([None] * n, dtype="str")
-    for one in held_out:
-        fold[one.index] = one.fold
-    return fold
+def _fold_of_question(evaluated: Observations, settings: EvaluationSettings) -> pd.Series:
+    """Return each question's fold; missing where it is in none, as all are where nothing is fitted."""
+    if FITTED_METHODS.keys().isdisjoint(settings.methods):
+        return pd.Series([None] * len(evaluated), dtype="str")
+    if settings.n_folds is None:
+        return pd.Series("test", range(len(evaluated)), dtype="str").where(evaluated.answered)
+    fold = fold_of_question(evaluated, settings.n_folds, settings.seed)
+    return pd.Series(fold.astype(str), dtype="str").where(fold >= 0)
 
 
 def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -> pd.DataFrame:

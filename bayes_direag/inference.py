@@ -54,9 +54,9 @@ class Optimum(NamedTuple):
     """
 
     raw: Raw
-    loss: Float[Array, "*batch"]
-    gradient: Float[Array, "*batch"]
-    n_steps: Int[Array, "*batch"]
+    loss: Float[Array | np.ndarray, "*batch"]
+    gradient: Float[Array | np.ndarray, "*batch"]
+    n_steps: Int[Array | np.ndarray, "*batch"]
 
 
 def likelihood_weights(
@@ -183,7 +183,10 @@ class _ModeLoss(ELBO):  # type: ignore[misc]
 
 
 def require_converged(
-    what: str, gradient: Float[Array, " batch"], loss: Float[Array, " batch"], n_steps: Int[Array, " batch"]
+    what: str,
+    gradient: Float[Array | np.ndarray, " batch"],
+    loss: Float[Array | np.ndarray, " batch"],
+    n_steps: Int[Array | np.ndarray, " batch"],
 ) -> None:
     """Raise ConvergenceError unless every projected gradient is at most :data:`GRADIENT_TOLERANCE` (NaN is not)."""
     reached = np.asarray(gradient) <= GRADIENT_TOLERANCE
@@ -224,12 +227,15 @@ def _map_estimate(
 
 
 def each[Result](function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return what ``jax.vmap`` does, one after the other: what is compiled for one serves batches of every size."""
+    """Return what ``jax.vmap`` does, one after the other: what is compiled for one serves batches of every size.
+
+    Members are put together as NumPy arrays: taking a batch apart again then compiles nothing either.
+    """
 
     def mapped(*batch: Any) -> Result:
         n = len(jax.tree.leaves(batch)[0])
         members = [function(*jax.tree.map(itemgetter(number), batch)) for number in range(n)]
-        together: Result = jax.tree.map(lambda *values: jnp.asarray(np.stack(values)), *members)
+        together: Result = jax.tree.map(lambda *values: np.stack(values), *members)
         return together
 
     return mapped

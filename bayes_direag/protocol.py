@@ -98,9 +98,7 @@ def cross_fit(
     DirEAGError
         If there are too few questions for the folds, or a fold leaves no labelled question to fit.
     """
-    answered = np.flatnonzero(observations.answered)
-    fold = np.full(len(observations), -1)
-    fold[answered] = assign_folds(len(answered), n_folds, seed)
+    fold = fold_of_question(observations, n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
     fits = _fits(observations, kept, method, preset, variant, sampling, allow_weighted, seed)
     parts = [np.flatnonzero(fold == number) for number in range(n_folds)]
@@ -108,6 +106,13 @@ def cross_fit(
         HeldOut(str(number), fit, index, fit.predict(observations.select(index)))
         for number, (fit, index) in enumerate(zip(fits, parts, strict=True))
     ]
+
+
+def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
+    """Return the fold that :func:`cross_fit` holds each question out with; -1 where it is unanswered."""
+    fold = np.full(len(observations), -1)
+    fold[observations.answered] = assign_folds(int(observations.answered.sum()), n_folds, seed)
+    return fold
 
 
 def _fits(

@@ -104,7 +104,7 @@ class _Table(NamedTuple):
         code, distinct = _distinct(confidence)
         stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else confidence
         row = code if len(distinct) < n else np.arange(n)[:, None]
-        size = padded_size(len(stated), least=64, per_octave=4)
+        size = padded_size(len(stated), least=128, per_octave=4)  # whole percentages are 101
         padded = np.pad(stated, ((0, size - len(stated)), (0, 0)), constant_values=0.5)
         with jax.enable_x64(True):
             found = _given(jnp.asarray(padded), parameters, eps)
@@ -196,9 +196,9 @@ def select_each(
     parameters
         Each with a leading batch axis.
     """
+    batch: Parameters = jax.tree.map(np.asarray, parameters)
     members = [
-        jax.tree.map(lambda value, here=member: value[here : here + 1], parameters)
-        for member in range(parameters.weight.shape[0])
+        jax.tree.map(lambda value, here=member: value[here : here + 1], batch) for member in range(len(batch.weight))
     ]
     candidate, support = zip(*(_whole(observations, member, eps) for member in members), strict=True)
     return np.stack(candidate), np.stack(support)

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Concatenate, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from numpy.typing import ArrayLike
 
+from analysis.scores.replicates import Answers, Counts, Questions, last_of_ties, running_sum
 from analysis.scores.smooth_ece import smooth_ece
 
 MIN_CONFIDENCE = 1e-6
@@ -27,7 +28,6 @@ _CHUNK_ENTRIES = 2**16
 _Problems = Float[np.ndarray, " problem"]
 _Replicates = Float[np.ndarray, " replicate"]
 _Weights = Float[np.ndarray, "replicate problem"]
-_Thresholds = Float[np.ndarray, "replicate threshold"]
 
 
 @runtime_checkable
@@ -66,41 +66,7 @@ class Metric[**Options](Protocol):
     ) -> _Replicates: ...
 
 
-class _Answers:
-    """Checked arrays of a chunk of replicates, and what several metrics make of them."""
-
-    def __init__(self, confidence: _Problems, correct: _Problems, weight: _Weights) -> None:
-        self.confidence, self.correct, self.weight = confidence, correct, weight
-
-    @property
-    def residual(self) -> _Problems:
-        """Correctness less confidence."""
-        residual: _Problems = self.correct - self.confidence
-        return residual
-
-    @functools.cached_property
-    def order(self) -> Int[np.ndarray, " problem"]:
-        """The questions by number, the most confident first."""
-        return np.argsort(-self.confidence, kind="stable")
-
-    @functools.cached_property
-    def correct_so_far(self) -> _Thresholds:
-        """How many of the first none, one, two, ... in that order are correct."""
-        return _running_sum(self.weight[:, self.order] * self.correct[self.order])
-
-    @functools.cached_property
-    def wrong_so_far(self) -> _Thresholds:
-        """How many are wrong, likewise."""
-        return _running_sum(self.weight[:, self.order] * (1 - self.correct[self.order]))
-
-    @functools.cached_property
-    def operating_points(self) -> tuple[_Thresholds, _Thresholds]:
-        """The correct and the wrong answers at or above each distinct confidence, from none of either to all."""
-        distinct = _last_of_ties(self.confidence[self.order])
-        return self.correct_so_far[:, distinct], self.wrong_so_far[:, distinct]
-
-
-def _metric[**Options](core: Callable[Concatenate[_Answers, Options], _Replicates]) -> Metric[Options]:
+def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates]) -> Metric[Options]:
     """Turn a function of checked arrays into a `Metric`."""
 
     @functools.wraps(core)
@@ -118,24 +84,24 @@ def _metric[**Options](core: Callable[Concatenate[_Answers, Options], _Replicate
     return cast(Metric[Options], metric)
 
 
-def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[_Answers]:
+def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Answers]:
     """Check the arrays, and hand them out a few replicates at a time."""
-    probability, outcome = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
-    n_problems = len(probability)
+    questions = Questions(*_check_problems(np.asarray(confidence, float), np.asarray(correct, float)))
+    n_problems = len(questions.confidence)
     table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
     n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
     for start in range(0, max(1, len(table)), n_rows):
-        yield _Answers(probability, outcome, table[start : start + n_rows].astype(float))
+        yield Answers(questions, table[start : start + n_rows].astype(float))
 
 
 @_metric
-def accuracy(answers: _Answers) -> _Replicates:
+def accuracy(answers: Answers) -> _Replicates:
     """Return the share of the questions that were answered correctly."""
-    return _mean(answers.correct, answers.weight)
+    return _mean(answers.questions.correct, answers.weight)
 
 
 @_metric
-def ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
+def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins of equal width.
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
@@ -145,13 +111,13 @@ def ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
     (2017), arXiv:1706.04599.
     """
     _check_bins(n_bins)
-    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.confidence, side="left")
+    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.questions.confidence, side="left")
     in_bin = bin_index[:, None] == np.arange(n_bins)
-    return _mean_gap(answers.weight @ (answers.residual[:, None] * in_bin), answers.weight)
+    return _mean_gap(answers.weight @ (answers.questions.residual[:, None] * in_bin), answers.weight)
 
 
 @_metric
-def adaptive_ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
+def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins that hold equally many questions.
 
     As `ece`, but with the questions sorted by confidence and bin b holding those from number round(b n/B) up
@@ -160,36 +126,36 @@ def adaptive_ece(answers: _Answers, *, n_bins: int = 10) -> _Replicates:
     than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
     """
     _check_bins(n_bins)
-    order = np.argsort(answers.confidence, kind="stable")
     # Over the repeated questions in order, the running sum of residuals is linear within the repeats of each.
-    weight = answers.weight[:, order]
-    position, residual = _running_sum(weight), _running_sum(weight * answers.residual[order])
+    position = answers.counted
+    residual = running_sum(answers.rising * answers.questions.residual[answers.questions.rising])
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
-    return _mean_gap(np.diff(at_cut), weight)
+    return _mean_gap(np.diff(at_cut), answers.weight)
 
 
 @_metric
-def smece(answers: _Answers) -> _Replicates:
+def smece(answers: Answers) -> _Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.smooth_ece.smooth_ece`."""
-    return smooth_ece(answers.confidence, answers.correct, answers.weight)
+    return smooth_ece(answers.questions.confidence, answers.questions.correct, answers.weight)
 
 
 @_metric
-def brier(answers: _Answers) -> _Replicates:
+def brier(answers: Answers) -> _Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return _mean(answers.residual**2, answers.weight)
+    return _mean(answers.questions.residual**2, answers.weight)
 
 
 @_metric
-def nll(answers: _Answers) -> _Replicates:
+def nll(answers: Answers) -> _Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    probability = np.where(answers.correct == 1, answers.confidence, 1 - answers.confidence)
+    confidence = answers.questions.confidence
+    probability = np.where(answers.questions.correct == 1, confidence, 1 - confidence)
     return _mean(-np.log(probability), answers.weight)
 
 
 @_metric
-def auroc(answers: _Answers) -> _Replicates:
+def auroc(answers: Answers) -> _Replicates:
     """Return the area under the receiver operating characteristic.
 
     The probability that a correct answer has a higher confidence than a wrong one, a tie counting one half.
@@ -201,7 +167,7 @@ def auroc(answers: _Answers) -> _Replicates:
 
 
 @_metric
-def pr_positive(answers: _Answers) -> _Replicates:
+def pr_positive(answers: Answers) -> _Replicates:
     r"""Return the average precision of the confidence in finding correct answers.
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
@@ -214,13 +180,11 @@ def pr_positive(answers: _Answers) -> _Replicates:
 
 
 @_metric
-def pr_negative(answers: _Answers) -> _Replicates:
+def pr_negative(answers: Answers) -> _Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
-    distinct = _last_of_ties((1 - answers.confidence)[answers.order[::-1]])
-    hits, misses = (
-        (so_far[:, -1:] - so_far)[:, ::-1][:, distinct] for so_far in (answers.wrong_so_far, answers.correct_so_far)
-    )
-    return _average_precision(hits, misses)
+    distinct = last_of_ties((1 - answers.questions.confidence)[answers.questions.rising])
+    misses = answers.correct[:, distinct]
+    return _average_precision(answers.counted[:, distinct] - misses, misses)
 
 
 @dataclass(frozen=True)
@@ -281,19 +245,7 @@ def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Rep
     return mean
 
 
-def _running_sum(value: _Weights) -> Float[np.ndarray, "replicate problem+1"]:
-    """Sum along each row, starting from 0."""
-    sums = np.zeros((len(value), value.shape[1] + 1))
-    np.cumsum(value, axis=1, out=sums[:, 1:])
-    return sums
-
-
-def _last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:
-    """Return how many values are at or above each distinct one, none of them to begin with."""
-    return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
-
-
-def _average_precision(hits: _Thresholds, misses: _Thresholds) -> _Replicates:
+def _average_precision(hits: Counts, misses: Counts) -> _Replicates:
     precision = hits / np.maximum(hits + misses, 1)
     area = (np.diff(hits) * precision[:, 1:]).sum(axis=1) / hits[:, -1]
     return np.where(misses[:, -1] > 0, area, np.nan)

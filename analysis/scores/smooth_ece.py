@@ -3,7 +3,7 @@
 import numpy as np
 import scipy.fft
 import scipy.sparse
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 N_CELLS = 1024
 """Equal cells of [0, 1] that carry the residuals."""
@@ -62,7 +62,7 @@ def smooth_ece(
     sigma, before = (low + high) / 2, np.zeros((2, len(low)))
     while len(rest := np.flatnonzero(high - low > TOLERANCE)):
         here, width = sigma[rest], high[rest] - low[rest]
-        error = _smoothed_error(spectrum[rest], here)
+        error = _smoothed_error(spectrum, rest, here)
         low[rest] = np.maximum(low[rest], np.minimum(here, error))
         high[rest] = np.minimum(high[rest], np.maximum(here, error))
         # Next is where the line through the last two meets the diagonal, or the middle if that gained little.
@@ -78,13 +78,15 @@ def smooth_ece(
 
 
 def _smoothed_error(
-    spectrum: Float[np.ndarray, "replicate cell"], sigma: Float[np.ndarray, " replicate"]
-) -> Float[np.ndarray, " replicate"]:
-    """Return smECE_sigma, of waves alone that are not damped to nothing."""
+    spectrum: Float[np.ndarray, "replicate cell"], rest: Int[np.ndarray, " some"], sigma: Float[np.ndarray, " some"]
+) -> Float[np.ndarray, " some"]:
+    """Return smECE_sigma of some replicates, of waves alone that are not damped to nothing."""
     n_waves = int(min(N_CELLS, np.ceil(_LAST_WAVE / max(sigma.min(), 1 / N_CELLS))))
     damping = np.exp(-((sigma[:, None] * np.pi * np.arange(n_waves)) ** 2) / 2)
-    smoothed = scipy.fft.idct(spectrum[:, :n_waves] * damping, n=N_CELLS, axis=1)
-    error: Float[np.ndarray, " replicate"] = np.abs(smoothed).sum(axis=1)
+    waves = np.zeros((len(rest), N_CELLS))
+    np.multiply(spectrum[rest, :n_waves], damping, out=waves[:, :n_waves])
+    smoothed = scipy.fft.idct(waves, axis=1, overwrite_x=True)
+    error: Float[np.ndarray, " some"] = np.abs(smoothed, out=smoothed).sum(axis=1)
     return error
 
 

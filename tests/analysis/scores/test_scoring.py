@@ -1,0 +1,49 @@
+"""Scoring method by method, beside whatever else goes on."""
+
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.scores import scoring
+from analysis.scores.scoring import Scorer, score
+
+
+def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    confidence = rng.uniform(size=n)
+    return pd.DataFrame({"method": method, "confidence": confidence, "correct": rng.uniform(size=n) < confidence})
+
+
+def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
+    tables = [predictions("a", 40, 1), predictions("b", 30, 2), predictions("c", 40, 3)]
+    together = score(pd.concat(tables), seed=5, n_resamples=20)
+    assert together["method"].tolist() == ["a", "b", "c"]
+    alone = pd.concat([score(table, seed=5, n_resamples=20) for table in tables], ignore_index=True)
+    pd.testing.assert_frame_equal(together, alone)
+
+
+def test_an_error_is_the_one_that_scoring_raised() -> None:
+    with pytest.raises(ValueError, match="divide percentages by 100"):
+        score(predictions("a", 10, 0).assign(confidence=85.0), seed=0, n_resamples=5)
+
+
+def test_whoever_is_interrupted_does_not_wait_for_all_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    scored = []
+
+    def slow(*_: object, **__: object) -> None:
+        scored.append(1)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(scoring, "bootstrap_metrics", slow)
+
+    def interrupted() -> None:
+        with Scorer(seed=0, n_resamples=5, interval_level=0.95) as scorer:
+            for number in range(5):
+                scorer.add(predictions("a", 10, number))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert len(scored) < 5
