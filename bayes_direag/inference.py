@@ -22,8 +22,8 @@ from numpyro.infer.util import log_density
 
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.evidence import Reports, padded_size
-from bayes_direag.log_joint import Outcomes, arranged
-from bayes_direag.model import Labels, Raw, raw_priors
+from bayes_direag.log_joint import Outcomes, arranged, concentrations
+from bayes_direag.model import Labels, Raw, natural_parameters, raw_priors
 from bayes_direag.newton import Minimum, ProjectedNewton
 from bayes_direag.observations import Observations
 from bayes_direag.patterns import likelihood_patterns
@@ -51,12 +51,15 @@ class Optimum(NamedTuple):
         Largest coordinate of its projected gradient.
     n_steps : (batch,) array
         Newton steps taken.
+    log_likelihood : (batch, problem) array
+        Log probability of what came true in each question, whether it counted or not.
     """
 
     raw: Raw
     loss: Float[Array | np.ndarray, "*batch"]
     gradient: Float[Array | np.ndarray, "*batch"]
     n_steps: Int[Array | np.ndarray, "*batch"]
+    log_likelihood: Float[Array | np.ndarray, "*batch problem"]
 
 
 def likelihood_weights(
@@ -133,7 +136,7 @@ def map_estimates(
     with jax.enable_x64(True):
         optimum: Optimum = each(one)(total)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
-    return optimum
+    return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
 
 def svi_mode(
@@ -223,7 +226,8 @@ def _map_estimate(
     raw = {name: mode[f"{name}_raw"] for name in names}
     priors = raw_priors(preset, variant, n_levels, total)
     constant = sum((raw[name].size * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
-    return Optimum(raw, minimum.value + constant / total, minimum.projected_gradient, minimum.n_steps)
+    reached = concentrations(natural_parameters(raw, preset, variant), outcomes).log_likelihood()
+    return Optimum(raw, minimum.value + constant / total, minimum.projected_gradient, minimum.n_steps, reached)
 
 
 def each[Result](function: Callable[..., Result]) -> Callable[..., Result]:

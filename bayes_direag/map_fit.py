@@ -80,8 +80,9 @@ def fit_map_batch(
         tree = map_posterior(
             optimum,
             member,
-            observations.select(row),
-            weight[member, row],
+            row,
+            observations,
+            weight[member],
             preset=settings,
             variant=variant,
             seed=seed,

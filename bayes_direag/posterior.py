@@ -28,10 +28,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Bool, Float, Shaped
 
 from bayes_direag.evidence import Parameters, Reports, padded_size
-from bayes_direag.inference import LEAST_SIZE, Optimum
+from bayes_direag.inference import Optimum
 from bayes_direag.log_joint import Outcomes, concentrations
 from bayes_direag.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
 from bayes_direag.observations import Observations
@@ -55,6 +55,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
 def map_posterior(
     optimum: Optimum,
     member: int,
+    used: Bool[np.ndarray, " problem"],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -66,8 +67,10 @@ def map_posterior(
 
     Parameters
     ----------
+    used : (problem,) array
+        Which of the questions it was fitted to, every one of positive weight.
     observations
-        The questions it was fitted to, every one of positive weight.
+        The questions of all members.
     weight : (problem,) array
         What each of them weighed.
     seed
@@ -82,8 +85,9 @@ def map_posterior(
     return _container(
         raw,
         {name: np.asarray(value)[None, None] for name, value in stats.items()},
-        observations,
-        weight,
+        np.asarray(optimum.log_likelihood)[member, used][None, None],
+        observations.select(used),
+        weight[used],
         preset=preset,
         variant=variant,
         attributes={"method": "map", "seed": seed},
@@ -111,16 +115,22 @@ def nuts_posterior(
     seed
         The seed of the run; the predictive draws derive theirs from it.
     """
+    size = padded_size(len(observations), per_octave=8)
+    reports, labels = Reports.of(observations), Labels.of(observations, weight)
+    with jax.enable_x64(True):
+        every = _log_likelihoods(
+            draws.raw, reports.padded(size), labels.padded(size), preset=preset.model_settings, variant=variant
+        )
     tree = _container(
         draws.raw,
         draws.stats,
+        np.asarray(every)[..., : len(observations)],
         observations,
         weight,
         preset=preset,
         variant=variant,
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
     )
-    reports = Reports.of(observations)
     prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
     believed, foretold = prior_draws(reports, preset=preset, variant=variant, n_draws=_PRIOR_DRAWS, key=prior_key)
     every = max(1, -(-draws.stats["lp"].size // _PREDICTIVE_DRAWS))
@@ -156,6 +166,7 @@ def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
 def _container(
     raw: RawDraws,
     stats: dict[str, Shaped[np.ndarray, "chain draw"]],
+    log_likelihood: Float[np.ndarray, "chain draw problem"],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -163,18 +174,12 @@ def _container(
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
-    n = len(observations)
-    size = padded_size(n, least=LEAST_SIZE) if attributes["method"] == "map" else padded_size(n, per_octave=8)
-    reports, labels = Reports.of(observations).padded(size), Labels.of(observations, weight).padded(size)
-    with jax.enable_x64(True):
-        every = _log_likelihoods(raw, reports, labels, preset=preset.model_settings, variant=variant)
-    reached = np.asarray(every)[..., :n]
     right = observations.correct_candidate
     tree = _datasets(
         {
             "posterior": _with_natural(raw, preset, variant),
             "sample_stats": stats,
-            "log_likelihood": {"target": reached},
+            "log_likelihood": {"target": log_likelihood},
             "observed_data": {"correct": right, "target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
