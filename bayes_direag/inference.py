@@ -7,7 +7,6 @@ whatever JAX's global setting.
 
 from collections.abc import Callable
 from functools import partial
-from operator import itemgetter
 from typing import Any, NamedTuple
 
 import jax
@@ -20,6 +19,7 @@ from numpyro.infer.autoguide import AutoDelta
 from numpyro.infer.elbo import ELBO
 from numpyro.infer.util import log_density
 
+from bayes_direag.batches import each_in_turn, padded_batch
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.log_joint import Outcomes, arranged, concentrations
@@ -132,9 +132,10 @@ def map_estimates(
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     reports, labels = reports.select(patterns.member).padded(size), labels.select(patterns.member).padded(size)
-    one = partial(_map_estimate, reports, labels, preset=preset.model_settings, variant=variant)
     with jax.enable_x64(True):
-        optimum: Optimum = each(one)(total)
+        n = jnp.asarray(len(weight))
+        found = _map_estimates(reports, labels, padded_batch(total), n, preset=preset.model_settings, variant=variant)
+    optimum: Optimum = jax.tree.map(lambda array: np.asarray(array)[: len(weight)], found)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
@@ -205,6 +206,20 @@ def require_converged(
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
+def _map_estimates(
+    reports: Reports,
+    labels: Labels,
+    weight: Float[Array, "batch problem"],
+    n: Int[Array, ""],
+    *,
+    preset: Preset,
+    variant: Variant,
+) -> Optimum:
+    """Find the MAP of the first n fits of a batch."""
+    one = partial(_map_estimate, reports, labels, preset=preset, variant=variant)
+    return each_in_turn(one, n, weight)
+
+
 def _map_estimate(
     reports: Reports, labels: Labels, weight: Float[Array, " problem"], *, preset: Preset, variant: Variant
 ) -> Optimum:
@@ -228,18 +243,3 @@ def _map_estimate(
     constant = sum((raw[name].size * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
     reached = concentrations(natural_parameters(raw, preset, variant), outcomes).log_likelihood()
     return Optimum(raw, minimum.value + constant / total, minimum.projected_gradient, minimum.n_steps, reached)
-
-
-def each[Result](function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return what ``jax.vmap`` does, one after the other: what is compiled for one serves batches of every size.
-
-    Members are put together as NumPy arrays: taking a batch apart again then compiles nothing either.
-    """
-
-    def mapped(*batch: Any) -> Result:
-        n = len(jax.tree.leaves(batch)[0])
-        members = [function(*jax.tree.map(itemgetter(number), batch)) for number in range(n)]
-        together: Result = jax.tree.map(lambda *values: np.stack(values), *members)
-        return together
-
-    return mapped

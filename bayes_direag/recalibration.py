@@ -21,9 +21,10 @@ from numpyro.infer.autoguide import AutoDelta
 from numpyro.optim import SGD
 from scipy.special import logit
 
+from bayes_direag.batches import each_in_turn, padded_batch
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import padded_size
-from bayes_direag.inference import LEAST_SIZE, each, require_converged, svi_mode
+from bayes_direag.inference import LEAST_SIZE, require_converged, svi_mode
 from bayes_direag.model import recalibration
 from bayes_direag.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 from bayes_direag.votes import Votes
@@ -194,7 +195,9 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
     missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
     padded = jax.tree.map(lambda array: np.pad(array, missing), (terms, selected.correct, times))
     with jax.enable_x64(True):
-        found = each(partial(_logistic_mode, gradient_steps=released))(*padded, prior_scale)
+        n = jnp.asarray(len(times))
+        found = _logistic_modes(*padded_batch((*padded, prior_scale)), n, gradient_steps=released)
+    found = jax.tree.map(lambda array: np.asarray(array)[: len(times)], found)
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
     modes = {name: np.asarray(found.coefficients[name]) for name in settings.terms}
@@ -214,6 +217,19 @@ class _LogisticMode(NamedTuple):
 
 
 @partial(jax.jit, static_argnames="gradient_steps")
+def _logistic_modes(
+    terms: dict[str, Float[Array, "batch problem"]],
+    correct: Bool[Array, "batch problem"],
+    weight: Float[Array, "batch problem"],
+    prior_scale: Float[Array, " batch"],
+    n: Int[Array, ""],
+    *,
+    gradient_steps: bool,
+) -> _LogisticMode:
+    """Find the mode of the first n of a batch."""
+    return each_in_turn(partial(_logistic_mode, gradient_steps=gradient_steps), n, terms, correct, weight, prior_scale)
+
+
 def _logistic_mode(
     terms: dict[str, Float[Array, " problem"]],
     correct: Bool[Array, " problem"],

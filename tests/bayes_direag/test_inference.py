@@ -133,7 +133,7 @@ def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) ->
         optimum = map_estimates(simulated, weight, preset=PRESETS["paper"], variant="count")
         assert optimum.loss.shape == (size,)
         assert len(set(optimum.loss.tolist())) == size
-    assert inference._map_estimate._cache_size() == 1
+    assert inference._map_estimates._cache_size() == 1
 
 
 def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
