@@ -36,6 +36,7 @@ def padded_batch[Tree](batch: Tree) -> Tree:
 def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:
     """Apply a function to the first n members of a batch; of what is returned the rest is 0. Pure: may be compiled."""
 
+    @jax.jit  # so that it is traced once: for its shapes, and in the loop
     def member(number: Int[Array, ""]) -> Result:
         return function(*jax.tree.map(lambda array: array[number], batch))
 
