@@ -115,7 +115,7 @@ def fit(
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
-    target_accept: AcceptOption = None,
+    target_accept: AcceptOption = 0.9,
     allow_weighted: WeightedOption = False,
     by_pattern: ByPatternOption = None,
     engine: EngineOption = "local",

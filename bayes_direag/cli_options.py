@@ -36,11 +36,7 @@ ChainsOption = Annotated[int, typer.Option("--chains", min=2, help="nuts: number
 WarmupOption = Annotated[int, typer.Option("--warmup", min=1, help="nuts: steps that adapt, and are thrown away.")]
 DrawsOption = Annotated[int, typer.Option("--draws", min=25, help="nuts: draws kept of each chain.")]
 AcceptOption = Annotated[
-    float | None,
-    typer.Option(
-        "--target-accept",
-        help="nuts: nearer 1 means smaller steps and fewer divergences. Left out: 0.8, or 0.9 under preset pooled.",
-    ),
+    float, typer.Option("--target-accept", help="nuts: nearer 1 means smaller steps and fewer divergences.")
 ]
 WeightedOption = Annotated[
     bool, typer.Option("--allow-weighted", help="nuts: sample although the preset weighs questions unequally.")
@@ -91,11 +87,11 @@ def chosen_preset(
     )
 
 
-def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float | None = None) -> SamplingSettings:
+def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:
     """Return how to sample, and have JAX split the CPU into a device for each chain; before JAX is first used."""
     from numpyro import set_host_device_count
 
-    if target_accept is not None and not 0 < target_accept < 1:
+    if not 0 < target_accept < 1:
         raise DirEAGError(f"--target-accept {target_accept}: expected a rate between 0 and 1, such as 0.95.")
     set_host_device_count(chains)
     return SamplingSettings(n_chains=chains, n_warmup=warmup, n_draws=draws, target_accept=target_accept)

@@ -7,16 +7,9 @@ outer product of scores a question, and the precision of the priors,
 .. math:: \sum_i \omega_i \nabla \log P_i \nabla \log P_i^\mathsf{T} + \operatorname{diag}(\sigma^{-2}).
 
 Its inverse serves for the first steps, and is brought up to date while the chains still move to where the posterior is.
-From then on it is learned from the draws of each window, the windows being those of Stan. For a normal posterior the
-covariance of the draws and the inverse of that of their gradients are the same; otherwise the first is long where a
-tail is, and the second short enough for where the density is steepest. Taken is what lies halfway, their geometric mean
-
-.. math:: M = R (R^\mathsf{T} G R)^{-1/2} R^\mathsf{T}, \qquad R R^\mathsf{T} = C,
-
-with C the covariance of the draws and G that of the gradients, which makes both look alike from M: M G M = C. It is
-the metric under which the posterior is nearest to a standard normal one in Fisher divergence (Seyboldt, Carlson and
-Carpenter 2026, arXiv:2603.18845). Both covariances are shrunk towards the metric before, which counts as much as one
-draw for each parameter. Chains of one posterior learn one metric between them: four times the draws to learn from.
+From then on the covariance of the draws of each window takes its place, the windows being those of Stan; they are
+shrunk towards the metric before, which counts as much as one draw for each parameter. Chains of one posterior learn
+one metric between them: that is four times the draws to learn from.
 """
 
 from functools import partial
@@ -92,37 +85,14 @@ def metric_from_curvature(
 
 
 def metric_from_draws(
-    draws: Float[Array | np.ndarray, "chain step raw"],
-    gradients: Float[Array | np.ndarray, "chain step raw"],
-    before: Float[np.ndarray, "chain raw raw"],
-    *,
-    shared: bool,
+    draws: Float[np.ndarray, "chain step raw"], before: Float[np.ndarray, "chain raw raw"], *, shared: bool
 ) -> Float[np.ndarray, "chain raw raw"]:
-    """Return what lies halfway between the two estimates above, of each chain's draws or of those of all chains.
-
-    Parameters
-    ----------
-    gradients
-        Of the log joint density, at the draws.
-    before
-        The metric so far, towards which both are shrunk.
-    """
-    spread = _covariance(draws, before, shared=shared)
-    pull = _covariance(gradients, np.linalg.inv(before), shared=shared)
-    root = np.linalg.cholesky(spread)
-    size, turn = np.linalg.eigh(np.swapaxes(root, 1, 2) @ pull @ root)
-    turned = root @ turn
-    return np.asarray(np.broadcast_to((turned / np.sqrt(size)[:, None]) @ np.swapaxes(turned, 1, 2), before.shape))
-
-
-def _covariance(
-    values: Float[Array | np.ndarray, "chain step raw"], before: Float[np.ndarray, "chain raw raw"], *, shared: bool
-) -> Float[np.ndarray, "group raw raw"]:
-    """Return the covariance of each chain's values, or the one of all chains', shrunk towards the one before."""
-    own = np.asarray(values).reshape(1 if shared else len(values), -1, values.shape[2])
+    """Return the covariance of each chain's draws, or of those of all chains, shrunk towards the metric before."""
+    own = draws.reshape(1, -1, draws.shape[2]) if shared else draws
     _, n, size = own.shape
     centred = own - own.mean(axis=1, keepdims=True)
-    return np.asarray((np.swapaxes(centred, 1, 2) @ centred + size * before[: len(own)]) / (n + size))
+    found = (np.swapaxes(centred, 1, 2) @ centred + size * (before[:1] if shared else before)) / (n + size)
+    return np.asarray(np.broadcast_to(found, before.shape))
 
 
 def with_metric(states: HMCState, metric: Float[np.ndarray, "chain raw raw"]) -> HMCState:

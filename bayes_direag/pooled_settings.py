@@ -231,7 +231,7 @@ def _nuts(
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Run NUTS; return the draws of every site and the statistics, each (chain, draw, ...)."""
     run = MCMC(
-        NUTS(model, dense_mass=True, target_accept_prob=sampling.acceptance(pooled=True)),
+        NUTS(model, dense_mass=True, target_accept_prob=sampling.target_accept),
         num_warmup=sampling.n_warmup,
         num_samples=sampling.n_draws,
         num_chains=sampling.n_chains,

@@ -6,7 +6,7 @@ What the likelihood sees of a level is above all the evidence that its usual rep
 
 with :math:`\bar x_l` the mean of the level's stated confidences on the logit scale: a lower bias is made good by a
 higher weight. Where the sigmoid saturates the ridge bends into a plateau, on which all reports of the level count in
-full; a chain that has strayed there can take hundreds of NUTS steps to find back. So between steps each level in
+full; a chain that has strayed there can take hundreds of NUTS steps to find back. So after every step each level in
 turn is offered another bias, drawn from the prior, and the weight with which its usual report counts for the same.
 Accepting as Metropolis and Hastings say, with the Jacobian of that change, leaves the posterior as it is.
 """

@@ -1,14 +1,14 @@
 """Draws from the whole posterior by NUTS, from the density of the NumPyro model whose mode a MAP fit finds.
 
-Chains are shared out among JAX's devices (:mod:`bayes_direag.chains`; ``numpyro.set_host_device_count(4)`` before its
-first use splits a CPU); no draw depends on how many there are. They advance in blocks of steps, each a call of one
-compiled computation: so progress can be shown, a run be interrupted, and fits of similar size share their compilation.
-During warm-up they learn a metric between them (:mod:`bayes_direag.metric`), and between some NUTS steps every level
-moves along its ridge of weight and bias (:mod:`bayes_direag.ridge`). All runs are in double precision, whatever JAX's
-global setting.
+Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
+on an accelerator those of a device advance side by side; no draw depends on how many devices there are. They advance in
+blocks of steps, each a call of one compiled computation: so progress can be shown, a run be interrupted, and fits of
+similar size share their compilation. During warm-up they learn a metric between them (:mod:`bayes_direag.metric`), and
+between NUTS steps every level moves along its ridge of weight and bias (:mod:`bayes_direag.ridge`). All runs are in
+double precision, whatever JAX's global setting.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -16,11 +16,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 from numpyro.infer.hmc import HMCState, hmc
 from numpyro.infer.util import ParamInfo
 
-from bayes_direag.chains import Chains
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import Reports
 from bayes_direag.log_joint import Outcomes, log_joint
@@ -40,11 +41,11 @@ from bayes_direag.steps_bar import steps_bar
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
 
-#: NUTS steps from one move along the ridges to the next; moving all levels costs as much as some gradients.
-_RIDGE_EVERY = 2
-
 #: Every raw parameter of a chain starts at a place of its own, this far from 0 at most.
 _START = 2.0
+
+_BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
+
 
 Flat = Float[Array, " raw"]
 
@@ -73,7 +74,8 @@ class _Run(NamedTuple):
     variant: Variant
     n_warmup: int
     target_accept: float
-    chains: Chains
+    own_labels: bool
+    n_devices: int
 
     def named(self, flat: Flat, outcomes: Outcomes) -> Raw:
         """Return the raw parameters that a vector holds, by name."""
@@ -90,11 +92,10 @@ class _Run(NamedTuple):
 
 
 class _Recorded(NamedTuple):
-    """What is kept of each step; of several, with leading axes chain and step."""
+    """What is kept of each step."""
 
-    flat: Float[Array | np.ndarray, "*step raw"]
-    gradient: Float[Array | np.ndarray, "*step raw"]
-    stats: dict[str, Array | np.ndarray]
+    flat: Flat
+    stats: dict[str, Array]
 
 
 def nuts_draws(
@@ -167,8 +168,7 @@ def _run(
         )
     n_devices = min(n, jax.local_device_count())
     everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
-    accept = sampling.acceptance(pooled=preset.is_pooled)
-    run = _Run(preset.model_settings, variant, sampling.n_warmup, accept, Chains(n_devices, own_labels))
+    run = _Run(preset.model_settings, variant, sampling.n_warmup, sampling.target_accept, own_labels, n_devices)
     n_steps, n_levels, blocks = sampling.n_warmup + sampling.n_draws, reports.candidate.shape[1], []
     sizes = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in preset.free_parameters(variant)}
     learned_anew = metric_schedule(sampling.n_warmup)
@@ -178,29 +178,23 @@ def _run(
             labels = jax.tree.map(lambda array: array[everyone], labels)
         places = np.random.default_rng(seed).uniform(-_START, _START, (n, sum(sizes.values())))
         states = _start(places[everyone], everyone, seed, reports, labels, run)
-        window: list[_Recorded] = []
+        window: list[Float[np.ndarray, "chain step raw"]] = []
         for start, stop in pairwise([*learned_anew, n_steps]):
             if learned_anew[start] == "curvature":
                 curvature = np.asarray(_survey(states.z, reports, labels, run=run).curvature)
                 metric = metric_from_curvature(curvature[:n], shared=not own_labels)
             else:
                 before = np.asarray(states.adapt_state.inverse_mass_matrix)[:n]
-                drawn = _joined(window)
-                metric = metric_from_draws(drawn.flat, drawn.gradient, before, shared=not own_labels)
+                metric = metric_from_draws(np.concatenate(window, axis=1), before, shared=not own_labels)
             states, window = with_metric(states, metric[everyone]), []
             for done in range(start, stop, BLOCK):
                 now = min(BLOCK, stop - done)
                 states, recorded = _advance(states, reports, labels, jnp.asarray(now), run=run)
                 blocks.append(jax.tree.map(lambda field, now=now: np.asarray(field)[:n, :now], recorded))
-                window.append(blocks[-1])
+                window.append(blocks[-1].flat)
                 advance(now)
-    kept = jax.tree.map(lambda field: field[:, sampling.n_warmup :], _joined(blocks))
-    return Draws(_by_name(kept.flat, sizes), kept.stats)
-
-
-def _joined(blocks: Sequence[_Recorded]) -> _Recorded:
-    """Return what was kept of blocks of steps, one after the other."""
-    return _Recorded(*jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks))
+    whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, sampling.n_warmup :], *blocks)
+    return Draws(_by_name(whole.flat, sizes), whole.stats)
 
 
 def _by_name(flat: Float[np.ndarray, "chain draw raw"], sizes: dict[str, int]) -> RawDraws:
@@ -218,7 +212,7 @@ def _start(
 ) -> HMCState:
     """Start each chain at its place; ``chain`` is its number."""
     # laid out as the states will be, so that one compilation serves both
-    laid_out = run.chains.lay_out(places)
+    laid_out = jax.device_put(places, NamedSharding(_devices(run), _BY_CHAIN))
     found = _survey(laid_out, reports, labels, run=run)
     return _started(laid_out, found, jnp.asarray(chain), jnp.asarray(seed), reports, labels, run=run)
 
@@ -239,7 +233,7 @@ def _started(
         at = ParamInfo(place, -around.log_joint, -around.gradient)
         return run.kernel(outcomes)[0](at, rng_key=jax.random.fold_in(jax.random.key(seed), number))
 
-    return run.chains.each(one, (places, found, chain), reports, labels, run.preset.eps)
+    return _for_each_chain(one, (places, found, chain), reports, labels, run)
 
 
 @partial(jax.jit, static_argnames="run")
@@ -247,7 +241,7 @@ def _survey(places: Float[Array, "chain raw"], reports: Reports, labels: Labels,
     def one(place: Flat, outcomes: Outcomes) -> Survey:
         return survey(place, outcomes, run.preset, run.variant)
 
-    return run.chains.each(one, places, reports, labels, run.preset.eps)
+    return _for_each_chain(one, places, reports, labels, run)
 
 
 @partial(jax.jit, static_argnames="run")
@@ -261,18 +255,17 @@ def _advance(
         jax.eval_shape(start, state.z, rng_key=state.rng_key)  # a kernel learns its own settings as a chain starts
         ridge = Ridge.of(outcomes, run.preset, run.variant)
 
-        def step(index: Int[Array, ""], carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
+        def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
             state = nuts(carry[0])
             if ridge is not None:
-                along = partial(_along_the_ridge, ridge=ridge, outcomes=outcomes, run=run)
-                state = jax.lax.cond(index % _RIDGE_EVERY == 0, along, lambda same: same, state)
+                state = _along_the_ridge(state, ridge, outcomes, run)
             return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
 
         nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
         after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
         return after
 
-    return run.chains.each(one, states, reports, labels, run.preset.eps)
+    return _for_each_chain(one, states, reports, labels, run)
 
 
 def _along_the_ridge(state: HMCState, ridge: Ridge, outcomes: Outcomes, run: _Run) -> HMCState:
@@ -293,7 +286,6 @@ def _along_the_ridge(state: HMCState, ridge: Ridge, outcomes: Outcomes, run: _Ru
 def _record(state: HMCState) -> _Recorded:
     return _Recorded(
         state.z,
-        -state.z_grad,
         {
             "lp": -state.potential_energy,
             "energy": state.energy,
@@ -304,3 +296,34 @@ def _record(state: HMCState) -> _Recorded:
             "step_size": state.adapt_state.step_size,
         },
     )
+
+
+def _for_each_chain[Chain, Result](
+    one: Callable[[Chain, Outcomes], Result], chains: Chain, reports: Reports, labels: Labels, run: _Run
+) -> Result:
+    """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
+
+    def on_device(chains: Chain, reports: Reports, labels: Labels) -> Result:
+        mapped: Callable[..., Callable[..., Result]] = jax.vmap if jax.default_backend() != "cpu" else _in_turn
+        if run.own_labels:
+            return mapped(lambda chain, own: one(chain, Outcomes.of(reports, own, run.preset.eps)))(chains, labels)
+        shared = Outcomes.of(reports, labels, run.preset.eps)
+        return mapped(lambda chain: one(chain, shared))(chains)
+
+    # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
+    return jax.shard_map(
+        on_device,
+        mesh=_devices(run),
+        in_specs=(_BY_CHAIN, _WHOLE, _BY_CHAIN if run.own_labels else _WHOLE),
+        out_specs=_BY_CHAIN,
+        check_vma=False,
+    )(chains, reports, labels)
+
+
+def _devices(run: _Run) -> Mesh:
+    return Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
+
+
+def _in_turn[Result](function: Callable[..., Result]) -> Callable[..., Result]:
+    """Return what ``jax.vmap`` does, one after the other."""
+    return lambda *batch: jax.lax.map(lambda one: function(*one), batch)

@@ -204,11 +204,6 @@ class Preset(Settings):
         """Whether levels borrow from each other in this parameter."""
         return name in LEVEL_PARAMETERS and getattr(self, f"{name}_spread") is not None
 
-    @property
-    def is_pooled(self) -> bool:
-        """Whether levels borrow from each other in anything."""
-        return any(self.pools(name) for name in LEVEL_PARAMETERS)
-
     def parameter(self, name: str) -> RawParameter:
         """Return the settings of one parameter as inference sees it.
 
@@ -284,15 +279,10 @@ class SamplingSettings(Settings):
         Steps of each chain that adapt step size and mass matrix and are thrown away; steps that are kept, at least 25
         for leave-one-out predictions to be had.
     target_accept
-        Acceptance rate that the step size is adapted to; nearer 1 means smaller steps and fewer divergences. None
-        leaves it to :meth:`acceptance`.
+        Acceptance rate that the step size is adapted to; nearer 1 means smaller steps and fewer divergences.
     """
 
     n_chains: int = Field(default=4, ge=2)
     n_warmup: int = Field(default=1000, ge=1)
     n_draws: int = Field(default=1000, ge=25)
-    target_accept: float | None = Field(default=None, gt=0, lt=1)
-
-    def acceptance(self, *, pooled: bool) -> float:
-        """Return the rate asked for, or 0.8; 0.9 where levels or settings are pooled, as spreads want smaller steps."""
-        return self.target_accept or (0.9 if pooled else 0.8)
+    target_accept: float = Field(default=0.9, gt=0, lt=1)

@@ -61,7 +61,7 @@ def compare_command(
     paths, sizes = _named(compared), _sizes(labels)
     are_folders = compared[0].is_dir()
     _check_options(are_folders, observations, sizes, method)
-    sampling = chosen_sampling(chains, warmup, draws)
+    sampling = chosen_sampling(chains, warmup, draws, target_accept=0.9)
     found = sections.Findings()
     with progress() as step:
         if are_folders:

@@ -238,7 +238,7 @@ def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: Sampl
     n, of = int(chains["divergences"].sum()), int(chains["draws"].sum())
     if not n:
         return Finding("fine", "divergences", f"None of the {of} draws diverged.")
-    first = "" if (sampling.target_accept or 0) >= 0.99 else "--target-accept 0.99; if some remain, with "
+    first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "
     return Finding(
         "failure",
         "divergences",

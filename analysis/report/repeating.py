@@ -59,9 +59,7 @@ def _fitting(preset: Preset, method: Method, sampling: SamplingSettings | None) 
     if sampling is None:
         return words
     words += ["--chains", str(sampling.n_chains), "--warmup", str(sampling.n_warmup), "--draws", str(sampling.n_draws)]
-    if sampling.target_accept is not None:
-        words += ["--target-accept", str(sampling.target_accept)]
-    return words + ["--allow-weighted"] * preset.is_weighted
+    return [*words, "--target-accept", str(sampling.target_accept), *["--allow-weighted"] * preset.is_weighted]
 
 
 def _changes(own: Mapping[str, Any], usual: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:

@@ -268,7 +268,7 @@ class TestNuts:
             "n_chains": 2,
             "n_warmup": 60,
             "n_draws": 40,
-            "target_accept": None,
+            "target_accept": 0.9,
         }
         assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 40, "level": 5}
 

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpyro.infer.hmc import hmc
-from scipy.linalg import sqrtm
 
 from bayes_direag.evidence import Reports
 from bayes_direag.log_joint import Outcomes, log_joint, log_prior
@@ -80,45 +79,21 @@ def test_a_chain_without_finite_curvature_takes_that_of_the_others(shared: bool)
     np.testing.assert_array_equal(metric_from_curvature(curvature[1:2], shared=shared), np.eye(2)[None])
 
 
-ROOT = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
-
-
 @pytest.mark.parametrize("shared", [True, False])
-def test_draws_from_a_normal_distribution_give_its_covariance(shared: bool) -> None:
-    """From very few of them, as the gradients know how wide it is where the draws cannot."""
-    draws = np.random.default_rng(0).normal(size=(2, 200, 3)) @ ROOT.T
-    gradients = -draws @ np.linalg.inv(ROOT @ ROOT.T)
-    before = np.broadcast_to(ROOT @ ROOT.T, (2, 3, 3))
-    found = metric_from_draws(draws, gradients, before, shared=shared)
-    np.testing.assert_allclose(found, before, rtol=1e-9)
+def test_draws_give_their_covariance(shared: bool) -> None:
+    root = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
+    draws = np.random.default_rng(0).normal(size=(2, 20_000, 3)) @ root.T
+    before = np.broadcast_to(np.eye(3), (2, 3, 3))
+    found = metric_from_draws(draws, before, shared=shared)
+    np.testing.assert_allclose(found, np.broadcast_to(root @ root.T, (2, 3, 3)), atol=0.15)
     assert (found[0] == found[1]).all() == shared
 
 
-@pytest.mark.parametrize("shared", [True, False])
-def test_draws_and_gradients_look_alike_from_the_metric(shared: bool) -> None:
-    """It is the one metric M with M G M = C, whatever the two covariances; here against the matrix square root."""
-    rng = np.random.default_rng(1)
-    draws, gradients = rng.normal(size=(2, 2, 50, 3)) @ rng.normal(size=(2, 1, 3, 3))
-    before = np.broadcast_to(ROOT @ ROOT.T, (2, 3, 3))
-    for chain, found in enumerate(metric_from_draws(draws, gradients, before, shared=shared)):
-        own = slice(None) if shared else slice(chain, chain + 1)
-        n = 100 if shared else 50
-
-        def shrunk(values: np.ndarray, towards: np.ndarray, n: int = n) -> np.ndarray:
-            return (n * np.cov(values.reshape(n, 3), rowvar=False, bias=True) + 3 * towards) / (n + 3)
-
-        spread, pull = shrunk(draws[own], before[0]), shrunk(gradients[own], np.linalg.inv(before[0]))
-        np.testing.assert_allclose(found @ pull @ found, spread, rtol=1e-9)
-        inverse = np.linalg.inv(pull)
-        np.testing.assert_allclose(found, inverse @ sqrtm(pull @ spread), rtol=1e-9)
-        np.testing.assert_allclose(found, found.T, rtol=1e-9)
-
-
 def test_few_draws_count_for_little() -> None:
-    """Chains that stand still keep their metric, and it stays one that can be inverted."""
+    """Chains that stand still keep their metric but for its scale, and it stays one that can be inverted."""
     before = np.array([np.diag([2.0, 3.0])])
-    still = np.ones((1, 6, 2))
-    np.testing.assert_allclose(metric_from_draws(still, still, before, shared=False), before)
+    found = metric_from_draws(np.ones((1, 6, 2)), before, shared=False)
+    np.testing.assert_allclose(found, before * 2 / 8)
 
 
 def test_the_metric_is_handed_over_as_numpyro_itself_would() -> None:

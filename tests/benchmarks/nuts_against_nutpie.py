@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--warmup", type=int, default=500)
     parser.add_argument("--draws", type=int, default=1000)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--target-accept", type=float, default=0.8)
+    parser.add_argument("--target-accept", type=float, default=0.9)
     arguments = parser.parse_args()
     numpyro.set_host_device_count(N_CHAINS)
     jax.config.update("jax_enable_x64", True)
