@@ -33,6 +33,14 @@ def padded_batch[Tree](batch: Tree) -> Tree:
     return filled
 
 
+def on_batch[Result](compiled: Callable[..., Result], batch: Any) -> Result:
+    """Call a compiled computation with the number of members of a batch and the batch, filled up; NumPy arrays back."""
+    n = len(jax.tree.leaves(batch)[0])
+    found: Result = compiled(jnp.asarray(n), *padded_batch(batch))
+    own: Result = jax.tree.map(lambda every: np.asarray(every)[:n], found)
+    return own
+
+
 def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:
     """Apply a function to the first n members of a batch; of what is returned the rest is 0. Pure: may be compiled."""
 

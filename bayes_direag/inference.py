@@ -19,7 +19,7 @@ from numpyro.infer.autoguide import AutoDelta
 from numpyro.infer.elbo import ELBO
 from numpyro.infer.util import log_density
 
-from bayes_direag.batches import each_in_turn, padded_batch
+from bayes_direag.batches import each_in_turn, on_batch
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.evidence import Reports, padded_size
 from bayes_direag.log_joint import Outcomes, arranged, concentrations
@@ -132,10 +132,9 @@ def map_estimates(
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     reports, labels = reports.select(patterns.member).padded(size), labels.select(patterns.member).padded(size)
+    fits = partial(_map_estimates, reports, labels, preset=preset.model_settings, variant=variant)
     with jax.enable_x64(True):
-        n = jnp.asarray(len(weight))
-        found = _map_estimates(reports, labels, padded_batch(total), n, preset=preset.model_settings, variant=variant)
-    optimum: Optimum = jax.tree.map(lambda array: np.asarray(array)[: len(weight)], found)
+        optimum: Optimum = on_batch(fits, (total,))
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
@@ -209,8 +208,8 @@ def require_converged(
 def _map_estimates(
     reports: Reports,
     labels: Labels,
-    weight: Float[Array, "batch problem"],
     n: Int[Array, ""],
+    weight: Float[Array, "batch problem"],
     *,
     preset: Preset,
     variant: Variant,

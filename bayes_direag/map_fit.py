@@ -80,7 +80,6 @@ def fit_map_batch(
         tree = map_posterior(
             optimum,
             member,
-            row,
             observations,
             weight[member],
             preset=settings,

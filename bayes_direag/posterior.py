@@ -28,7 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Array, Float, Shaped
 
 from bayes_direag.evidence import Parameters, Reports, padded_size
 from bayes_direag.inference import Optimum
@@ -55,7 +55,6 @@ _DIMS: dict[str, tuple[str, ...]] = {
 def map_posterior(
     optimum: Optimum,
     member: int,
-    used: Bool[np.ndarray, " problem"],
     observations: Observations,
     weight: Float[np.ndarray, " problem"],
     *,
@@ -67,15 +66,14 @@ def map_posterior(
 
     Parameters
     ----------
-    used : (problem,) array
-        Which of the questions it was fitted to, every one of positive weight.
     observations
         The questions of all members.
     weight : (problem,) array
-        What each of them weighed.
+        What each of them weighed in this one; it was fitted to those of positive weight.
     seed
         Recorded only; a MAP draws nothing.
     """
+    used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
     stats = {
         "loss": optimum.loss[member],

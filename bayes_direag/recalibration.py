@@ -21,7 +21,7 @@ from numpyro.infer.autoguide import AutoDelta
 from numpyro.optim import SGD
 from scipy.special import logit
 
-from bayes_direag.batches import each_in_turn, padded_batch
+from bayes_direag.batches import each_in_turn, on_batch
 from bayes_direag.errors import DirEAGError
 from bayes_direag.evidence import padded_size
 from bayes_direag.inference import LEAST_SIZE, require_converged, svi_mode
@@ -195,12 +195,10 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
     missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
     padded = jax.tree.map(lambda array: np.pad(array, missing), (terms, selected.correct, times))
     with jax.enable_x64(True):
-        n = jnp.asarray(len(times))
-        found = _logistic_modes(*padded_batch((*padded, prior_scale)), n, gradient_steps=released)
-    found = jax.tree.map(lambda array: np.asarray(array)[: len(times)], found)
+        found = on_batch(partial(_logistic_modes, gradient_steps=released), (*padded, prior_scale))
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
-    modes = {name: np.asarray(found.coefficients[name]) for name in settings.terms}
+    modes = {name: found.coefficients[name] for name in settings.terms}
     return [
         LogisticRecalibration(
             settings.method, {name: np.full((1, 1), values[row]) for name, values in modes.items()}, settings.eps
@@ -218,11 +216,11 @@ class _LogisticMode(NamedTuple):
 
 @partial(jax.jit, static_argnames="gradient_steps")
 def _logistic_modes(
+    n: Int[Array, ""],
     terms: dict[str, Float[Array, "batch problem"]],
     correct: Bool[Array, "batch problem"],
     weight: Float[Array, "batch problem"],
     prior_scale: Float[Array, " batch"],
-    n: Int[Array, ""],
     *,
     gradient_steps: bool,
 ) -> _LogisticMode:
