@@ -89,10 +89,16 @@ def likelihood_weights(
         )
     usable = chosen & observations.labelled & observations.answered
     if not usable.any(axis=1).all():
+        remedy = (
+            "Give gold answers (gold_answer, or correct on each observation)."
+            if observations.answered.any()
+            else "A question is answered by an observation with both an answer and a confidence: see whether they are "
+            "there, and under these names."
+        )
         raise DirEAGError(
             f"no labelled, answered question to fit: saw {len(observations)} questions, "
             f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; "
-            "expected at least one that is both. Give gold answers (gold_answer, or correct on each observation)."
+            f"expected at least one that is both. {remedy}"
         )
     present = observations.gold_generated
     times = np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity.astype(float)

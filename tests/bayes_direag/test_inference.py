@@ -177,6 +177,24 @@ def test_balancing_without_null_questions_changes_nothing(simulated: Observation
     np.testing.assert_allclose(likelihood_weights(present, simulated, PRESETS["release"]), present.astype(float))
 
 
+@pytest.mark.parametrize(
+    ("observation", "gold", "remedy"),
+    [
+        ({"answer": "7", "conf": 80.0}, "7", "both an answer and a confidence: see whether they are there"),
+        ({"answer": "7", "confidence": 80.0}, None, "Give gold answers"),
+    ],
+)
+def test_what_is_missing_is_named(
+    observation: dict[str, object], gold: str | None, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "observations.jsonl"
+    question = {"problem_id": "p", "gold_answer": gold, "observations": [{"level": 0} | observation]}
+    path.write_text(json.dumps(question))
+    unfit = Observations.read(path, answers="numeric")
+    with pytest.raises(DirEAGError, match=remedy):
+        likelihood_weights(np.ones((1, 1), bool), unfit, PRESETS["paper"])
+
+
 def test_nothing_to_fit_is_said(simulated: Observations) -> None:
     nobody = np.zeros((1, len(simulated)), bool)
     with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 240 questions"):
