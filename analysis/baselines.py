@@ -16,8 +16,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from analysis.scores.metrics import MIN_CONFIDENCE
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
-from bayes_direag.observations import Observations
 
 _TIE_DECIMALS = 12
 """Sums of confidences that agree to so many decimals are a tie, as 0.1 + 0.2 and 0.3 must be."""

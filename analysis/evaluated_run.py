@@ -12,8 +12,8 @@ from pydantic import ValidationError
 from analysis.evaluation_folder import MANIFEST
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.errors import DirEAGError
-from bayes_direag.presets import label
-from bayes_direag.settings import Preset
+from bayes_direag.model.presets import label
+from bayes_direag.model.settings import Preset
 
 _METRIC_TYPES = {"method": "str", "n": "int64", "unanswered": "int64"} | {
     f"{name}{end}": "float64" for name in METRIC_NAMES for end in ("", "_low", "_high")

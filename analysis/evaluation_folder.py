@@ -7,7 +7,7 @@ from pathlib import Path
 
 from analysis.evaluation import Evaluation
 from analysis.result_folder import ResultFolder
-from bayes_direag.observations import Observations
+from bayes_direag.data.observations import Observations
 
 MANIFEST = "evaluation.json"
 FITS = "fits"

@@ -12,9 +12,9 @@ from analysis.evaluated_run import read_evaluated_run
 from analysis.evaluation import FITTED_METHODS
 from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
+from bayes_direag.fits.fit import Fit
 
 
 class Scores(NamedTuple):
@@ -124,7 +124,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     Raises
     ------
     DirEAGError
-        If there are none; or as :meth:`~bayes_direag.fit.Fit.predict`.
+        If there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
     """
     if fit.is_counted:
         raise DirEAGError(

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
+from bayes_direag.fits.fit import Fit
 
 #: Bins of stated confidence, in percent: right-closed as those of the ECE, the first also left-closed.
 STATED_EDGES = np.arange(0, 101, 5)

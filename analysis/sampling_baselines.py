@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from bayes_direag.answers import AnswerKind, canonical, same_answer
-from bayes_direag.observations import Observations
-from bayes_direag.records import Question
+from bayes_direag.data.answers import AnswerKind, canonical, same_answer
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Question
 
 
 class Answer(NamedTuple):

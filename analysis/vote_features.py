@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from analysis.baselines import majority
-from bayes_direag.observations import Observations
+from bayes_direag.data.observations import Observations
 
 _SPREADS = ("mean", "max", "min", "sd")
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
-from bayes_direag.answers import canonical
+from bayes_direag.data.answers import canonical
 from bayes_direag.errors import DirEAGError
 
 Event = Literal["gain", "lose", "times", "share", "percent"]

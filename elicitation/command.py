@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from bayes_direag.answers import AnswerKind
+from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.engines import CannedEngine, Engine
 from elicitation.live import LiveView, levels_table
@@ -77,6 +77,8 @@ def elicit_command(
 
     The folder gets observations.jsonl, for direag fit and evaluate; journal.jsonl with every reply; manifest.json with
     everything needed to repeat the run; and server.log.
+
+    Example: direag elicit --questions svamp --model FOLDER --out run --limit 100
     """
     asked = load_questions(
         questions,

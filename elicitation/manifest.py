@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
+from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError
-from bayes_direag.files import atomic_path
 from elicitation.engines import EngineInfo
 from elicitation.questions import Problem
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
 
-from bayes_direag.answers import AnswerKind, canonical
+from bayes_direag.data.answers import AnswerKind, canonical
 
 
 class ParseStatus(StrEnum):

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from bayes_direag.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.errors import DirEAGError
 from elicitation.arithmetic import GRADES, word_problems
 from elicitation.question_sources import HUB, TELL, Form, Record, Row, Told, hub_rows, published_form, read_rows
@@ -114,7 +114,7 @@ def load_questions(
         Another revision of a named benchmark than the pinned one.
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared. By default numeric for benchmarks; for other files what the gold answers show
-        (:func:`bayes_direag.answers.infer_kind`), numeric if there are none.
+        (:func:`bayes_direag.data.answers.infer_kind`), numeric if there are none.
 
     Raises
     ------

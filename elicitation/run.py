@@ -13,9 +13,9 @@ from pathlib import Path
 
 from pydantic import JsonValue, TypeAdapter
 
+from bayes_direag.data.files import write_questions
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observation_files import write_questions
-from bayes_direag.records import Question
 from elicitation.engines import Engine, EngineInfo
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from bayes_direag.answers import AnswerKind
-from bayes_direag.records import Observation
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.records import Observation
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
 from elicitation.journal import Entry, JournalError
 from elicitation.parsing import ParseStatus, read_reply, read_top_k

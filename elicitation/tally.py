@@ -4,8 +4,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
-from bayes_direag.answers import AnswerKind, same_answer
-from bayes_direag.records import Observation
+from bayes_direag.data.answers import AnswerKind, same_answer
+from bayes_direag.data.records import Observation
 from elicitation.journal import Entry
 from elicitation.parsing import ParseStatus
 from elicitation.slots import READABLE, Outcome, Slot

@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bayes_direag.observations import Observations
+from bayes_direag.data.observations import Observations
 
 FOR_A_CPU = (
     "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill "

@@ -30,5 +30,5 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         for path in (ROOT / package).rglob("*.py")
     }
     assert {path.stem for path in (site / "reference").glob("*.html")} == modules
-    assert "Tabulate the parameters." in (site / "reference" / "bayes_direag.fit.html").read_text()
+    assert "Tabulate the parameters." in (site / "reference" / "bayes_direag.fits.fit.html").read_text()
     assert 'href="presets.html"' in (site / "index.html").read_text()

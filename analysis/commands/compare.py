@@ -6,12 +6,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.cli_options import ChainsOption, DrawsOption, JsonOption, SeedOption, WarmupOption, chosen_sampling
-from bayes_direag.console import out, progress, require_parent
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import (
+    ChainsOption,
+    DrawsOption,
+    JsonOption,
+    SeedOption,
+    WarmupOption,
+    chosen_sampling,
+)
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
-    from bayes_direag.fit import Fit
+    from bayes_direag.fits.fit import Fit
 
 
 def compare_command(
@@ -48,12 +55,14 @@ def compare_command(
     evaluations: paired differences of every metric.
 
     Chains, warm-up and draws are those of the fits that --labels asks for.
+
+    Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
     from analysis.comparison import comparison_findings as sections
     from analysis.comparison.comparison_folder import FOLDER, write_comparison
     from analysis.comparison.comparison_tables import descriptions_table
     from analysis.evaluated_run import read_evaluated_run
-    from bayes_direag.observations import Observations
+    from bayes_direag.data.observations import Observations
 
     if target is not None:
         require_parent(target)
@@ -114,7 +123,7 @@ def compare_command(
 
 def _loaded(paths: dict[str, Path], observations: Path | None, sizes: tuple[int, ...]) -> tuple[dict[str, "Fit"], bool]:
     """Load fits, a MAP of two first; say whether one of two is a MAP. Refuse options that do not go with them."""
-    from bayes_direag.fit import Fit
+    from bayes_direag.fits.fit import Fit
 
     fits = {name: Fit.load(path) for name, path in paths.items()}
     is_nuts = {name: fit.tree.attrs["method"] == "nuts" for name, fit in fits.items()}

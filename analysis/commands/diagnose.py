@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.cli_options import FitFile, JsonOption, SeedOption
-from bayes_direag.console import out, progress, require_parent
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import FitFile, JsonOption, SeedOption
 
 
 def diagnose_command(
@@ -21,6 +21,8 @@ def diagnose_command(
     """Say whether a posterior can be believed: sampling, what the labels taught, what the model predicts.
 
     Needs a fit by NUTS. Exit code 0: believable. 1: not, the sampling failed; the verdict says what to do.
+
+    Example: direag diagnose fit.nc --out diagnosis
     """
     if target is not None:
         require_parent(target)
@@ -29,7 +31,7 @@ def diagnose_command(
         from analysis.diagnosis.diagnosis_folder import FOLDER, diagnosis_record, write_diagnosis
         from analysis.diagnosis.diagnosis_tables import diagnosis_tables
         from analysis.diagnosis.diagnostics import diagnose
-        from bayes_direag.fit import Fit
+        from bayes_direag.fits.fit import Fit
 
         if target is not None:
             FOLDER.check(target)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.answers import AnswerKind
-from bayes_direag.cli_options import (
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
     ChainsOption,
@@ -23,13 +23,14 @@ from bayes_direag.cli_options import (
     chosen_preset,
     chosen_sampling,
 )
-from bayes_direag.console import out, progress, require_parent
-from bayes_direag.presets import label
-from bayes_direag.settings import Method
+from bayes_direag.commands.show import show_quality
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.model.presets import label
+from bayes_direag.model.settings import Method
 
 if TYPE_CHECKING:
     from analysis.evaluation import Evaluation
-    from bayes_direag.observations import Observations
+    from bayes_direag.data.observations import Observations
 
 
 def evaluate_command(
@@ -70,6 +71,8 @@ def evaluate_command(
 
     The folder, where an earlier evaluation gives way, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
+
+    Example: direag evaluate observations.jsonl --out results --folds 5
     """
     from analysis.evaluation import evaluate as run
     from analysis.evaluation_folder import FOLDER, write_evaluation
@@ -106,7 +109,7 @@ def evaluate_command(
 
 def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) -> "Observations":
     """Read an observation file and, unless quiet, say what is usable in it."""
-    from bayes_direag.observations import Observations
+    from bayes_direag.data.observations import Observations
 
     observations = Observations.read(path, answers)
     if not quiet:
@@ -114,19 +117,10 @@ def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) ->
     return observations
 
 
-def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
-    """Say what is usable in observations, and how their answers are compared."""
-    from analysis.tables import quality_table
-
-    how = " (inferred from the gold answers)" if inferred else ""
-    counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
-    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
-
-
 def show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
     from analysis.tables import interval_table, metrics_table
-    from bayes_direag.tables import as_records
+    from bayes_direag.data.tables import as_records
 
     if as_json:
         out.print_json(data={"out": str(target), "metrics": as_records(found.metrics)}, allow_nan=False)

@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.cli_options import FitFile, JsonOption, ObservationsFile
-from bayes_direag.console import check_file, out, progress
+from bayes_direag.commands.console import check_file, out, progress
+from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile
 
 
 def explain_command(
@@ -23,13 +23,15 @@ def explain_command(
 
     What each report counted for, what went to the null, how that adds up, which reports decide, and how support becomes
     the final probability. The question's right answer is shown if OBS has it, and not used.
+
+    Example: direag explain fit.nc observations.jsonl svamp-00017
     """
     from analysis.explanation.explanation import explain
     from analysis.explanation.explanation_figure import explanation_figure
     from analysis.explanation.explanation_view import explanation_record, explanation_text
     from analysis.figures.style import save_figure
-    from bayes_direag.fit import Fit
-    from bayes_direag.observations import Observations
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.fits.fit import Fit
 
     if target is not None:
         check_file(target, fit, observations)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analysis.commands.evaluate import read_observations
-from bayes_direag.cli_options import (
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
     ChainsOption,
@@ -17,13 +18,10 @@ from bayes_direag.cli_options import (
     WarmupOption,
     chosen_sampling,
 )
-from bayes_direag.console import out, progress, require_parent
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     from analysis.learning_curve.splits import Splits
-
-EPILOG = "Example: direag learning-curve labelled.jsonl --out curve --labels 30,100"
 
 
 def learning_curve_command(
@@ -56,6 +54,8 @@ def learning_curve_command(
 
     Every result is written as soon as it is there. The same command goes on with what was broken off, and one with
     more --methods or --splits adds to it.
+
+    Example: direag learning-curve labelled.jsonl --out curve --labels 30,100
     """
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
@@ -71,7 +71,7 @@ def learning_curve_command(
     from analysis.learning_curve.methods import chosen_methods, is_sampled
     from analysis.learning_curve.splits import draw_splits
     from analysis.learning_curve.summary import summarise
-    from bayes_direag.tables import as_records
+    from bayes_direag.data.tables import as_records
 
     wanted = chosen_methods([name.strip() for name in methods.split(",")])
     sampled = any(map(is_sampled, wanted))

@@ -5,11 +5,9 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.cli_options import FitFile, JsonOption, ObservationsFile, SeedOption
-from bayes_direag.console import out, progress, require_parent
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile, SeedOption
 from bayes_direag.errors import DirEAGError
-
-EPILOG = "Example: direag plan fit.nc unlabelled.jsonl --out plan"
 
 
 def plan_command(
@@ -35,6 +33,8 @@ def plan_command(
     """Say what more labels would bring, and which questions are most worth labelling.
 
     Needs a fit by NUTS, and questions that it has not learned from. Nothing is fitted again, and no label is looked at.
+
+    Example: direag plan fit.nc unlabelled.jsonl --out plan
     """
     if target is not None:
         require_parent(target)
@@ -45,8 +45,8 @@ def plan_command(
     from analysis.planning.plan import plan
     from analysis.planning.plan_folder import FOLDER, plan_record, write_plan
     from analysis.planning.plan_tables import plan_tables
-    from bayes_direag.fit import Fit
-    from bayes_direag.observations import Observations
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.fits.fit import Fit
 
     if target is not None:
         FOLDER.check(target)

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.cli_options import SeedOption
-from bayes_direag.console import out, progress
+from bayes_direag.commands.console import out, progress
+from bayes_direag.commands.options import SeedOption
 from bayes_direag.errors import DirEAGError
 
 Format = Literal["png", "svg", "pdf"]
@@ -37,6 +37,8 @@ def plot_command(
 
     Of an evaluation: base_rate, null_state, reliability, risk_coverage, accuracy_rejection, stated_confidence. Of a
     fit: calibration_curves, levels, shared, recalibration, and the former too where unseen observations are given.
+
+    Example: direag plot results --out figures
     """
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
@@ -50,9 +52,9 @@ def plot_command(
         from analysis.figures.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
         from analysis.figures.style import save_figure
         from analysis.held_out import read_held_out, unseen_questions
-        from bayes_direag.fit import Fit
-        from bayes_direag.observations import Observations
-        from bayes_direag.tables import write_table
+        from bayes_direag.data.observations import Observations
+        from bayes_direag.data.tables import write_table
+        from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
             questions = read_held_out(source, observations)

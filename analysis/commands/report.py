@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.cli_options import JsonOption
-from bayes_direag.console import check_file, out, progress
+from bayes_direag.commands.console import check_file, out, progress
+from bayes_direag.commands.options import JsonOption
 from bayes_direag.errors import DirEAGError
 
 
@@ -33,6 +33,8 @@ def report_command(
 
     The file needs nothing else, no network and no script, so it can be sent as it is. Of quickstart's folder the fit
     and the observations are found without being named.
+
+    Example: direag report results --fit fit.nc
     """
     from analysis.evaluation_folder import REPORT
 

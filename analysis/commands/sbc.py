@@ -6,16 +6,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.cli_options import JsonOption, SeedOption, SetOption, chosen_preset
-from bayes_direag.console import out, progress, require_parent
-from bayes_direag.settings import PresetName, SamplingSettings, Variant
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import JsonOption, SeedOption, SetOption, chosen_preset
+from bayes_direag.model.settings import PresetName, SamplingSettings, Variant
 
 if TYPE_CHECKING:
     from rich.console import Group
 
     from analysis.simulation.simulation_check import SimulationCheck
-
-EPILOG = "Example: direag sbc --n 200 --questions 100 --out sbc"
 
 
 def sbc_command(
@@ -42,6 +40,8 @@ def sbc_command(
     probabilities hold the truth is measured without and with the final calibration.
 
     Exit code 0: the ranks are as they should be. 1: they are not. With --misfit there are none.
+
+    Example: direag sbc --n 200 --questions 100 --out sbc
     """
     settings = chosen_preset(preset, "nuts", None, None, overrides)
     require_parent(target)
@@ -83,7 +83,7 @@ def _shown(check: "SimulationCheck") -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    from analysis.tables import plain_table, titled
+    from bayes_direag.commands.console import plain_table, titled
 
     parts = []
     if check.ranks is not None:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.cli_options import SeedOption
-from bayes_direag.console import out, progress
+from bayes_direag.commands.console import out, progress
+from bayes_direag.commands.options import SeedOption
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def tables_command(
     what tells DirEAG from each other method, on the same questions.
 
     With --format csv the first two tables are printed, one under the other; differences.csv comes with --out.
+
+    Example: direag tables results --out tables
     """
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
@@ -59,7 +61,7 @@ def tables_command(
         differences = method_differences(runs, level=level, seed=seed, on_step=step)
     everything = [*layouts, differences_layout(differences, runs, level)]
     if target is not None:
-        from bayes_direag.tables import write_table
+        from bayes_direag.data.tables import write_table
 
         target.mkdir(exist_ok=True)
         for table, rows, layout in zip(PRINTED_TABLES, tables, layouts, strict=True):
@@ -96,7 +98,7 @@ def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, see
     """Return a table with what it takes to repeat it."""
     from importlib.metadata import version
 
-    from bayes_direag.tables import as_records
+    from bayes_direag.data.tables import as_records
 
     origin = [
         {"run": str(run.folder), **run.protocol._asdict(), "fit_method": run.fit_method, "preset": run.preset}
@@ -114,7 +116,7 @@ def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, see
 
 
 def _write(path: Path, text: str) -> None:
-    from bayes_direag.files import atomic_path
+    from bayes_direag.data.writing import atomic_path
 
     with atomic_path(path) as partial_path:
         partial_path.write_text(text, encoding="utf-8")

@@ -16,10 +16,10 @@ from jaxtyping import Bool, Float
 from scipy.special import expit
 
 from analysis.scores.paired import Scored, paired_table
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.settings import VARIANT_PARAMETERS, Link
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import VARIANT_PARAMETERS, Link
 
 Scale = Literal["raw", "relative"]
 
@@ -124,7 +124,7 @@ def compare_predictions(
     Raises
     ------
     LevelError, DirEAGError
-        As :meth:`Fit.predict <bayes_direag.fit.Fit.predict>` does.
+        As :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` does.
     """
     columns: dict[str, object] = {"problem_id": pd.Series(observations.problem_id, dtype="str")}
     for name, fit in (("first", first), ("second", second)):

@@ -20,11 +20,11 @@ from analysis.comparison.interval_width import width_by_labels
 from analysis.comparison.loo_comparison import compare_loo
 from analysis.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import label
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.tables import as_records
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.tables import as_records
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import label
+from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

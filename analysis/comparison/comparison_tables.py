@@ -11,8 +11,8 @@ from rich.text import Text
 from analysis.comparison.comparison import ParameterComparison, PredictionSummary, seen_in_fitting
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import LooComparison
-from analysis.tables import plain_table, titled
-from bayes_direag.loo import LARGEST_PARETO_K
+from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 _UNDEFINED = "\N{EN DASH}"
 _SHOWN = 10

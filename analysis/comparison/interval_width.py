@@ -5,12 +5,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pandas as pd
 
-from analysis.diagnosis.parameter_draws import raw_draws
-from analysis.diagnosis.sampling_checks import convergence
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.settings import Preset, SamplingSettings, Variant
+from bayes_direag.fits.convergence import convergence, raw_draws
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 #: Sampling that suffices for the width of an interval, if not for the report of a fit.
 SHORT_RUNS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)

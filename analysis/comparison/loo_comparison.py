@@ -4,7 +4,8 @@ A model's score is its expected log pointwise predictive density for a question 
 
 .. math:: \widehat{\mathrm{elpd}} = \sum_i \log p(y_i \mid y_{-i}),
 
-from the leave-one-out group of each NUTS fit (:mod:`bayes_direag.loo`): the log probability that the evidence model,
+from the leave-one-out group of each NUTS fit (:mod:`bayes_direag.inference.loo`): the log probability that the
+evidence model,
 before recalibration, gave to the state that came true. Two models are compared question by question, so what is hard
 for both drops out.
 """
@@ -19,8 +20,8 @@ from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from analysis.diagnosis.loo_checks import effective_parameters
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.loo import LARGEST_PARETO_K
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 #: A difference smaller than this many standard errors, or than this much, is not told from none.
 FEWEST_STANDARD_ERRORS = 2.0

@@ -9,8 +9,8 @@ from analysis.diagnosis.verdict import tail_in_words
 from analysis.figures.panels import headed_figure, plain
 from analysis.figures.reliability_plots import reliability_figure
 from analysis.figures.style import REFERENCE, RIGHT, WRONG
-from bayes_direag.fit import Fit
-from bayes_direag.loo import LARGEST_PARETO_K
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -8,7 +8,7 @@ from analysis.diagnosis.check_plots import calibration_figure, pareto_figure, pr
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.learning_plots import learning_figure, levels_figure
 from analysis.diagnosis.sampling_plots import chains_figure, energy_figure, pairs_figure
-from bayes_direag.fit import Fit
+from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

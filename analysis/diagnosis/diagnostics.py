@@ -23,9 +23,7 @@ from analysis.diagnosis.loo_checks import (
     pareto_counts,
     worst_questions,
 )
-from analysis.diagnosis.parameter_draws import ParameterDraws, raw_draws, recalibration_draws
 from analysis.diagnosis.posterior_checks import PredictiveChecks, predictive_checks
-from analysis.diagnosis.sampling_checks import chain_statistics, convergence
 from analysis.diagnosis.verdict import (
     Finding,
     calibration_finding,
@@ -36,8 +34,9 @@ from analysis.diagnosis.verdict import (
     weighted_finding,
 )
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.fits.convergence import ParameterDraws, chain_statistics, convergence, raw_draws, recalibration_draws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import SamplingSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,10 +47,10 @@ class Diagnosis:
     ----------
     parameters : DataFrame
         A row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
-        :func:`~analysis.diagnosis.sampling_checks.convergence` and
+        :func:`~bayes_direag.fits.convergence.convergence` and
         :func:`~analysis.diagnosis.identifiability.learning`.
     chains : DataFrame
-        :func:`~analysis.diagnosis.sampling_checks.chain_statistics`.
+        :func:`~bayes_direag.fits.convergence.chain_statistics`.
     correlations : DataFrame
         :func:`~analysis.diagnosis.identifiability.correlations` of the raw parameters.
     flat : FlatDirection

@@ -29,11 +29,11 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Float
 
-from analysis.diagnosis.parameter_draws import ParameterDraws
-from bayes_direag.evidence import Parameters, Reports, log_support, target_concentration
-from bayes_direag.fit import Fit
-from bayes_direag.model import Labels, natural_parameters, raw_from_vector
-from bayes_direag.posterior import sampled_parameters
+from bayes_direag.fits.convergence import ParameterDraws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.evidence import Parameters, Reports, log_support, target_concentration
+from bayes_direag.model.model import Labels, natural_parameters, raw_from_vector
 
 #: Over so many draws, at most, the likelihood is moved.
 _MOVED_DRAWS = 200

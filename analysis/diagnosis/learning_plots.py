@@ -8,10 +8,10 @@ from jaxtyping import Float
 from scipy.stats import gaussian_kde, norm
 
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.diagnosis.parameter_draws import raw_draws
 from analysis.figures.panels import headed_figure, plain
 from analysis.figures.style import REFERENCE, RIGHT
-from bayes_direag.fit import Fit
+from bayes_direag.fits.convergence import raw_draws
+from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

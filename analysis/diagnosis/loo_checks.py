@@ -21,7 +21,7 @@ from scipy.special import logsumexp
 
 from analysis.diagnosis.posterior_checks import joint_tail_probability
 from analysis.scores.reliability import N_BINS, Reliability, reliability
-from bayes_direag.fit import Fit
+from bayes_direag.fits.fit import Fit
 
 #: Upper ends of the ranges that Pareto k is counted in; up to 0.7 a question's figure can be relied on.
 PARETO_RANGES = {"k <= 0.5": 0.5, "0.5 < k <= 0.7": 0.7, "0.7 < k <= 1": 1.0, "k > 1": np.inf}

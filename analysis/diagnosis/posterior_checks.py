@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int, Shaped
 
-from bayes_direag.fit import Fit
+from bayes_direag.fits.fit import Fit
 
 #: Patterns of agreement held by fewer questions, or a smaller share of them, are pooled.
 SMALLEST_PATTERN = 20

@@ -7,11 +7,10 @@ from jaxtyping import Bool, Float
 from scipy.stats import rankdata
 
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.diagnosis.parameter_draws import ParameterDraws, raw_draws
-from analysis.diagnosis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
 from analysis.figures.panels import headed_figure, plain
 from analysis.figures.style import REFERENCE, RIGHT, WRONG
-from bayes_direag.fit import Fit
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
+from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -15,10 +15,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayes_direag.evidence import calibrate
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations, Status
-from bayes_direag.posterior import sampled_parameters
+from bayes_direag.data.observations import Observations, Status
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.evidence import calibrate
 
 
 @dataclass(frozen=True, eq=False)

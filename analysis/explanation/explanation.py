@@ -14,13 +14,13 @@ import pandas as pd
 from jaxtyping import Float
 
 from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
-from bayes_direag.answers import canonical
+from bayes_direag.data.answers import canonical
+from bayes_direag.data.observations import Observations, Status
+from bayes_direag.data.readings import level_table
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations, Status
-from bayes_direag.readings import level_table
-from bayes_direag.recalibration import LogisticRecalibration, linear_terms
-from bayes_direag.votes import Votes
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.model.votes import Votes
 
 #: Why a report could not be used.
 REASONS = {
@@ -55,7 +55,7 @@ class Explanation:
     confidence, confidence_low, confidence_high : float
         Its final probability of being right.
     support, null_probability, change_probability : float
-        As :meth:`~bayes_direag.fit.Fit.predict` gives them.
+        As :meth:`~bayes_direag.fits.fit.Fit.predict` gives them.
     recalibration : str
         The method that leads from support to confidence.
     labelled : bool

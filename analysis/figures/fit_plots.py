@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from analysis.figures.panels import diagonal, fitting, forest, headed_figure, panel_grid, row_labels
 from analysis.figures.style import REFERENCE, RIGHT, figure_style
-from bayes_direag.settings import IDENTITY
+from bayes_direag.model.settings import IDENTITY
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,11 +13,11 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from bayes_direag.evidence import Reports, calibrate
-from bayes_direag.fit import Fit
-from bayes_direag.posterior import sampled_parameters
-from bayes_direag.recalibration import LogisticRecalibration
-from bayes_direag.selection import supports
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.selection import supports
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.model.evidence import Reports, calibrate
 
 #: Places along a curve, from 0 to 1; every half percent.
 GRID = np.linspace(0, 1, 201)

@@ -9,8 +9,8 @@ from analysis.evaluation import FITTED_METHODS
 from analysis.held_out import HeldOutQuestions, require_method, scores_by_method
 from analysis.labelled_reports import LabelledReports, stated_confidences
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.presets import label
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

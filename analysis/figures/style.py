@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError
-from bayes_direag.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

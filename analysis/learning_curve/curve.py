@@ -14,8 +14,8 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.methods import METHODS, Learned, is_sampled, learn
 from analysis.learning_curve.splits import Splits
 from analysis.scores.metrics import METRICS
-from bayes_direag.observations import Observations
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.settings import SamplingSettings
 
 
 class Quantity(NamedTuple):

@@ -13,12 +13,12 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import RESULT_TYPES, no_results
 from analysis.learning_curve.splits import Splits
 from analysis.result_folder import ResultFolder
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.tables import write_table
+from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError
-from bayes_direag.files import atomic_path
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.tables import write_table
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,11 +6,11 @@ import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
-from analysis.diagnosis.sampling_checks import RHAT_LIMIT
 from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.learning_curve.methods import ANSWERS, METHODS, is_sampled
-from analysis.tables import plain_table, titled
+from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.fits.convergence import RHAT_LIMIT
 
 #: The metrics that are shown; all are in the summary.
 SHOWN = ("nll", "brier", "smece", "accuracy")

@@ -22,17 +22,16 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from analysis.baselines import BASELINES, majority
-from analysis.diagnosis.parameter_draws import raw_draws
-from analysis.diagnosis.sampling_checks import convergence
 from analysis.learning_curve.calibrators import CALIBRATORS
 from analysis.scores.paired import Scored
 from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.map_fit import fit_map
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.fits.convergence import convergence, raw_draws
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
 
 _CALIBRATED = "_calibrated"
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observations import Observations
 
 #: At least so many questions, and at least this share of all, are kept for testing.
 FEWEST_TESTED, SHARE_TESTED = 100, 0.2

@@ -25,15 +25,15 @@ from analysis.planning.ensemble import (
     narrowed,
     outcome_scores,
 )
-from bayes_direag.abstention import check_wanted, lowest_threshold
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Parameters, Reports
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.posterior import sampled_parameters
-from bayes_direag.recalibration import LogisticRecalibration, linear_terms
-from bayes_direag.selection import supports
-from bayes_direag.votes import Votes
+from bayes_direag.fits.abstention import check_wanted, lowest_threshold
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.selection import supports
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.votes import Votes
 
 #: Further labels that a plan looks at, unless others are asked for.
 MORE = (0, 50, 100, 200, 500, 1000)
@@ -64,7 +64,7 @@ class Plan:
         Others: those the fit has learned from, those without a usable report, and those beyond the number that is
         looked at.
     target, assurance : float
-        What the share answered is for; see :mod:`bayes_direag.abstention`.
+        What the share answered is for; see :mod:`bayes_direag.fits.abstention`.
     nll_floor : float
         The NLL that would be left if the parameters were known.
     interval_level : float

@@ -7,7 +7,7 @@ from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.report.numbers import counted, listed, number
 from analysis.report.picture_words import PictureWords
-from bayes_direag.loo import LARGEST_PARETO_K
+from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 
 def _chains(found: Diagnosis) -> str:

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.diagnosis.sampling_checks import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
 from analysis.diagnosis.verdict import parameter_labels
 from analysis.evaluation import FITTED_METHODS
 from analysis.figures.pictures import describe_fit
@@ -14,9 +13,10 @@ from analysis.report.glossary import PARAMETERS
 from analysis.report.numbers import number, percent
 from analysis.report.pictures import diagnosis_blocks, fit_blocks
 from analysis.report.source import ReportSource
-from analysis.tables import fit_summary
-from bayes_direag.fit import Fit
-from bayes_direag.inference import GRADIENT_TOLERANCE
+from bayes_direag.commands.show import fit_summary
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
 

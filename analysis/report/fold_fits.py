@@ -6,12 +6,12 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.diagnosis.sampling_checks import ESS_LIMIT, RHAT_LIMIT
 from analysis.evaluation_folder import FITS
 from analysis.report.numbers import number
-from analysis.tables import fit_summary
-from bayes_direag.fit import Fit
-from bayes_direag.inference import GRADIENT_TOLERANCE
+from bayes_direag.commands.show import fit_summary
+from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 
 class Convergence(NamedTuple):

@@ -7,7 +7,7 @@ from analysis.report.blocks import Bullets, Cell, Column, Command, Paragraph, Se
 from analysis.report.numbers import counted, number, percent
 from analysis.report.repeating import commands
 from analysis.report.source import ReportSource
-from bayes_direag.presets import label
+from bayes_direag.model.presets import label
 
 _FILES = {"observations": "OBSERVATIONS", "test": "TEST", "samples": "SAMPLES", "topk": "TOPK"}
 

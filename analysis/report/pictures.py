@@ -10,7 +10,7 @@ from analysis.report.blocks import Block, Paragraph, Picture, Section
 from analysis.report.diagnosis_words import DIAGNOSIS_PICTURES
 from analysis.report.picture_words import EVALUATION_PICTURES, FIT_PICTURES, PictureWords, Tables
 from analysis.report.source import ReportSource
-from bayes_direag.fit import Fit
+from bayes_direag.fits.fit import Fit
 
 Step = Callable[[str], None]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from analysis.evaluation import METHODS, SAMPLED_METHODS, VANILLA
 from analysis.report.source import ReportSource
-from bayes_direag.fit import Fit
-from bayes_direag.presets import PRESETS, default_preset
-from bayes_direag.settings import Method, Preset, SamplingSettings
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS, default_preset
+from bayes_direag.model.settings import Method, Preset, SamplingSettings
 
 
 def commands(source: ReportSource) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Coverage: how often the intervals of final probabilities hold the truth, in worlds whose truth is known.
 
 In each world a posterior learns from the labelled questions and predicts fresh ones, as :func:`~bayes_direag.fit_nuts`
-and :meth:`Fit.predict <bayes_direag.fit.Fit.predict>` do. The truth is the probability, given the world's parameters,
-that the answer selected is right. Also asked is the interval of the share of right answers in a bin of
+and :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` do. The truth is the probability, given the world's
+parameters, that the answer selected is right. Also asked is the interval of the share of right answers in a bin of
 questions with like confidence, that is, of their mean probability.
 
 Where parameters come from the prior and the model holds, intervals without final calibration cover at their
@@ -22,16 +22,16 @@ import xarray as xr
 from jaxtyping import Array, Float
 
 from analysis.simulation.simulated_worlds import Worlds, parameters_of, right_levels, world_support
-from bayes_direag.evidence import Parameters, Reports
-from bayes_direag.loo import leave_one_out
-from bayes_direag.model import Labels, Raw, log_likelihood
-from bayes_direag.observations import Observations
-from bayes_direag.recalibration import LogisticRecalibration
-from bayes_direag.recalibration_posterior import draw_recalibration
-from bayes_direag.sampling import Draws
-from bayes_direag.selection import select
-from bayes_direag.settings import Preset, Variant
-from bayes_direag.votes import Votes
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.selection import select
+from bayes_direag.inference.loo import leave_one_out
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.model import Labels, Raw, log_likelihood
+from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.votes import Votes
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _N_BINS, _SMALLEST_BIN = 10, 20
@@ -75,7 +75,7 @@ def place_truth(
     Parameters
     ----------
     draws
-        One chain a world, as :func:`~bayes_direag.sampling.draws_for_each` gives them.
+        One chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them.
     fitted
         The questions whose labels each world draws; what labels they carry themselves is not looked at.
     fresh

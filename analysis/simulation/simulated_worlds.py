@@ -15,11 +15,11 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 from scipy.special import expit, logit
 
-from bayes_direag.evidence import Parameters, Reports
-from bayes_direag.model import Labels, Raw, natural_parameters
-from bayes_direag.predictive import prior_draws
-from bayes_direag.selection import supports
-from bayes_direag.settings import Preset, Variant
+from bayes_direag.fits.selection import supports
+from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.model import Labels, Raw, natural_parameters
+from bayes_direag.model.predictive import prior_draws
+from bayes_direag.model.settings import Preset, Variant
 
 _SMALLEST = 1e-12
 

@@ -24,10 +24,10 @@ from scipy.stats import binom
 
 from analysis.simulation.simulated_worlds import Worlds, labels_of
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Reports, concentration, log_support
-from bayes_direag.model import Labels, Raw, log_likelihood, natural_parameters, raw_priors
-from bayes_direag.sampling import Draws
-from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.model.evidence import Reports, concentration, log_support
+from bayes_direag.model.model import Labels, Raw, log_likelihood, natural_parameters, raw_priors
+from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, Variant
 
 _NULL_RUNS = 20_000
 #: Tails on either side that are equal but for rounding are equal.
@@ -87,7 +87,7 @@ def check_ranks(
     Parameters
     ----------
     draws
-        One chain a world, as :func:`~bayes_direag.sampling.draws_for_each` gives them.
+        One chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them.
     reports
         Of the questions that were fitted.
     held_out

@@ -14,14 +14,14 @@ from analysis.simulation.calibration_check_plots import coverage_figure, rank_fi
 from analysis.simulation.interval_coverage import coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds, labels_of
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.tables import as_records, write_table
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Reports
-from bayes_direag.observations import Observations
-from bayes_direag.presets import label
-from bayes_direag.sampling import Draws, draws_for_each
-from bayes_direag.settings import Preset, SamplingSettings, Settings, Variant
-from bayes_direag.simulate import simulate_observations
-from bayes_direag.tables import as_records, write_table
+from bayes_direag.inference.nuts import Draws, draws_for_each
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.presets import label
+from bayes_direag.model.settings import Preset, SamplingSettings, Settings, Variant
+from bayes_direag.model.simulate import simulate_observations
 
 #: Long enough for 99 draws that are all but independent.
 SHORT_CHAINS = SamplingSettings(n_warmup=500, n_draws=1000)

@@ -9,8 +9,8 @@ import pandas as pd
 from analysis.evaluation import Evaluation, EvaluationSettings
 from analysis.evaluation_folder import write_evaluation
 from analysis.scores.scoring import score
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import preset
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.model.presets import preset
 
 #: Of each question the confidence (None: unanswered) and whether the answer is right (None: not known).
 Said = Sequence[tuple[float | None, bool | None]]

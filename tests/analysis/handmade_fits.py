@@ -4,10 +4,10 @@ import arviz_base
 import numpy as np
 import xarray as xr
 
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset
-from bayes_direag.settings import VARIANT_PARAMETERS, Preset, Variant
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, Variant
 
 _PAIRS = ("problem", "level")
 

@@ -1,7 +1,7 @@
 """Observations made by hand: from a table of what every level said, and with the gaps that files have."""
 
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.model.simulate import simulate_observations
 
 type Report = tuple[str | None, float | None] | None
 

@@ -9,8 +9,8 @@ import pandas as pd
 from analysis.evaluation import Evaluation, EvaluationSettings
 from analysis.evaluation_folder import write_evaluation
 from analysis.scores.scoring import score
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.presets import preset
 from tests.analysis.handmade_fits import handmade_fit
 
 

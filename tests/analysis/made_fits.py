@@ -8,10 +8,10 @@ import numpy as np
 import xarray as xr
 from arviz_stats import loo
 
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.settings import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, Variant
 
 #: Draws by name: numbers for a MAP; for NUTS with leading axes chain and draw.
 Given = Mapping[str, float | list[float] | np.ndarray]

@@ -8,11 +8,11 @@ import numpy as np
 import xarray as xr
 from scipy.special import expit, logit, logsumexp
 
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.simulate import simulate_observations
 
 Draws = dict[str, np.ndarray]
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.baselines import BASELINES, Selection, majority, mean_confidence, steerconf, vanilla
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
-from bayes_direag.observations import Observations
 from tests.analysis.handmade_reports import Report, observe
 
 REFERENCE = Path(__file__).parents[3] / "shared" / "reference"

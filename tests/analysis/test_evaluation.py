@@ -11,18 +11,18 @@ import pytest
 from analysis.baselines import BASELINES
 from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
 from analysis.scores.scoring import METRIC_NAMES, score
-from bayes_direag import nuts_fit
-from bayes_direag.answers import canonical
+from bayes_direag.data.answers import canonical
+from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, LevelError
-from bayes_direag.folds import assign_folds
-from bayes_direag.model import natural_parameters, raw_from_vector
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import PRESETS
-from bayes_direag.recalibration import Selected, recalibrate
-from bayes_direag.selection import select_each
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
-from bayes_direag.votes import Votes
+from bayes_direag.fits import nuts_fit
+from bayes_direag.fits.folds import assign_folds
+from bayes_direag.fits.selection import select_each
+from bayes_direag.inference.recalibration import Selected, recalibrate
+from bayes_direag.model.model import natural_parameters, raw_from_vector
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
+from bayes_direag.model.votes import Votes
 
 RECORDED_SEED = 20260517
 FROM_ONE_ELICITATION = tuple(method for method in METHODS if method not in SAMPLED_METHODS)

@@ -10,12 +10,12 @@ import pytest
 
 from analysis.evaluation import Evaluation, evaluate
 from analysis.evaluation_folder import FITS, FOLDER, MANIFEST, write_evaluation
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.settings import Preset, SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import Preset, SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 
 #: What the folder of an evaluation holds.
 TOP = {"predictions.csv", "metrics.csv", "parameters.csv", MANIFEST, FITS}
@@ -175,7 +175,7 @@ class TestNuts:
 
 class TestFailing:
     @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-    @pytest.mark.parametrize("where", ["pandas.DataFrame.to_csv", "bayes_direag.fit.Fit.save", "json.dumps"])
+    @pytest.mark.parametrize("where", ["pandas.DataFrame.to_csv", "bayes_direag.fits.fit.Fit.save", "json.dumps"])
     @pytest.mark.parametrize("already_there", [True, False])
     def test_while_writing(self, tmp_path, folder, evaluation, observations, monkeypatch, error, where, already_there):
         if not already_there:

@@ -6,9 +6,9 @@ import pytest
 
 from analysis.held_out import read_held_out, require_method, scores_by_method, unseen_questions
 from analysis.labelled_reports import LabelledReports
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 from tests.analysis.handmade_reports import with_gaps
 from tests.analysis.handmade_runs import handmade_run

@@ -5,9 +5,9 @@ import pytest
 import xarray as xr
 
 from analysis.labelled_reports import LabelledReports, stated_confidences
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
+from bayes_direag.fits.fit import Fit
 from tests.analysis.handmade_fits import handmade_fit
 from tests.analysis.handmade_reports import with_gaps
 

@@ -14,20 +14,13 @@ from rich.console import Console, RenderableType
 from analysis.evaluation import METHODS, Evaluation, EvaluationSettings
 from analysis.scores.metrics import ece
 from analysis.scores.scoring import METRIC_NAMES
-from analysis.tables import (
-    fit_summary,
-    interval_table,
-    metrics_table,
-    parameter_tables,
-    quality_table,
-    reliability_table,
-    summary_table,
-)
-from bayes_direag.fit import Fit
-from bayes_direag.map_fit import fit_map
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import PRESETS, preset
-from bayes_direag.simulate import simulate_observations
+from analysis.tables import interval_table, metrics_table, reliability_table
+from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.model.presets import PRESETS, preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import good_fit, replaced
 
 DASH = "\N{EN DASH}"

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 from analysis.baselines import majority
 from analysis.vote_features import VOTE_CLASSIFIERS, VOTE_FEATURES, vote_boosting, vote_features, vote_logistic
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_reports import observe
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from bayes_direag.observations import Observations
-from bayes_direag.settings import Preset
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.settings import Preset
 
 NULL = "null"
 

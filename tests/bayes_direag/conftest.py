@@ -5,12 +5,12 @@ import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
 
-from bayes_direag.evidence import Reports
-from bayes_direag.fit import Fit
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
 
 

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.presets import PRESETS
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
 
 #: Weight and bias are free; slope, null_base and null_gain are not.

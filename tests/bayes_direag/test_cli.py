@@ -17,13 +17,13 @@ from typer.testing import CliRunner
 from analysis.evaluation import METHODS, SAMPLED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.cli import app
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.simulate import simulate_observations
 
-COMMANDS = list(typer.main.get_command(app).commands)
+COMMANDS = typer.main.get_command(app).list_commands(None)
 FROM_ONE_ELICITATION = [method for method in METHODS if method not in SAMPLED_METHODS]
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
@@ -138,7 +138,7 @@ class TestHelp:
     @pytest.mark.parametrize("command", COMMANDS)
     def test_every_option_is_explained(self, command):
         group = typer.main.get_command(app)
-        options = group.commands[command].params
+        options = group.get_command(None, command).params
         assert all(option.help for option in options)
 
     def test_every_method_is_named_in_the_help_of_evaluate(self):
@@ -354,7 +354,7 @@ class TestNuts:
             raise KeyboardInterrupt
 
         monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-        monkeypatch.setattr("bayes_direag.nuts_fit.nuts_draws", interrupt)
+        monkeypatch.setattr("bayes_direag.fits.nuts_fit.nuts_draws", interrupt)
         result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
         assert result.exit_code == 130
         assert "interrupted" in result.stderr
@@ -654,7 +654,7 @@ class TestWhereResultsGo:
     @pytest.mark.parametrize(
         ("command", "where"),
         [
-            ("fit", "bayes_direag.map_fit.fit_map"),
+            ("fit", "bayes_direag.fits.map_fit.fit_map"),
             ("predict", "pandas.DataFrame.to_csv"),
             ("simulate", "pathlib.Path.open"),
         ],

@@ -17,14 +17,14 @@ import numpy as np
 import pandas as pd
 from scipy.stats import binomtest
 
-from bayes_direag import answering
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.map_fit import fit_map
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits import answering
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 
 TARGETS = (0.8, 0.9, 0.95)
 

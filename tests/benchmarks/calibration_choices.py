@@ -19,12 +19,12 @@ import pandas as pd
 from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.splits import draw_splits
 from analysis.scores.metrics import nll
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset
-from bayes_direag.protocol import HeldOut, cross_fit, train_test
-from bayes_direag.recalibration import Selected, recalibrate
-from bayes_direag.settings import RecalibrationSettings
-from bayes_direag.votes import Votes
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.protocol import HeldOut, cross_fit, train_test
+from bayes_direag.inference.recalibration import Selected, recalibrate
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import RecalibrationSettings
+from bayes_direag.model.votes import Votes
 
 WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 CHOICES = tuple(product((True, False), WIDTHS))

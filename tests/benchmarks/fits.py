@@ -28,7 +28,7 @@ COMPILED = """
 import sys, time
 import numpy as np
 from bayes_direag import Observations, preset
-from bayes_direag.inference import map_estimates
+from bayes_direag.inference.map import map_estimates
 observations = Observations.read(sys.argv[1])
 weight = np.ones((1, len(observations)))
 for _ in range(6):

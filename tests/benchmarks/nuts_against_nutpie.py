@@ -55,8 +55,8 @@ def main() -> None:
 def labelled(source: str, preset_name: str):
     """Return the reports and labels that a NUTS fit learns from."""
     from bayes_direag import Observations, simulate_observations
-    from bayes_direag.evidence import Reports
-    from bayes_direag.model import Labels
+    from bayes_direag.model.evidence import Reports
+    from bayes_direag.model.model import Labels
 
     kind, _, number = source.partition(":")
     observations = simulate_observations(int(number), seed=0) if kind == "simulate" else Observations.read(source)
@@ -67,8 +67,8 @@ def labelled(source: str, preset_name: str):
 
 def our_sampler(data, arguments):
     from bayes_direag import preset
-    from bayes_direag.sampling import nuts_draws
-    from bayes_direag.settings import SamplingSettings
+    from bayes_direag.inference.nuts import nuts_draws
+    from bayes_direag.model.settings import SamplingSettings
 
     sampling = SamplingSettings(
         n_chains=N_CHAINS, n_warmup=arguments.warmup, n_draws=arguments.draws, target_accept=arguments.target_accept
@@ -89,9 +89,9 @@ def their_sampler(data, arguments):
     from nutpie.compiled_pyfunc import from_pyfunc
 
     from bayes_direag import preset
-    from bayes_direag.log_joint import Outcomes, log_joint
-    from bayes_direag.model import raw_from_vector
-    from bayes_direag.settings import LEVEL_PARAMETERS
+    from bayes_direag.model.log_joint import Outcomes, log_joint
+    from bayes_direag.model.model import raw_from_vector
+    from bayes_direag.model.settings import LEVEL_PARAMETERS
 
     chosen, n_levels = preset(arguments.preset), data[0].candidate.shape[1]
     outcomes = Outcomes.of(*data, chosen.eps)

@@ -14,12 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from analysis.planning.plan import plan
-from bayes_direag.answering import answer
-from bayes_direag.fit import Fit
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.answering import answer
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=400, n_draws=500)
 TARGET = 0.8

@@ -17,19 +17,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from analysis.diagnosis.parameter_draws import raw_draws
-from analysis.diagnosis.sampling_checks import convergence
 from analysis.learning_curve.calibrators import CLIP
 from analysis.scores.metrics import nll
-from bayes_direag.fit import Fit
-from bayes_direag.model import natural_parameters, raw_priors
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.pooled_fit import fit_pooled
-from bayes_direag.population import settings_from
-from bayes_direag.presets import preset
-from bayes_direag.settings import LEVEL_PARAMETERS, SamplingSettings
-from bayes_direag.simulate import LEVEL_NAMES, simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.convergence import convergence, raw_draws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.multi_setting import fit_pooled
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.model import natural_parameters, raw_priors
+from bayes_direag.model.population import settings_from
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
+from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=300, n_draws=300)
 BAYES = preset("bayes")

@@ -124,10 +124,10 @@ def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) ->
 
 def count(path: Path) -> int:
     """Return how many patterns a prediction has to tell apart."""
-    from bayes_direag.parquet_survey import survey
-    from bayes_direag.pattern_prediction import by_first_mention
-    from bayes_direag.patterns import distinct_rows
-    from bayes_direag.question_columns import read_columns
+    from bayes_direag.data.parquet_survey import survey
+    from bayes_direag.data.question_columns import read_columns
+    from bayes_direag.fits.pattern_prediction import by_first_mention
+    from bayes_direag.model.patterns import distinct_rows
 
     seen = None
     for part in read_columns(survey(path, "numeric", labels=False)):

@@ -10,8 +10,8 @@ import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from bayes_direag.observations import Observations
-from bayes_direag.records import Observation
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation
 from elicitation.command import elicit_command
 from elicitation.generation import Key
 from elicitation.journal import Entry

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from bayes_direag.answers import canonical
+from bayes_direag.data.answers import canonical
 from elicitation.parsing import ParseStatus, Reading, TopK, read_reply, read_top_k
 from elicitation.prompts import PROTOCOLS, messages
 

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.answers import canonical
+from bayes_direag.data.answers import canonical
 from bayes_direag.errors import DirEAGError
 from elicitation.questions import OddRow, Problem, QuestionSet, load_questions
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observations import Observations
 from elicitation.engines import CannedEngine, EngineError
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
 from elicitation.journal import JournalError, read_journal

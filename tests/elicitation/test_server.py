@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from bayes_direag.observations import Observations
+from bayes_direag.data.observations import Observations
 from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.generation import Sampling

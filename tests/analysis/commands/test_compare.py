@@ -17,14 +17,14 @@ from typer.testing import CliRunner
 from analysis.commands.compare import compare_command
 from analysis.comparison import interval_width
 from analysis.comparison.comparison import compare_parameters, compare_predictions, summarise_predictions
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.map_fit import fit_map
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.evaluated_runs import random_said, write_run
 from tests.analysis.made_fits import around, made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, made_posterior

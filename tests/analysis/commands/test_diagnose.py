@@ -9,9 +9,9 @@ from typer.testing import CliRunner, Result
 
 from analysis.diagnosis import diagnosis_folder
 from bayes_direag.cli import app
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
 

@@ -12,7 +12,7 @@ from analysis.commands.learning_curve import learning_curve_command
 from analysis.learning_curve import curve
 from analysis.learning_curve.methods import DEFAULT_METHODS, Learned
 from bayes_direag.errors import DirEAGError
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.simulate import simulate_observations
 
 app = typer.Typer()
 app.command()(learning_curve_command)

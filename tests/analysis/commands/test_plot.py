@@ -11,8 +11,8 @@ from analysis.commands.plot import plot_command
 from analysis.evaluation import evaluate
 from analysis.evaluation_folder import write_evaluation
 from bayes_direag.cli import FrontDoor
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 from tests.analysis.handmade_runs import handmade_run
 

@@ -15,10 +15,10 @@ from analysis.comparison.comparison import (
     was_fitted,
 )
 from analysis.scores.metrics import evaluate_metrics
+from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import around, made_fit, natural
 
 LEVELS = 5

@@ -9,12 +9,12 @@ from arviz_stats import rhat
 
 from analysis.comparison import interval_width
 from analysis.comparison.interval_width import width_by_labels
-from analysis.diagnosis.parameter_draws import raw_draws
+from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations, Question
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.convergence import raw_draws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, made_posterior
 
 

@@ -5,11 +5,11 @@ import numpy as np
 import pytest
 
 from analysis.comparison.loo_comparison import compare_loo, stacking_weights
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import around, made_fit, natural
 
 N = 150

@@ -9,8 +9,8 @@ from rich.console import Console
 
 from analysis.diagnosis.diagnosis_tables import diagnosis_tables
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
 
 DASH = "\N{EN DASH}"

@@ -9,8 +9,8 @@ from matplotlib.figure import Figure
 from analysis.diagnosis.diagnostic_plots import FIGURES
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.figures.style import figure_style, save_figure
-from bayes_direag.fit import Fit
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
 
 

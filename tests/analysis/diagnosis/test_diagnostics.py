@@ -8,9 +8,9 @@ import pytest
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.diagnosis.verdict import Finding
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import made_fit, natural
 from tests.analysis.posteriors import CENTRE, Draws, gaussian_draws, good_fit, made_posterior, replaced
 

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import foldnorm
 
 from analysis.diagnosis.identifiability import correlations, flat_direction, learning, scale, total_log_likelihood
-from analysis.diagnosis.parameter_draws import ParameterDraws, raw_draws
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.convergence import ParameterDraws, raw_draws
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
 
 PRIOR_MEAN = np.array([2.0, -1.0, 0.5])

@@ -14,8 +14,8 @@ from analysis.diagnosis.loo_checks import (
     pareto_counts,
     worst_questions,
 )
-from bayes_direag.presets import preset as named_preset
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import around, made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced
 

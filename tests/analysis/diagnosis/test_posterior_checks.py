@@ -17,8 +17,8 @@ from analysis.diagnosis.posterior_checks import (
     predictive_checks,
     selected_is_right,
 )
-from bayes_direag.fit import Fit
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced
 
 LEVEL = 0.9

@@ -17,7 +17,7 @@ from analysis.diagnosis.verdict import (
     tail_in_words,
 )
 from analysis.scores.reliability import reliability
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.model.settings import SamplingSettings
 
 
 def loadings(**given: float | list[float]) -> pd.DataFrame:

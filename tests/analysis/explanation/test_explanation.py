@@ -8,11 +8,11 @@ import pytest
 
 from analysis.explanation.evidence_parts import with_and_without_each
 from analysis.explanation.explanation import REASONS, Explanation, explain
+from bayes_direag.data.observations import Observation, Observations, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observation, Observations, Question, Status
-from bayes_direag.settings import VARIANT_PARAMETERS, Variant
-from bayes_direag.simulate import LEVEL_NAMES, simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import VARIANT_PARAMETERS, Variant
+from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.analysis.made_fits import around, made_fit, natural
 from tests.bayes_direag import brute_force
 

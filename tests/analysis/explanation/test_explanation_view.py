@@ -21,8 +21,8 @@ from analysis.explanation.explanation_view import NULL, explanation_record, expl
 from analysis.explanation.explanation_words import what_decided
 from analysis.figures.style import save_figure
 from bayes_direag.cli import FrontDoor
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
 from tests.analysis.made_fits import around, made_fit, natural
 
 N_LEVELS = 12

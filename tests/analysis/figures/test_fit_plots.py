@@ -11,9 +11,9 @@ from analysis.figures.learned import (
     shared_quantities,
 )
 from analysis.labelled_reports import LabelledReports, stated_confidences
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observation, Observations, Question
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone, said
 from tests.analysis.handmade_fits import handmade_fit
 

@@ -14,9 +14,9 @@ from analysis.figures.learned import (
     recalibration_curve,
     shared_quantities,
 )
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 
 

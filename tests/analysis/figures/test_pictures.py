@@ -14,9 +14,9 @@ from analysis.figures.pictures import (
 )
 from analysis.held_out import HeldOutQuestions
 from analysis.labelled_reports import LabelledReports
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 
 METHODS = ("vanilla", "majority", "confidence", "direag")

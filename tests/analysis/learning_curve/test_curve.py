@@ -11,9 +11,9 @@ from analysis.learning_curve.methods import Learned, learn
 from analysis.learning_curve.splits import draw_splits
 from analysis.scores.paired import Scored
 from analysis.scores.smooth_ece import smooth_ece
-from bayes_direag.observations import Observations
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 
 OBSERVATIONS = simulate_observations(150, seed=5)
 SPLITS = draw_splits(OBSERVATIONS, [20, 50], n_splits=3, seed=2)

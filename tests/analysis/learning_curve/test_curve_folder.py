@@ -12,8 +12,8 @@ from analysis.learning_curve import curve_folder
 from analysis.learning_curve.curve import no_results
 from analysis.learning_curve.splits import Splits
 from bayes_direag.errors import DirEAGError
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.learning_curve.made_results import made_results
 
 OBSERVATIONS = simulate_observations(150, seed=1).select(slice(0, 10))

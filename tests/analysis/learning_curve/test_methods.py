@@ -5,7 +5,6 @@ import pytest
 from arviz_stats import rhat
 
 from analysis.baselines import BASELINES, Selection, majority
-from analysis.diagnosis.parameter_draws import raw_draws
 from analysis.learning_curve import methods
 from analysis.learning_curve.calibrators import isotonic, platt
 from analysis.learning_curve.methods import (
@@ -18,12 +17,13 @@ from analysis.learning_curve.methods import (
     learn,
 )
 from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.presets import PRESETS
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.convergence import raw_draws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, made_posterior
 

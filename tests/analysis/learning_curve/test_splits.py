@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from analysis.learning_curve.splits import draw_splits
+from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.observations import Observations, Question
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.simulate import simulate_observations
 
 
 @pytest.fixture(scope="module")

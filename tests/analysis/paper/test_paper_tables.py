@@ -13,8 +13,8 @@ from analysis.evaluation_folder import write_evaluation
 from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
 from analysis.paper.paper_tables import COMPARED_METHODS, in_printed_order, method_differences, paper_table, setting
 from analysis.scores.scoring import METRIC_NAMES
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.evaluated_runs import predictions, random_said, write_run
 
 

@@ -7,14 +7,14 @@ import pytest
 import xarray as xr
 
 from analysis.planning.plan import Plan, plan
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.readings import Status
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fit import Fit
-from bayes_direag.nuts_fit import fit_nuts
-from bayes_direag.observations import Observations
-from bayes_direag.presets import preset
-from bayes_direag.readings import Status
-from bayes_direag.settings import SamplingSettings
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import good_fit
 
 NEW = simulate_observations(n=150, seed=9)

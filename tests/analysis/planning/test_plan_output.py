@@ -16,7 +16,7 @@ from analysis.planning.plan_figure import plan_figure
 from analysis.planning.plan_folder import plan_record, write_plan
 from analysis.planning.plan_tables import about, plan_tables
 from bayes_direag.errors import DirEAGError
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.posteriors import good_fit
 

@@ -7,9 +7,9 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 
-from bayes_direag.fit import Fit
-from bayes_direag.observations import Observations
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 from tests.analysis.handmade_runs import handmade_run
 

@@ -9,7 +9,7 @@ import pytest
 
 from analysis.report.report_file import write_report
 from analysis.report.source import read_source
-from bayes_direag.presets import preset
+from bayes_direag.model.presets import preset
 from tests.analysis.evaluated_runs import write_run
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
 from tests.analysis.report.pages import Page

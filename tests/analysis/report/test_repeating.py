@@ -8,9 +8,9 @@ from typer.testing import CliRunner
 
 from analysis.report.repeating import evaluate_command, fit_command
 from bayes_direag.cli import app
-from bayes_direag.cli_options import chosen_preset
-from bayes_direag.presets import preset
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.commands.options import chosen_preset
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import SamplingSettings
 from tests.analysis.report.runs import small_fit, small_observations
 
 

@@ -9,12 +9,12 @@ import xarray as xr
 from analysis.simulation import interval_coverage
 from analysis.simulation.interval_coverage import Placement, coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_levels, world_support
-from bayes_direag.evidence import Reports
-from bayes_direag.fit import Fit
-from bayes_direag.presets import preset
-from bayes_direag.recalibration import LogisticRecalibration, Selected
-from bayes_direag.sampling import Draws
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.analysis import posteriors
 from tests.bayes_direag import brute_force
 

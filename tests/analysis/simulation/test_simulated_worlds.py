@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds, labels_of, misfitting, right_levels, world_support
-from bayes_direag.evidence import Reports
-from bayes_direag.presets import preset
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
 
 BAYES = preset("bayes")

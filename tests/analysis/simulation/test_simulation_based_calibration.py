@@ -18,10 +18,10 @@ from analysis.simulation.simulation_based_calibration import (
     uniformity_p_value,
 )
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Reports
-from bayes_direag.presets import preset
-from bayes_direag.sampling import Draws, draws_for_each
-from bayes_direag.settings import SamplingSettings
+from bayes_direag.inference.nuts import Draws, draws_for_each
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
 
 N, RANKED = 200, 99

@@ -16,10 +16,10 @@ from analysis.simulation.simulated_worlds import draw_worlds, labels_of
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
 from analysis.simulation.simulation_check import SHORT_CHAINS, SimulationSettings, check_by_simulation
 from bayes_direag.errors import DirEAGError
-from bayes_direag.evidence import Reports
-from bayes_direag.presets import preset
-from bayes_direag.sampling import draws_for_each
-from bayes_direag.simulate import simulate_observations
+from bayes_direag.inference.nuts import draws_for_each
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
 
 BAYES = preset("bayes")
 COVERAGE = pd.DataFrame(

@@ -1,0 +1,63 @@
+"""The command ``direag quickstart``: the main job on the bundled example."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from analysis.commands.evaluate import show_evaluation
+from bayes_direag.commands.console import out, progress, require_parent
+from bayes_direag.commands.options import SeedOption
+from bayes_direag.errors import DirEAGError
+
+
+def quickstart_command(
+    target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
+    seed: SeedOption = 0,
+) -> None:
+    """Do the main job on the bundled example: evaluate, fit, predict, show what came out, write the report.
+
+    The example is real: 300 sums, each asked five times of a model of 135 million parameters.
+
+    Example: direag quickstart --out direag-quickstart
+    """
+    from analysis.evaluation import evaluate as run
+    from analysis.evaluation_folder import FOLDER, REPORT, write_evaluation
+    from analysis.report.report_file import write_report
+    from analysis.report.source import read_source
+    from analysis.tables import reliability_table
+    from bayes_direag.data.example import example_observations
+    from bayes_direag.data.tables import write_table
+    from bayes_direag.fits.map_fit import fit_map
+
+    require_parent(target)
+    results = target / "evaluation"
+    FOLDER.check(results)
+    if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
+        raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
+    target.mkdir(exist_ok=True)
+    questions = example_observations()
+    questions.write(target / "observations.jsonl")
+    elicited = {"samples": example_observations("samples"), "topk": example_observations("topk")}
+    with progress() as step:
+        found = run(questions, elicited=elicited, seed=seed, on_step=step)
+        write_evaluation(found, results, questions, elicited=elicited)
+        step("fitting to all questions")
+        final = fit_map(questions, seed=seed)
+        final.save(target / "fit.nc")
+        write_table(final.predict(questions), target / "predictions.csv")
+        write_report(read_source(target), target / REPORT, step)
+    model = questions.questions[0].model
+    title = f"{model}, {len(questions)} sums asked at {questions.n_levels} levels: 5-fold cross-fit, preset paper"
+    show_evaluation(found, title, results, as_json=False)
+    out.print(reliability_table(found.predictions, "direag"))
+    out.print(
+        f"""Do the same with your own file in place of observations.jsonl:
+  cd {target}
+  direag evaluate observations.jsonl --out evaluation
+  direag fit observations.jsonl --out fit.nc
+  direag predict fit.nc observations.jsonl --out predictions.csv
+
+{target / REPORT}: all of it on one page, to read and to send. Open it in a browser; direag report writes yours.""",
+        soft_wrap=True,
+    )

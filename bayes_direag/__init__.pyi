@@ -1,0 +1,37 @@
+from .data.answers import canonical as canonical
+from .data.answers import same_answer as same_answer
+from .data.example import example_observations as example_observations
+from .data.observations import Observations as Observations
+from .errors import DirEAGError as DirEAGError
+from .fits.estimator import DirEAG as DirEAG
+from .fits.fit import Fit as Fit
+from .fits.map_fit import fit_map as fit_map
+from .fits.nuts_fit import fit_nuts as fit_nuts
+from .fits.protocol import cross_fit as cross_fit
+from .fits.protocol import train_test as train_test
+from .model.model import penalised_loss as penalised_loss
+from .model.model import raw_from_vector as raw_from_vector
+from .model.presets import PRESETS as PRESETS
+from .model.presets import preset as preset
+from .model.settings import Preset as Preset
+from .model.simulate import simulate_observations as simulate_observations
+
+__all__ = [
+    "PRESETS",
+    "DirEAG",
+    "DirEAGError",
+    "Fit",
+    "Observations",
+    "Preset",
+    "canonical",
+    "cross_fit",
+    "example_observations",
+    "fit_map",
+    "fit_nuts",
+    "penalised_loss",
+    "preset",
+    "raw_from_vector",
+    "same_answer",
+    "simulate_observations",
+    "train_test",
+]

@@ -1,0 +1,1 @@
+"""What ``direag`` calls of the core."""

@@ -1,0 +1,113 @@
+"""The command ``direag fit``: learn from labelled questions how reports should count, and save the fit."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.commands.console import check_file, err, progress
+from bayes_direag.commands.multi_setting import ObservationsFiles, PoolOption, only_file
+from bayes_direag.commands.options import (
+    AcceptOption,
+    AnswersOption,
+    ByPatternOption,
+    ChainsOption,
+    DrawsOption,
+    EngineOption,
+    JsonOption,
+    MethodOption,
+    OutOfFoldOption,
+    PresetOption,
+    RecalibrationOption,
+    SeedOption,
+    SetOption,
+    WarmupOption,
+    WeightedOption,
+    chosen_preset,
+    chosen_sampling,
+)
+from bayes_direag.commands.show import show_fit, show_quality
+from bayes_direag.model.settings import Variant
+
+
+def fit_command(
+    observations: ObservationsFiles,
+    target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
+    method: MethodOption = "map",
+    preset: PresetOption = None,
+    variant: Annotated[
+        Variant,
+        typer.Option(
+            metavar="VARIANT", help="count: votes. level: votes by level. confidence: stated confidences too."
+        ),
+    ] = "confidence",
+    answers: AnswersOption = None,
+    recalibration: RecalibrationOption = None,
+    out_of_fold: OutOfFoldOption = None,
+    overrides: SetOption = None,
+    chains: ChainsOption = 4,
+    warmup: WarmupOption = 1000,
+    draws: DrawsOption = 1000,
+    target_accept: AcceptOption = 0.9,
+    allow_weighted: WeightedOption = False,
+    by_pattern: ByPatternOption = None,
+    engine: EngineOption = "local",
+    pool: PoolOption = False,
+    seed: SeedOption = 0,
+    as_json: JsonOption = False,
+) -> None:
+    """Learn from labelled questions how reports should count, and save the fit.
+
+    A large Parquet file is streamed, and what a fit cannot tell apart is counted: a row a pattern, with how many
+    questions have it. The parameters are the same; the fit then does not say which questions it has seen.
+
+    Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
+    """
+    from bayes_direag.data.labelled_file import read_labelled
+
+    check_file(target, *observations)
+    if pool:
+        from bayes_direag.commands.multi_setting import fit_pooled_command
+
+        fit_pooled_command(
+            observations,
+            target,
+            answers=answers,
+            preset=chosen_preset(preset, "nuts", recalibration, out_of_fold, overrides),
+            variant=variant,
+            sampling=chosen_sampling(chains, warmup, draws, target_accept),
+            seed=seed,
+            one_by_one=not by_pattern and engine == "local",
+            as_json=as_json,
+        )
+        return
+    source = only_file(observations)
+    settings = chosen_preset(preset, method, recalibration, out_of_fold, overrides)
+    one_by_one = method == "nuts" or settings.recalibration.out_of_fold > 0
+    if one_by_one and by_pattern is None and engine == "local":
+        by_pattern = False
+    with progress() as step:
+        labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step)
+    if not as_json:
+        show_quality(labelled, source, inferred=answers is None)
+    if method == "map":
+        with progress() as step:
+            step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
+            from bayes_direag.fits.map_fit import fit_map
+
+            found = fit_map(labelled, preset=settings, variant=variant, seed=seed)
+    else:
+        sampling = chosen_sampling(chains, warmup, draws, target_accept)
+        from bayes_direag.fits.nuts_fit import fit_nuts
+
+        found = fit_nuts(
+            labelled,
+            preset=settings,
+            variant=variant,
+            sampling=sampling,
+            seed=seed,
+            allow_weighted=allow_weighted,
+            progress=err.is_terminal,
+        )
+    found.save(target)
+    show_fit(found, target, as_json=as_json)

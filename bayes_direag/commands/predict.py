@@ -1,0 +1,99 @@
+"""The command ``direag predict``: from a fit and a file of observations to a table of predictions."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.commands.console import check_file, out, progress
+from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
+from bayes_direag.commands.options import EngineOption, FitFile, JsonOption, ObservationsFile
+from bayes_direag.errors import DirEAGError
+
+
+def predict_command(
+    fit: FitFile,
+    observations: ObservationsFile,
+    target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
+    interval_level: Annotated[
+        float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
+    ] = 0.9,
+    engine: EngineOption = "local",
+    setting: SettingOption = None,
+    target_accuracy: Annotated[
+        float | None,
+        typer.Option(
+            "--target-accuracy",
+            help="Answer only so many, the surest first, that at least this share of the answers is right.",
+        ),
+    ] = None,
+    assurance: Annotated[float, typer.Option(help="Probability with which that share is reached.")] = 0.9,
+    labelled: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="OBS",
+            help="Labelled questions that the fit has not seen, to learn how sure is sure enough. Left out: those of "
+            "the file itself, else those fitted to.",
+        ),
+    ] = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Select an answer for every question, with its calibrated probability of being right.
+
+    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
+    adds the interval of that probability, and the probability that the selected answer would change.
+
+    Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
+
+    With a target accuracy the table has a column more, answered, and what is said of it is guaranteed for questions of
+    the same kind as the labelled ones: docs/abstention.md.
+
+    Example: direag predict fit.nc new.jsonl --out predictions.csv
+    """
+    from bayes_direag.data.engines import prepare
+
+    check_file(target, fit, observations)
+    if target_accuracy is None and labelled is not None:
+        raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
+    prepare(engine, observations)
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.data.parquet_rows import is_parquet
+    from bayes_direag.data.tables import check_table_path, write_table
+    from bayes_direag.fits.answering import answer
+    from bayes_direag.fits.streaming import Predicted, predict_parquet
+
+    check_table_path(target)
+    learned, taken = chosen_fit(fit, observations, setting)
+    with progress() as step:
+        predicted = decided = None
+        if is_parquet(observations) and target_accuracy is None:
+            predicted = predict_parquet(
+                learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
+            )
+        if predicted is None:
+            questions = Observations.read(observations, learned.tree.attrs["answers"])
+            step(f"predicting {len(questions)} questions")
+            table = learned.predict(questions, interval_level=interval_level)
+            if target_accuracy is not None:
+                step("finding out how sure is sure enough")
+                known = None if labelled is None else Observations.read(labelled, questions.kind)
+                decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
+                table = decided.table
+            write_table(table, target)
+            predicted = Predicted(len(table), int(table["confidence"].isna().sum()))
+    n, unanswered = predicted
+    summary = {"out": str(target), "n": n, "unanswered": unanswered}
+    said = f"{target}: {n} questions, {unanswered} of them unanswered."
+    if learned.n_samples > 1:
+        summary |= {"draws": learned.n_samples, "interval_level": interval_level}
+        said += f" Intervals hold with probability {interval_level:g}, over {learned.n_samples} draws."
+    if taken is not None:
+        summary |= {"setting": taken}
+        said += f" Setting: {taken}."
+    if decided is not None:
+        summary |= {"abstention": decided.record()}
+        said += f"\n{decided.text()}"
+    if as_json:
+        out.print_json(data=summary)
+    else:
+        out.print(said, soft_wrap=True)

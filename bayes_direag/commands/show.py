@@ -1,0 +1,259 @@
+"""What a fit is, whether it converged, what it has learned and from what: as tables, and as ``direag show``."""
+
+import json
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
+
+import numpy as np
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+
+from bayes_direag.commands.console import out, plain_table, titled
+from bayes_direag.commands.multi_setting import show_pooled
+from bayes_direag.commands.options import FitFile, JsonOption
+from bayes_direag.data.readings import Status
+from bayes_direag.model.presets import label
+
+if TYPE_CHECKING:
+    from bayes_direag.data.observations import ObservationQuality, Observations
+    from bayes_direag.fits.fit import Fit
+
+_UNDEFINED = "\N{EN DASH}"
+_SCALE_NOTE = (
+    "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one number "
+    "changes no prediction, so the data speak of these ratios, not of the values."
+)
+_SCALE_NOTE_OF_LEVEL = (
+    "share, relative: in units of the total weight. Variant level: the data speak of weight x sigmoid(bias) and "
+    "null_gain x weight x sigmoid(-bias), up to a common scale, and of neither weight, bias and null_gain alone nor "
+    "of shares and ratios made of them; the prior holds the rest."
+)
+_STATUS_HEADERS = {
+    Status.USABLE: "usable",
+    Status.ABSENT: "absent",
+    Status.NO_ANSWER: "no\nanswer",
+    Status.UNPARSABLE: "unreadable\nanswer",
+    Status.NO_CONFIDENCE: "no\nconfidence",
+}
+
+
+def quality_table(quality: "ObservationQuality", title: str) -> Group:
+    """Return how many observations of each level are usable, and why the others are not."""
+    caption = (
+        f"{quality.n_questions} questions: {quality.n_answered} answered, {quality.n_labelled} labelled, "
+        f"{quality.n_gold_generated} with a right answer among the candidates"
+    )
+    if quality.n_several_correct:
+        caption += f", {quality.n_several_correct} with several"
+    if quality.n_conflicts:
+        caption += f"; {quality.n_conflicts} answers judged both right and wrong (the majority was taken)"
+    table = plain_table("level")
+    for status in Status:
+        table.add_column(_STATUS_HEADERS[status], justify="right")
+    for name, counts in zip(quality.level_names, quality.counts, strict=True):
+        table.add_row(Text(name), *(str(count) if count else "·" for count in counts))
+    return titled(title, table, f"{caption}.")
+
+
+def parameter_tables(fit: "Fit") -> Group:
+    """Return the parameters of a fit: those that each level has, level by level, then the others.
+
+    A parameter is given by its mean over the posterior draws, and ± its standard deviation where there is more
+    than one draw.
+    """
+    rows = fit.parameters()
+    estimates = list(map(_estimate, rows["mean"], rows["sd"]))
+    levels = plain_table("level")
+    columns: list[list[str]] = []
+    for name in ("weight", "bias"):
+        mine = np.flatnonzero(rows["parameter"] == name)
+        if len(mine):
+            levels.add_column(name, justify="right")
+            columns.append([estimates[row] for row in mine])
+    shares = rows.loc[rows["parameter"] == "weight", "relative"]
+    levels.add_column("share", justify="right")
+    for level, *cells in zip(fit.level_names, *columns, [_number(share, 3) for share in shares], strict=True):
+        levels.add_row(Text(level), *cells)
+    free = fit.variant == "level" and fit.preset.null_gain.fixed is None
+    single = plain_table("parameter")
+    for header in ("value", "relative"):
+        single.add_column(header, justify="right")
+    for row in np.flatnonzero(rows["level"].isna()):
+        single.add_row(rows["parameter"].iloc[row], estimates[row], _number(rows["relative"].iloc[row]))
+    return Group(
+        titled("What counts, level by level", levels),
+        titled("Parameters of all levels together", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
+    )
+
+
+class FitSummary(TypedDict):
+    """What a fit is and how it converged, as JSON can hold it."""
+
+    method: str
+    preset: str
+    variant: str
+    answers: str
+    dataset: str
+    model: str
+    questions: int
+    levels: list[str]
+    recalibration: str
+    weighted: bool
+    converged: bool
+    penalised_loss: NotRequired[float]
+    projected_gradient: NotRequired[float]
+    newton_steps: NotRequired[int]
+    chains: NotRequired[int]
+    draws: NotRequired[int]
+    largest_rhat: NotRequired[float]
+    smallest_ess: NotRequired[float]
+    divergences: NotRequired[int]
+    seed: int
+    observations_sha256: str
+    versions: dict[str, str]
+
+
+def fit_summary(fit: "Fit") -> FitSummary:
+    """Say what a fit is and how it converged: a MAP by its gradient, NUTS by its chains."""
+    attributes = fit.tree.attrs
+    summary = {
+        "method": attributes["method"],
+        "preset": label(fit.preset),
+        "variant": fit.variant,
+        "answers": attributes["answers"],
+        "dataset": attributes["dataset"],
+        "model": attributes["model"],
+        "questions": fit.n_questions,
+        "levels": list(fit.level_names),
+        "recalibration": fit.recalibration.method,
+        "weighted": fit.preset.is_weighted,
+        **(_sampled(fit) if attributes["method"] == "nuts" else _optimised(fit)),
+        "seed": int(attributes["seed"]),
+        "observations_sha256": attributes["observations_sha256"],
+        "versions": json.loads(attributes["versions"]),
+    }
+    return cast(FitSummary, summary)
+
+
+def _optimised(fit: "Fit") -> dict[str, Any]:
+    from bayes_direag.inference.map import GRADIENT_TOLERANCE
+
+    stats = fit.tree["sample_stats"].to_dataset()
+    gradient = float(stats["projected_gradient"].max())
+    return {
+        "converged": gradient <= GRADIENT_TOLERANCE,
+        "penalised_loss": float(stats["loss"].mean()),
+        "projected_gradient": gradient,
+        "newton_steps": int(stats["n_steps"].max()),
+    }
+
+
+def _sampled(fit: "Fit") -> dict[str, Any]:
+    """Judge the raw parameters by the limits of a diagnosis; an undefined R-hat or size is a failure."""
+    from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, convergence, raw_draws
+
+    table = convergence(raw_draws(fit))
+    rhat = float(table["rhat"].to_numpy(float).max())  # of a NaN and a number numpy takes the NaN
+    size = float(table[["ess_bulk", "ess_tail"]].to_numpy(float).min())
+    divergences = int(fit.tree["sample_stats"]["diverging"].sum())
+    sizes = fit.tree["posterior"].sizes
+    return {
+        "converged": rhat < RHAT_LIMIT and size > ESS_LIMIT and divergences == 0,
+        "chains": sizes["chain"],
+        "draws": sizes["draw"],
+        "largest_rhat": rhat,
+        "smallest_ess": size,
+        "divergences": divergences,
+    }
+
+
+def summary_table(fit: "Fit", title: str) -> Group:
+    """Return :func:`fit_summary` in words."""
+    summary = fit_summary(fit)
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    sampled = summary["method"] == "nuts"
+    inner = fit.preset.recalibration.out_of_fold
+    where = f"out-of-fold support, {inner} folds" if inner else "the questions fitted to"
+    where = "leave-one-out support" if sampled else where
+    method = summary["recalibration"]
+    rows = {
+        "method": "NUTS, the whole posterior" if sampled else "MAP, the mode of the posterior",
+        "evidence": f"variant {summary['variant']}, preset {summary['preset']}",
+        "learned from": f"{summary['questions']} questions with {summary['answers']} answers",
+        "dataset, model": f"{summary['dataset']}; {summary['model']}",
+        "levels": f"{len(summary['levels'])}: {', '.join(summary['levels'])}",
+        "recalibration": method if method == "none" else f"{method}, on {where}",
+    }
+    if summary["weighted"]:
+        rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out have no meaning of their own"
+    rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
+    if sampled:
+        rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"
+    else:
+        rows["penalised loss"] = f"{summary['penalised_loss']:.6f}"
+    rows |= {
+        "seed": str(summary["seed"]),
+        "observations": f"SHA-256 {summary['observations_sha256'][:16]}…",
+        "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
+    }
+    for name, value in rows.items():
+        table.add_row(Text(name, style="dim"), Text(value))
+    return titled(title, table)
+
+
+def _reached(summary: FitSummary) -> str:
+    from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
+
+    if summary["method"] == "nuts":
+        return (
+            f"R-hat at most {summary['largest_rhat']:.3f} (below {RHAT_LIMIT}), effective draws at least "
+            f"{summary['smallest_ess']:.0f} (above {ESS_LIMIT:.0f}), {summary['divergences']} divergences (none)"
+        )
+    return f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
+
+
+def _estimate(mean: float, sd: float) -> str:
+    return _number(mean) if math.isnan(sd) or sd == 0 else f"{_number(mean)} ± {_number(sd)}"
+
+
+def _number(value: float, decimals: int = 4) -> str:
+    return _UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
+
+
+def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
+    """Say what a fit is, whether it converged, and what it has learned, level by level.
+
+    Example: direag show fit.nc
+    """
+    from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.multi_setting import PooledFit, is_pooled
+
+    if is_pooled(fit):
+        show_pooled(PooledFit.load(fit), fit, as_json=as_json)
+    else:
+        show_fit(Fit.load(fit), fit, as_json=as_json)
+
+
+def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
+    """Print what a fit is and what it has learned, or the same as JSON."""
+    from bayes_direag.data.tables import as_records
+
+    if as_json:
+        summary = {
+            name: None if isinstance(value, float) and not math.isfinite(value) else value
+            for name, value in fit_summary(fit).items()
+        }
+        values = {"fit": str(path), **summary, "parameters": as_records(fit.parameters())}
+        out.print_json(data=values, allow_nan=False)
+        return
+    out.print(summary_table(fit, str(path)), parameter_tables(fit))
+
+
+def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
+    """Say what is usable in observations, and how their answers are compared."""
+    how = " (inferred from the gold answers)" if inferred else ""
+    counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
+    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))

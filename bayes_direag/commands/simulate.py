@@ -1,0 +1,26 @@
+"""The command ``direag simulate``: observations drawn from the model itself."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.commands.console import check_file, out
+from bayes_direag.commands.options import SeedOption
+
+
+def simulate_command(
+    target: Annotated[Path, typer.Option("--out", help="Where to write: .jsonl, .parquet or .csv.")],
+    n: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 500,
+    seed: SeedOption = 0,
+) -> None:
+    """Draw observations from the model itself, with known parameters; each record says that it is simulated.
+
+    Example: direag simulate --n 500 --seed 1 --out simulated.jsonl
+    """
+    from bayes_direag.model.simulate import simulate_observations
+
+    check_file(target)
+    questions = simulate_observations(n, seed=seed)
+    questions.write(target)
+    out.print(f"{target}: {n} simulated questions, {questions.n_levels} levels.", soft_wrap=True)

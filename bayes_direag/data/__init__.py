@@ -1,0 +1,1 @@
+"""Observations: from files of any form to arrays."""

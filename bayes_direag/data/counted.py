@@ -1,0 +1,211 @@
+"""Labelled questions counted by pattern: one row for all that a fit cannot tell apart, with how many they are.
+
+Of a question only this is kept: level by level whether there is a report, which of the question's own answers it gives,
+how confidently and if rightly. What is left is as large as the number of patterns, however many questions there are.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+import pyarrow
+from jaxtyping import Float, Int, Shaped
+
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.engines import Engine, run
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.parquet_rows import Span
+from bayes_direag.data.parquet_survey import Survey, survey
+from bayes_direag.data.question_columns import QuestionColumns, read_columns
+from bayes_direag.data.readings import Stated, Status, check_percentages
+from bayes_direag.data.records import Origin, Question
+
+
+class Patterns(NamedTuple):
+    """How questions fall into patterns.
+
+    Attributes
+    ----------
+    member : (pattern,) array
+        The number of a question of each pattern. Their order depends on the patterns alone, not on that of the
+        questions.
+    pattern : (problem,) array
+        The number of each question's pattern.
+    """
+
+    member: Int[np.ndarray, " pattern"]
+    pattern: Int[np.ndarray, " problem"]
+
+    def total(self, weight: Float[np.ndarray, "batch problem"]) -> Float[np.ndarray, "batch pattern"]:
+        """Add up what the questions of each pattern weigh."""
+        return np.stack([np.bincount(self.pattern, row, len(self.member)) for row in weight])
+
+
+def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
+    """Find the rows of a table that differ, given its columns, at least one.
+
+    Examples
+    --------
+    >>> distinct_rows([np.array([3, 1, 3, 3]), np.array([0.5, 0.5, 0.5, 0.1])])
+    Patterns(member=array([1, 3, 0]), pattern=array([2, 0, 2, 1]))
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        own, values = pd.factorize(column)
+        code, _ = pd.factorize(code * len(values) + own)
+    _, first = np.unique(code, return_index=True)
+    order = np.lexsort([column[first] for column in reversed(columns)])
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    return Patterns(first[order], place[code])
+
+
+def count_parquet(
+    source: Path,
+    answers: AnswerKind | None = None,
+    *,
+    engine: Engine = "local",
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Observations | None:
+    """Read a Parquet file as patterns; None if only the ordinary reader can take it.
+
+    Parameters
+    ----------
+    answers
+        How answers are compared; inferred from the gold answers if not given.
+    on_step
+        Told how far it has come.
+
+    Returns
+    -------
+    Observations
+        A row a pattern, with its ``multiplicity``. A pattern goes by the first question that has it, its candidates by
+        their number; the records behind the rows name the datasets and models of the file, and nothing else.
+
+    Raises
+    ------
+    ObservationError
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does.
+    """
+    on_step(f"looking through {source}")
+    found = survey(source, answers, labels=True)
+    if found is None:
+        return None
+    start, done, counts = monotonic(), 0, _Counts()
+    for table in run(_Counting(found), found, engine):
+        counts.add(table)
+        done += int(table["multiplicity"].to_numpy().sum())
+        rate = done / (monotonic() - start)
+        on_step(f"counted {done:,} of {found.n_questions:,} questions, {rate:,.0f} a second")
+    patterns = _observations(counts.whole(), found)
+    percent = np.round(patterns.confidence * 100, 9)
+    between = (percent > 0) & (percent < 1)
+    n_reports = int((patterns.usable.sum(axis=1) * patterns.multiplicity).sum())
+    check_percentages([Stated(n_reports, float(np.nanmax(percent, initial=0)), bool(between.any()))], source)
+    return patterns
+
+
+def count_patterns(observations: Observations) -> Observations:
+    """Put a row a pattern in the place of a row a question.
+
+    Returns
+    -------
+    Observations
+        The first question of every pattern, with its ``multiplicity``: how many there are. A fit to these is a fit to
+        all.
+    """
+    times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
+    table = _counted(_table(observations, np.arange(len(observations)), times))
+    return replace(observations.select(table["question"].to_numpy()), multiplicity=table["multiplicity"].to_numpy())
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting:
+    """The patterns of a span."""
+
+    survey: Survey
+
+    def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
+        for questions in read_columns(self.survey, span):
+            once = np.ones(len(questions.labelled), int)
+            yield _counted(_table(questions, questions.problem_id, once))
+
+
+@dataclass
+class _Counts:
+    """Patterns of several tables; they are put together whenever they have come to twice as many rows."""
+
+    tables: list[pyarrow.Table] = field(default_factory=list)
+    n_counted: int = 0
+
+    def add(self, table: pyarrow.Table) -> None:
+        """Take in the patterns of more questions."""
+        self.tables.append(table)
+        if sum(table.num_rows for table in self.tables) > 2 * self.n_counted:
+            whole = self.whole()
+            self.tables, self.n_counted = [whole], whole.num_rows
+
+    def whole(self) -> pyarrow.Table:
+        """Return the patterns of all questions so far."""
+        return _counted(pyarrow.concat_tables(self.tables))
+
+
+def _table(
+    questions: QuestionColumns | Observations,
+    name: pyarrow.Array | Int[np.ndarray, " problem"],
+    times: Int[np.ndarray, " problem"],
+) -> pyarrow.Table:
+    """Return a row a question: which it is, how many it stands for, and what its pattern is made of.
+
+    A report is one number: twice the candidate, and 1 more where it is right; or minus the status, where not usable.
+    """
+    usable = questions.candidate >= 0
+    report = np.where(usable, 2 * questions.candidate + questions.correct, -questions.status.astype(int))
+    stated = np.where(usable, questions.confidence, 0.0)
+    return pyarrow.table(
+        {
+            "question": name,
+            "multiplicity": times,
+            **{f"report {level}": column for level, column in enumerate(report.astype(np.int16).T)},
+            **{f"confidence {level}": np.ascontiguousarray(column) for level, column in enumerate(stated.T)},
+            "labelled": questions.labelled,
+            "conflicting": questions.conflicting,
+        }
+    )
+
+
+def _counted(table: pyarrow.Table) -> pyarrow.Table:
+    """Put a row in the place of all that differ in nothing but the question, the first one's, and add up how many."""
+    patterns = distinct_rows([table[name].to_numpy() for name in table.column_names[2:]])
+    times = patterns.total(table["multiplicity"].to_numpy()[None].astype(float))[0]
+    first = table.take(patterns.member)
+    return first.set_column(1, "multiplicity", pyarrow.array(times.astype(np.int64)))
+
+
+def _observations(table: pyarrow.Table, found: Survey) -> Observations:
+    levels = range(len(found.levels))
+    report = np.stack([table[f"report {level}"].to_numpy() for level in levels], axis=1)
+    confidence = np.stack([table[f"confidence {level}"].to_numpy() for level in levels], axis=1)
+    usable = report >= 0
+    candidate = np.where(usable, report // 2, -1).astype(np.int32)
+    numbers = [tuple(str(number) for number in range(n)) for n in range(len(levels) + 1)]
+    record = Question(problem_id="any", dataset=found.datasets or None, model=found.models or None, observations=())
+    return Observations(
+        problem_id=tuple(table["question"].to_pylist()),
+        level_names=tuple(found.levels.values()),
+        kind=found.kind,
+        confidence=np.where(usable, confidence, np.nan),
+        candidate=candidate,
+        candidates=tuple(numbers[n] for n in (candidate.max(axis=1, initial=-1) + 1).tolist()),
+        correct=usable & (report % 2 == 1),
+        labelled=table["labelled"].to_numpy(),
+        status=np.where(usable, Status.USABLE, -report).astype(np.int8),
+        conflicting=table["conflicting"].to_numpy(),
+        questions=(record,) * table.num_rows,
+        origin=Origin(found.path, (None,) * table.num_rows),
+        multiplicity=table["multiplicity"].to_numpy(),
+    )

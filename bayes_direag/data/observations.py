@@ -1,0 +1,302 @@
+"""Observations as arrays: which answer each level gave to each question, how confidently, and if rightly."""
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.files import read_questions, read_with_origin, write_questions
+from bayes_direag.data.observation_quality import ObservationQuality
+from bayes_direag.data.readings import (
+    Status,
+    check_percentages,
+    level_columns,
+    level_table,
+    read_question,
+    resolve_kind,
+    stated,
+)
+from bayes_direag.data.records import Observation, Origin, Question, check_unique
+
+__all__ = [
+    "Observation",
+    "ObservationQuality",
+    "Observations",
+    "Question",
+    "Status",
+    "read_questions",
+    "write_questions",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Observations:
+    """A labelled table of answers and confidences, one row a question and one column a level.
+
+    Attributes
+    ----------
+    problem_id : tuple of str
+        The questions, in the order of the file.
+    level_names : tuple of str
+        The levels, in the order of their numbers.
+    kind : {"numeric", "choice", "text"}
+        How answers are compared.
+    confidence : array, (problem, level)
+        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable.
+    candidate : array, (problem, level)
+        The answer given, as an index into the question's own candidates; -1 where not usable.
+    candidates : tuple of tuples of str
+        The distinct canonical answers of each question, in string order.
+    correct : array, (problem, level)
+        Whether the answer given is right; False where not usable or not labelled.
+    labelled : array, (problem,)
+        Whether the question's correctness is known: it has a gold answer, or all its usable observations are
+        flagged.
+    status : array, (problem, level)
+        Why an observation is or is not usable, as :class:`Status`.
+    conflicting : array, (problem,)
+        The number of answers whose ``correct`` flags disagree.
+    questions : tuple of Question
+        The records behind the arrays.
+    origin : Origin
+        The file they were read from, and the line of each question.
+    multiplicity : array, (problem,), optional
+        How many questions each row stands for; None if one. See :mod:`~bayes_direag.data.counted`.
+    """
+
+    problem_id: tuple[str, ...]
+    level_names: tuple[str, ...]
+    kind: AnswerKind
+    confidence: Float[np.ndarray, "problem level"]
+    candidate: Int[np.ndarray, "problem level"]
+    candidates: tuple[tuple[str, ...], ...]
+    correct: Bool[np.ndarray, "problem level"]
+    labelled: Bool[np.ndarray, "problem"]
+    status: Int[np.ndarray, "problem level"]
+    conflicting: Int[np.ndarray, "problem"]
+    questions: tuple[Question, ...]
+    origin: Origin
+    multiplicity: Int[np.ndarray, "problem"] | None = None
+
+    @classmethod
+    def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
+        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content).
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+        answers : {"numeric", "choice", "text"}, optional
+            How answers are compared; inferred from the gold answers if not given.
+
+        Raises
+        ------
+        ObservationError
+            If the file or something in it cannot be used; see also :meth:`from_questions`.
+        """
+        questions, origin = read_with_origin(path)
+        return cls.from_questions(questions, answers, origin)
+
+    @classmethod
+    def from_questions(
+        cls, questions: Sequence[Question], answers: AnswerKind | None = None, source: Origin | None = None
+    ) -> "Observations":
+        """Build the arrays from records.
+
+        An answer is right if more than half of its ``correct`` flags in that question say so, or, where it
+        carries none, if it equals the gold answer. A level that is missing, without an answer that can be
+        read or without a confidence is not usable; :meth:`quality` counts these.
+
+        Parameters
+        ----------
+        questions : sequence of Question
+            At least one.
+        answers : {"numeric", "choice", "text"}, optional
+            How answers are compared. By default the kind that all gold answers given show; text if
+            correctness is only flagged.
+        source : Origin, optional
+            Where the questions were read, for the errors.
+
+        Raises
+        ------
+        ObservationError
+            If there is no question, an id stands twice, levels and their names contradict each other, the
+            kind cannot be inferred, a gold answer is not of that kind, a question without one is flagged in
+            part, or the confidences look like fractions instead of percentages.
+        """
+        source = source or Origin(None, (None,) * len(questions))
+        check_unique(questions, source)
+        kind = resolve_kind(questions, answers, source)
+        levels = level_table(questions, source)
+        column = {number: position for position, number in enumerate(levels)}
+        readings = [
+            read_question(question, kind, source.path, line)
+            for question, line in zip(questions, source.lines, strict=True)
+        ]
+        percents = [percent for reading in readings for _, _, percent in reading.usable]
+        check_percentages([stated(np.array(percents, float))], source.path)
+        shape = (len(questions), len(levels))
+        confidence = np.full(shape, np.nan)
+        candidate = np.full(shape, -1, np.int32)
+        correct = np.zeros(shape, bool)
+        status = np.full(shape, Status.ABSENT, np.int8)
+        for row, reading in enumerate(readings):
+            for level, state in reading.status.items():
+                status[row, column[level]] = state
+            for level, answer, percent in reading.usable:
+                place = row, column[level]
+                confidence[place] = percent / 100
+                candidate[place] = reading.candidates.index(answer)
+                correct[place] = answer in reading.right
+        return cls(
+            problem_id=tuple(question.problem_id for question in questions),
+            level_names=tuple(levels.values()),
+            kind=kind,
+            confidence=confidence,
+            candidate=candidate,
+            candidates=tuple(reading.candidates for reading in readings),
+            correct=correct,
+            labelled=np.array([reading.labelled for reading in readings], bool),
+            status=status,
+            conflicting=np.array([reading.n_conflicts for reading in readings], np.int32),
+            questions=tuple(questions),
+            origin=source,
+        )
+
+    def __len__(self) -> int:
+        return len(self.problem_id)
+
+    @property
+    def n_levels(self) -> int:
+        """The number of levels."""
+        return len(self.level_names)
+
+    @property
+    def usable(self) -> Bool[np.ndarray, "problem level"]:
+        """Whether an observation has both an answer and a confidence."""
+        return np.asarray(self.status == Status.USABLE)
+
+    @property
+    def answered(self) -> Bool[np.ndarray, "problem"]:
+        """Whether a question has any usable observation."""
+        return self.usable.any(axis=1)
+
+    @property
+    def n_candidates(self) -> Int[np.ndarray, "problem"]:
+        """The number of distinct answers to each question."""
+        return np.array([len(candidates) for candidates in self.candidates], int)
+
+    @property
+    def gold_generated(self) -> Bool[np.ndarray, "problem"]:
+        """Whether some level gave a right answer."""
+        return self.correct.any(axis=1)
+
+    @property
+    def correct_candidate(self) -> Bool[np.ndarray, "problem candidate"]:
+        """Whether each candidate is right; as many columns as levels, padded with False."""
+        right = np.zeros((len(self), self.n_levels), bool)
+        rows, columns = np.nonzero(self.correct)
+        right[rows, self.candidate[rows, columns]] = True
+        return right
+
+    def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
+        """Say of a candidate of each question whether it is right; a missing one (None, NaN) is not."""
+        rows = zip(answers, self.candidates, self.correct_candidate, strict=True)
+        return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """The SHA-256 of all that a fit can depend on, whatever file format the observations came in."""
+        texts = [self.problem_id, self.level_names, self.kind, self.candidates]
+        digest = hashlib.sha256(json.dumps(texts).encode())
+        for array, form in (
+            (self.confidence, "<f8"),
+            (self.candidate, "<i4"),
+            (self.correct, "?"),
+            (self.labelled, "?"),
+        ):
+            digest.update(array.astype(form).tobytes())
+        if self.multiplicity is not None:
+            digest.update(self.multiplicity.astype("<i8").tobytes())
+        return digest.hexdigest()
+
+    def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
+        """Return some of the questions, in the order given, with all the levels.
+
+        Parameters
+        ----------
+        index : array of int or bool, or slice
+            Which questions, as in indexing an array.
+        """
+        rows = np.arange(len(self))[index]
+        return replace(
+            self,
+            problem_id=tuple(self.problem_id[row] for row in rows),
+            confidence=self.confidence[rows],
+            candidate=self.candidate[rows],
+            candidates=tuple(self.candidates[row] for row in rows),
+            correct=self.correct[rows],
+            labelled=self.labelled[rows],
+            status=self.status[rows],
+            conflicting=self.conflicting[rows],
+            questions=tuple(self.questions[row] for row in rows),
+            origin=Origin(self.origin.path, tuple(self.origin.lines[row] for row in rows)),
+            multiplicity=None if self.multiplicity is None else self.multiplicity[rows],
+        )
+
+    def align(self, level_names: Sequence[str]) -> "Observations":
+        """Return the same observations under the levels of a fit, in its order.
+
+        A level of the fit that these observations lack is absent from every question. The records stay as
+        they are, so :meth:`write` writes the levels of the file.
+
+        Raises
+        ------
+        LevelError
+            If there is a level that the fit does not know.
+        """
+        columns = level_columns(self.level_names, level_names, self.origin.path, self._first_line_of)
+
+        def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
+            wider = np.full((len(self), len(level_names)), absent, array.dtype)
+            wider[:, columns] = array
+            return wider
+
+        return replace(
+            self,
+            level_names=tuple(level_names),
+            confidence=aligned(self.confidence, np.nan),
+            candidate=aligned(self.candidate, -1),
+            correct=aligned(self.correct, False),
+            status=aligned(self.status, Status.ABSENT),
+        )
+
+    def _first_line_of(self, level_name: str) -> int | None:
+        """Return the line of the first question that has a level, as far as that is known."""
+        column = self.level_names.index(level_name)
+        row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
+        return self.origin.lines[row] if self.origin.lines else None
+
+    def write(self, path: str | Path) -> None:
+        """Write the records as JSON Lines, Parquet or CSV, whichever the suffix says."""
+        write_questions(self.questions, path)
+
+    def quality(self) -> ObservationQuality:
+        """Count what can be used, by level and over all."""
+        times = np.ones(len(self), int) if self.multiplicity is None else self.multiplicity
+        return ObservationQuality(
+            n_questions=int(times.sum()),
+            n_answered=int(times @ self.answered),
+            n_labelled=int(times @ self.labelled),
+            n_gold_generated=int(times @ self.gold_generated),
+            n_several_correct=int(times @ (self.correct_candidate.sum(axis=1) > 1)),
+            n_conflicts=int(times @ self.conflicting),
+            level_names=self.level_names,
+            counts=np.tensordot(times, self.status[:, :, None] == np.array(Status), axes=1),
+        )

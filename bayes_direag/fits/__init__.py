@@ -1,0 +1,1 @@
+"""What users hold: fits, cross-fitting, predictions, abstention."""

@@ -1,0 +1,251 @@
+"""Which questions of a file to answer, so that enough of the answers are right: the labelled layer over abstention.
+
+The labelled questions that this takes come from one of three places, in this order:
+
+``labelled``
+    A file of them, given for this.
+``observations``
+    The file to be predicted, where it has labelled questions that the fit has not seen, and unlabelled ones.
+``fit``
+    The questions that were fitted to, each predicted without its own label: by leave-one-out under NUTS, from the other
+    four of five folds for a MAP. This is exchangeability in approximation only; ``docs/abstention.md`` has how it
+    fared.
+"""
+
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.readings import Status
+from bayes_direag.data.records import Origin, Question
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.protocol import cross_fit
+
+Source = Literal["labelled", "observations", "fit"]
+
+_FOLDS = 5
+
+
+@dataclass(frozen=True, eq=False)
+class Answering:
+    """A table of predictions with the column ``answered``, and the decision behind it.
+
+    Attributes
+    ----------
+    table : DataFrame
+        As it was given, and ``answered``: whether the confidence reaches the threshold. False without a confidence.
+    decision : Abstention
+        Of the new questions alone.
+    source : {"labelled", "observations", "fit"}
+        Where the labelled questions come from.
+    n_unusable : int
+        New questions without a usable report, which are never answered.
+    n_not_new : int
+        Questions of the table that the fit has seen, or whose labels were used; nothing is said of these.
+    """
+
+    table: pd.DataFrame
+    decision: Abstention
+    source: Source
+    n_unusable: int
+    n_not_new: int
+
+    def record(self) -> dict[str, object]:
+        """Return the decision as plain values; undefined ones as None."""
+        values = asdict(self.decision) | {"source": self.source}
+        values |= {"n_unusable": self.n_unusable, "n_not_new": self.n_not_new, "reason": self.reason}
+        return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in values.items()}
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing is answered; None if something is."""
+        found = self.decision
+        if found.n_answered:
+            return None
+        if found.n_new == 0:
+            return "None of the new questions has an answer."
+        if found.n_labelled < found.n_needed:
+            return (
+                f"For {found.n_new} new questions at least {found.n_needed} labelled ones would be needed, none of "
+                f"them answered wrongly; there are {found.n_labelled}.{self._instead()}"
+            )
+        return f"Too many of the {found.n_labelled} labelled answers of most confidence are wrong.{self._instead()}"
+
+    def _instead(self) -> str:
+        attainable = self.decision.attainable
+        return "" if np.isnan(attainable) else f" A target of {attainable:g} could be met."
+
+    def text(self) -> str:
+        """Say what was decided, and what is known of it."""
+        found = self.decision
+        others = f" {self.n_not_new} further questions of the file are not new." if self.n_not_new else ""
+        if self.reason is not None:
+            return (
+                f"No question is answered: {_SOURCES[self.source]} support no threshold for a target accuracy of "
+                f"{found.target:g} with assurance {found.assurance:g}. {self.reason}{others}"
+            )
+        return (
+            f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered, those with a "
+            f"confidence of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
+            f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong. This comes from "
+            f"{_SOURCES[self.source]}: {found.n_labelled_above} of {found.n_labelled} reach that confidence, "
+            f"{found.n_labelled_wrong} of them with a wrong answer. It holds for new questions of the same kind."
+            f"{_CAVEATS[self.source]}{others}"
+        )
+
+
+def answer(
+    fit: Fit,
+    observations: Observations,
+    predictions: pd.DataFrame,
+    labelled: Observations | None = None,
+    *,
+    target: float,
+    assurance: float = 0.9,
+) -> Answering:
+    """Decide which of the predicted questions to answer.
+
+    Parameters
+    ----------
+    fit
+        What predicted them.
+    observations
+        The questions, whose labels are looked at only if some are labelled, some are not, and no others are given.
+    predictions
+        What :meth:`Fit.predict` says of them.
+    labelled
+        Questions that the fit has not seen, of the same kind as the new ones. Those without a label are left out.
+    target, assurance
+        See :func:`~bayes_direag.fits.abstention.choose_threshold`.
+
+    Raises
+    ------
+    DirEAGError
+        If labelled questions have been fitted to, or are also to be predicted; if none of the labelled questions has
+        an answer; if there is nothing new among the observations; or if target or assurance are out of range.
+    """
+    check_wanted(target, assurance)
+    seen = _among(observations, set() if fit.is_counted else set(_seen(fit)))
+    source: Source = "labelled"
+    used = np.zeros(len(observations), bool)
+    if labelled is not None:
+        known = labelled.select(labelled.labelled)
+        _check_unseen(known, fit, observations)
+        confidence, correct = _predicted(fit, known)
+    elif fit.is_counted:
+        raise DirEAGError(
+            "the fit counted its questions by pattern and does not say which they were; expected labelled questions "
+            "that it has not seen, to find a threshold. Give them with --labelled."
+        )
+    elif _has_its_own(observations, seen):
+        source, used = "observations", observations.labelled & ~seen
+        confidence, correct = _predicted(fit, observations.select(used))
+    else:
+        source = "fit"
+        confidence, correct = _left_out(fit)
+    if np.isnan(confidence).all():
+        raise DirEAGError(
+            f"saw {len(confidence)} labelled questions to find a threshold with, none with a usable report; expected "
+            "some with one. Give other labelled questions."
+        )
+    new = ~seen & ~used
+    if not new.any():
+        raise DirEAGError(
+            f"all {len(observations)} questions to be predicted were fitted to, or are labelled; expected new ones to "
+            "decide about."
+        )
+    probability = predictions["confidence"].to_numpy(float)
+    found = choose_threshold(confidence, correct, probability[new], target=target, assurance=assurance)
+    # a comparison with NaN is False: no confidence, or no threshold
+    table = predictions.assign(answered=probability >= found.threshold)
+    return Answering(table, found, source, int(np.isnan(probability[new]).sum()), int((~new).sum()))
+
+
+def _seen(fit: Fit) -> list[str]:
+    return [str(name) for name in fit.tree["constant_data"]["problem"].to_numpy()]
+
+
+def _among(observations: Observations, names: set[str]) -> Bool[np.ndarray, " problem"]:
+    return np.array([name in names for name in observations.problem_id], bool)
+
+
+def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"]) -> bool:
+    """Say whether there are labelled questions that the fit has not seen, and unlabelled ones to use them for."""
+    own = observations.labelled & observations.answered & ~seen
+    return bool(own.any() and not observations.labelled[~seen].all())
+
+
+def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
+    for names, what in (
+        (set() if fit.is_counted else set(_seen(fit)), "the fit was fitted to them"),
+        (set(observations.problem_id), "they are also among the questions to be predicted"),
+    ):
+        both = [name for name in labelled.problem_id if name in names]
+        if both:
+            raise DirEAGError(
+                f"{len(both)} of {len(labelled)} labelled questions cannot be used, {both[0]!r} among them: {what}; "
+                "expected others, so that no question vouches for itself. Remove them, or rename them if they are "
+                "other questions under the same problem_id."
+            )
+
+
+def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+    """Return the confidence of questions that the fit has not seen, and whether the answers are right."""
+    predictions = fit.predict(labelled)
+    return predictions["confidence"].to_numpy(float), labelled.is_right(predictions["answer"])
+
+
+def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+    """Return the same of the questions that were fitted to, each as predicted without its own label."""
+    if "loo" in fit.tree.children:
+        return fit.left_out_confidence(), fit.tree["loo"]["correct"].to_numpy()
+    questions = _fitted(fit)
+    confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
+    seed = int(fit.tree.attrs["seed"])
+    for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
+        confidence[held_out.index] = held_out.predictions["confidence"]
+        correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
+    return confidence, correct
+
+
+def _fitted(fit: Fit) -> Observations:
+    """Return the questions that were fitted to, as far as the fit holds them: the answers by number, not as said."""
+    data = fit.tree["constant_data"].to_dataset()
+    candidate = data["candidate"].to_numpy()
+    usable = candidate >= 0
+    right = fit.tree["observed_data"]["correct"].to_numpy()
+    names = _seen(fit)
+    n_candidates = data["n_candidates"].to_numpy()
+    return Observations(
+        problem_id=tuple(names),
+        level_names=fit.level_names,
+        kind=fit.tree.attrs["answers"],
+        confidence=data["confidence"].to_numpy(),
+        candidate=candidate,
+        candidates=tuple(tuple(str(k) for k in range(n)) for n in n_candidates),
+        correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
+        labelled=np.ones(len(names), bool),
+        status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
+        conflicting=np.zeros(len(names), np.int32),
+        questions=tuple(Question(problem_id=name, observations=()) for name in names),
+        origin=Origin(None, (None,) * len(names)),
+    )
+
+
+_SOURCES: dict[Source, str] = {
+    "labelled": "the labelled questions given",
+    "observations": "the labelled questions of the file itself",
+    "fit": "the questions fitted to (each predicted without its own label)",
+}
+
+_CAVEATS: dict[Source, str] = {
+    "labelled": "",
+    "observations": "",
+    "fit": " Labelled questions that the fit has not seen (--labelled) would make it exact.",
+}

@@ -1,0 +1,182 @@
+"""Has the sampler explored the posterior? The raw draws by parameter, their convergence, and how each chain moved."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Float
+
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.model import raw_priors
+from bayes_direag.model.settings import IDENTITY
+
+#: Convergence asks for an R-hat below, effective numbers of draws above, and a BFMI above these; and no divergence.
+RHAT_LIMIT = 1.01
+ESS_LIMIT = 400.0
+BFMI_LIMIT = 0.3
+
+#: Where numpyro's NUTS cuts a trajectory: at 2**10 - 1 steps.
+MAX_TREE_DEPTH = 10
+
+
+@dataclass(frozen=True, eq=False)
+class ParameterDraws:
+    """Draws of scalar parameters, and the normal prior of each.
+
+    Attributes
+    ----------
+    parameter : tuple of str
+        What each is called.
+    level : tuple of str or None
+        The level it belongs to; None where it is of all levels.
+    values : (chain, draw, parameter) array
+        The draws.
+    prior_mean, prior_sd : (parameter,) array
+        Of its normal prior.
+    """
+
+    parameter: tuple[str, ...]
+    level: tuple[str | None, ...]
+    values: Float[np.ndarray, "chain draw parameter"]
+    prior_mean: Float[np.ndarray, " parameter"]
+    prior_sd: Float[np.ndarray, " parameter"]
+
+    @property
+    def labels(self) -> list[str]:
+        """One name each: ``weight[cautious]``, ``slope``."""
+        pairs = zip(self.parameter, self.level, strict=True)
+        return [name if level is None else f"{name}[{level}]" for name, level in pairs]
+
+    @property
+    def names(self) -> pd.DataFrame:
+        """A row each: ``parameter`` and ``level`` (missing where it is of all levels)."""
+        columns = {"parameter": self.parameter, "level": self.level}
+        return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in columns.items()})
+
+    @property
+    def flat(self) -> Float[np.ndarray, "sample parameter"]:
+        """All draws, chains one after the other."""
+        return self.values.reshape(-1, self.values.shape[2])
+
+    @property
+    def standardised(self) -> Float[np.ndarray, "sample parameter"]:
+        """All draws in units of the prior: there the prior is Normal(0, 1)."""
+        return np.asarray((self.flat - self.prior_mean) / self.prior_sd)
+
+
+def raw_draws(fit: Fit) -> ParameterDraws:
+    """Return every raw parameter, on the real line, where NUTS has moved and where every prior is normal.
+
+    Those that the preset fixes are not among them. Under a preset that pools levels ``weight`` is a level's offset
+    from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``.
+    """
+    posterior = fit.tree["posterior"].to_dataset()
+    n_levels = len(fit.level_names)
+    total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
+    parameters: list[str] = []
+    levels: list[str | None] = []
+    columns, means, sds = [], [], []
+    for name, prior in raw_priors(fit.preset, fit.variant, n_levels, total).items():
+        draws = posterior[f"{name}_raw"].to_numpy()
+        own = fit.level_names if draws.ndim == 3 else (None,)
+        parameters += [name] * len(own)
+        levels += own
+        columns.append(draws.reshape(*draws.shape[:2], len(own)))
+        means += [float(prior.loc)] * len(own)
+        sds += [float(prior.scale)] * len(own)
+    return ParameterDraws(
+        tuple(parameters), tuple(levels), np.concatenate(columns, axis=2), np.array(means), np.array(sds)
+    )
+
+
+def recalibration_draws(fit: Fit) -> ParameterDraws | None:
+    """Return the coefficients of the final calibration; None where support is left as it is."""
+    if fit.recalibration.method == "none":
+        return None
+    final = fit.tree["recalibration"].to_dataset()
+    names = fit.preset.recalibration.terms
+    prior_scale = fit.preset.recalibration.prior_scale(fit.tree["constant_data"].sizes["problem"])
+    return ParameterDraws(
+        tuple(f"recalibration_{name}" for name in names),
+        (None,) * len(names),
+        np.stack([final[name].to_numpy() for name in names], axis=2),
+        np.array([IDENTITY[name] for name in names]),
+        np.full(len(names), prior_scale),
+    )
+
+
+def convergence(draws: ParameterDraws) -> pd.DataFrame:
+    r"""Say of every parameter how well its chains agree, and how exactly its mean is known.
+
+    Returns
+    -------
+    DataFrame
+        A row a parameter (and level): ``parameter``, ``level``; ``rhat``, rank-normalised and split, the larger of
+        its bulk and folded versions; ``ess_bulk`` and ``ess_tail``, effective numbers of draws over all chains for
+        the location and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the mean,
+        and ``mcse_relative``, that error in posterior standard deviations. NaN where undefined: draws that are not
+        finite, a parameter that never moves, a single chain (for R-hat).
+
+    References
+    ----------
+    Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), doi:10.1214/20-BA1221.
+    """
+    rows = [_convergence_of(draws.values[:, :, column]) for column in range(draws.values.shape[2])]
+    return pd.concat([draws.names, pd.DataFrame(rows)], axis=1)
+
+
+def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
+    """Say of every chain how NUTS has moved.
+
+    Parameters
+    ----------
+    sample_stats
+        ``diverging``, ``tree_depth``, ``energy``, ``acceptance_rate`` and ``step_size`` by chain and draw.
+
+    Returns
+    -------
+    DataFrame
+        A row a chain: ``chain``; ``draws``; ``divergences``, how many of them diverged; ``at_max_depth``, the share
+        of them whose trajectory was cut at depth :data:`MAX_TREE_DEPTH`; ``bfmi``, the energy's Bayesian
+        fraction of missing information (Betancourt 2016, arXiv:1604.00695); ``acceptance``, the mean acceptance
+        rate; ``step_size``, its mean.
+    """
+    from arviz_stats import bfmi  # here, and below: its import takes a second, which a MAP fit need not wait for
+
+    energy = sample_stats["energy"].to_numpy()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fraction = np.asarray(bfmi(energy), float)
+    return pd.DataFrame(
+        {
+            "chain": sample_stats["chain"].to_numpy(),
+            "draws": energy.shape[1],
+            "divergences": sample_stats["diverging"].to_numpy().sum(axis=1),
+            "at_max_depth": (sample_stats["tree_depth"].to_numpy() >= MAX_TREE_DEPTH).mean(axis=1),
+            "bfmi": np.where(np.isfinite(fraction), fraction, np.nan),
+            "acceptance": sample_stats["acceptance_rate"].to_numpy().mean(axis=1),
+            "step_size": sample_stats["step_size"].to_numpy().mean(axis=1),
+        }
+    )
+
+
+def _convergence_of(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
+    if not np.isfinite(values).all() or not np.ptp(values) > 0:
+        return dict.fromkeys(("rhat", "ess_bulk", "ess_tail", "mcse", "mcse_relative"), np.nan)
+    from arviz_stats import ess, mcse, rhat
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = _defined(mcse(values, method="mean"))
+        return {
+            "rhat": _defined(rhat(values)),
+            "ess_bulk": _defined(ess(values, method="bulk")),
+            "ess_tail": _defined(ess(values, method="tail", prob=(0.05, 0.95))),
+            "mcse": error,
+            "mcse_relative": error / float(values.std(ddof=1)),
+        }
+
+
+def _defined(value: object) -> float:
+    """Return a finite number as it is; infinite and undefined ones as NaN."""
+    number = float(np.asarray(value))
+    return number if np.isfinite(number) else np.nan

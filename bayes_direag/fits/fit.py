@@ -1,0 +1,254 @@
+"""A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import xarray as xr
+from jaxtyping import Float
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.writing import atomic_path
+from bayes_direag.errors import DirEAGError, FitFileError
+from bayes_direag.fits.pattern_prediction import PatternPredictor
+from bayes_direag.inference import recalibration
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, Variant
+from bayes_direag.model.votes import Votes
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model: the container of :mod:`bayes_direag.inference.posterior`, with the group ``recalibration``.
+
+    Parameters
+    ----------
+    tree : xarray.DataTree
+        Goes straight into ArviZ.
+
+    Examples
+    --------
+    >>> from bayes_direag import fit_map, simulate_observations
+    >>> observations = simulate_observations(n=200, seed=1)
+    >>> fit = fit_map(observations.select(slice(0, 150)))
+    >>> fit.predict(observations.select(slice(150, 200))).columns.tolist()
+    ['problem_id', 'answer', 'confidence', 'support', 'null_probability', 'n_candidates', 'n_used']
+    """
+
+    tree: xr.DataTree
+
+    @cached_property
+    def preset(self) -> Preset:
+        """The settings it was fitted with."""
+        return Preset.model_validate_json(self.tree.attrs["preset"])
+
+    @property
+    def variant(self) -> Variant:
+        """Which evidence it uses: count, level or confidence."""
+        found: Variant = self.tree.attrs["variant"]
+        return found
+
+    @cached_property
+    def level_names(self) -> tuple[str, ...]:
+        """The levels it has learned, in order."""
+        return tuple(str(name) for name in self.tree["constant_data"]["level"].to_numpy())
+
+    @cached_property
+    def recalibration(self) -> recalibration.Recalibration:
+        """The final calibration."""
+        return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
+
+    @property
+    def n_samples(self) -> int:
+        """Number of posterior draws over all chains; 1 for a MAP."""
+        sizes = self.tree["posterior"].sizes
+        return int(sizes["chain"] * sizes["draw"])
+
+    @property
+    def n_questions(self) -> int:
+        """Number of questions that it was fitted to; of those counted by pattern, all."""
+        seen = self.tree["constant_data"]
+        return int(seen["multiplicity"].sum()) if self.is_counted else int(seen.sizes["problem"])
+
+    @property
+    def is_counted(self) -> bool:
+        """Whether it was fitted to questions counted by pattern, and does not say which they were."""
+        return "multiplicity" in self.tree["constant_data"]
+
+    def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
+        """Select an answer for every question and say how probably it is right. No gold answer is looked at.
+
+        Parameters
+        ----------
+        interval_level
+            Posterior probability that the intervals hold, strictly between 0 and 1.
+
+        Returns
+        -------
+        DataFrame
+            A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
+            usable); ``confidence``, its final probability of being right; ``support``, the same before
+            recalibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
+            answers; ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
+            null_probability is 1.
+
+            Over several posterior draws each is the mean, and three columns follow the confidence:
+            ``confidence_low`` and ``confidence_high``, its equal-tailed interval over the draws, and
+            ``change_probability``, the share of draws in which another answer has more support. What the interval
+            covers is what the labelled questions leave open about the parameters.
+
+        Raises
+        ------
+        LevelError
+            If the observations hold a level that the fit has not learned.
+        DirEAGError
+            If their answers are of another kind than those it was fitted to, or the level is out of range.
+        """
+        if observations.kind != self.tree.attrs["answers"]:
+            raise DirEAGError(
+                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
+                f"fit. Read them with answers={self.tree.attrs['answers']!r}."
+            )
+        aligned = observations.align(self.level_names)
+        columns = self.predictor(observations.n_levels, interval_level)(Reports.of(aligned))
+        pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
+        return pd.DataFrame(
+            {
+                "problem_id": pd.Series(aligned.problem_id, dtype="str"),
+                "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
+                **columns,
+                "n_candidates": aligned.n_candidates,
+                "n_used": aligned.usable.sum(axis=1),
+            }
+        )
+
+    def predictor(self, n_asked: int, interval_level: float = 0.9) -> PatternPredictor:
+        """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
+
+        Parameters
+        ----------
+        n_asked
+            Number of levels that the questions were asked at; a fit may have learned others beside.
+        interval_level
+            As in :meth:`predict`.
+
+        Raises
+        ------
+        DirEAGError
+            If the level is out of range.
+        """
+        if not 0 < interval_level < 1:
+            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+        with jax.enable_x64(True):
+            parameters = sampled_parameters(self.tree, self.variant)
+        return PatternPredictor(
+            jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level, n_asked
+        )
+
+    def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
+        """Return the final probability of each question that was fitted to, as predicted without its own label.
+
+        Only under NUTS, whose container has the group ``loo``. The final calibration itself has learned from all.
+        """
+        candidate, loo = self.tree["constant_data"]["candidate"].to_numpy(), self.tree["loo"].to_dataset()
+        support = loo["support"].to_numpy()
+        votes = Votes.of(candidate, loo["candidate"].to_numpy(), candidate.shape[1])
+        parts = np.array_split(np.arange(len(support)), -(-len(support) * self.n_samples // _CELLS))
+        every = [np.broadcast_to(support[part], (self.n_samples, len(part))) for part in parts]
+        pairs = zip(every, parts, strict=True)
+        return np.concatenate([self.recalibration(one, votes.select(part)).mean(axis=0) for one, part in pairs])
+
+    def parameters(self) -> pd.DataFrame:
+        """Tabulate the parameters.
+
+        Returns
+        -------
+        DataFrame
+            A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
+            ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
+            the total weight of all levels, which unlike the mean is identified by the data (but see below), and
+            ``raw``, the mean on the real line (missing where fixed). The coefficients of a logistic
+            recalibration close the table.
+
+        Notes
+        -----
+        In variant ``level`` the column ``relative`` is not identified either, nor are bias and null_gain, unless
+        null_gain is fixed. The likelihood sees of them only what a report gives its own answer, ``weight *
+        sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
+        weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
+        """
+        posterior = self.tree["posterior"].to_dataset()
+        total = posterior["weight"].sum("level")
+        rows = []
+        pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
+        for name in (*VARIANT_PARAMETERS[self.variant], *pooled):
+            raw = posterior.get(f"{name}_raw")
+            scaled = posterior[name] / total if name in _SHARE_SCALE else None
+            rows += _rows(name, posterior[name], scaled, raw)
+        final = self.tree["recalibration"].to_dataset()
+        if "intercept" in final:
+            rows += [row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)]
+        return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
+
+    def save(self, path: str | Path) -> None:
+        """Write the fit as NetCDF, completely or not at all."""
+        with atomic_path(path) as partial_path:
+            self.tree.to_netcdf(partial_path, engine="h5netcdf")
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Fit":
+        """Read a fit written by :meth:`save`.
+
+        Raises
+        ------
+        FitFileError
+            If there is no such file, or it is not a fit.
+        """
+        if not Path(path).is_file():
+            raise FitFileError(f"{path}: no such file; expected a fit written by `direag fit --out {path}`.")
+        try:
+            with xr.open_datatree(path, engine="h5netcdf") as stored:
+                tree = stored.load()
+            if "hierarchy" in tree.children:
+                raise FitFileError(
+                    f"{path}: saw a fit of several settings; expected that of one. Take it out: "
+                    f'PooledFit.load("{path}").settings[NAME].save("fit.nc").'
+                )
+            fit = cls(tree)
+            _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
+        except (OSError, KeyError, ValueError) as error:
+            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise FitFileError(
+                f"{path}: not a fit that this version can read ({cause}); "
+                "expected a NetCDF file written by `direag fit`. Fit again."
+            ) from error
+        return fit
+
+
+_CELLS = 1 << 22
+
+#: Multiplying these by one constant leaves every prediction as it is.
+_SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
+
+
+def _rows(
+    name: str, draws: xr.DataArray, scaled: xr.DataArray | None, raw: xr.DataArray | None
+) -> list[dict[str, object]]:
+    """Return the table rows of one parameter, one a level."""
+    names = [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
+
+    def samples(values: xr.DataArray) -> Float[np.ndarray, "sample level"]:
+        return np.asarray(values.to_numpy().reshape(-1, len(names)))
+
+    missing = np.full(len(names), np.nan)
+    means = {"mean": draws, "relative": scaled, "raw": raw}
+    columns = {key: missing if values is None else samples(values).mean(axis=0) for key, values in means.items()}
+    columns["sd"] = samples(draws).std(axis=0, ddof=1) if len(samples(draws)) > 1 else missing
+    return [
+        {"parameter": name, "level": level} | {key: float(values[place]) for key, values in columns.items()}
+        for place, level in enumerate(names)
+    ]

@@ -1,0 +1,230 @@
+"""Which answer a question gets, and with how much support, over the draws of a posterior or the fits of a batch.
+
+Questions are worked through in pieces of bounded memory; no result depends on the piece. What a report counts depends
+on its level and its confidence alone: it is computed once for each that occurs, and looked up.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.model.evidence import Parameters, Reports, calibrate, concentration, log_support, padded_size
+
+_CELLS = 1 << 22
+_LARGEST_PIECE = 1 << 16
+_TABLE_CELLS = 1 << 23
+_PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
+
+
+class Selection(NamedTuple):
+    """The selected answers of some questions.
+
+    Attributes
+    ----------
+    candidate : (problem,) array
+        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to the
+        one whose canonical answer comes first in string order, which is the order of the candidates.
+    support : (sample, problem) array
+        Its support in every sample; NaN without candidates.
+    null_probability : (problem,) array
+        Mean support of the null.
+    change_probability : (problem,) array
+        Share of the samples in which another candidate has the greatest support; NaN without candidates.
+    tied : (problem,) array
+        Whether another candidate has the same support, in the mean or in a sample, so that their order matters.
+    """
+
+    candidate: Int[np.ndarray, " problem"]
+    support: Float[np.ndarray, "sample problem"]
+    null_probability: Float[np.ndarray, " problem"]
+    change_probability: Float[np.ndarray, " problem"]
+    tied: Bool[np.ndarray, " problem"]
+
+
+def select(observations: Observations, parameters: Parameters, eps: float) -> Iterator[Selection]:
+    """Select one answer a question from all samples together, piece by piece.
+
+    Parameters
+    ----------
+    parameters
+        Each with a leading sample axis.
+    """
+    return select_reports(Reports.of(observations), parameters, eps, lambda _, selection: selection)
+
+
+def select_reports[Result](
+    reports: Reports, parameters: Parameters, eps: float, then: Callable[[Reports, Selection], Result]
+) -> Iterator[Result]:
+    """Select as :func:`select` does, and yield what ``then`` makes of each piece and its reports, on all cores."""
+    samples: Parameters = jax.tree.map(np.asarray, parameters)
+    size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for block in _blocks(reports, samples):
+            table = _Table.of(block, parameters, eps)
+            n = len(block.n_candidates)
+            pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
+
+            def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
+                own = _sliced(block, piece)
+                return then(own, _selected(own, table, piece, samples))
+
+            yield from threads.map(done, pieces)
+
+
+class _Table(NamedTuple):
+    """What reports count.
+
+    Attributes
+    ----------
+    given : (entry, sample) array
+        Concentration that a report gives its answer; the last entry is that of no report, 0.
+    to_null : (entry, sample) array
+        Concentration that it gives the null for what it lacks of certainty, computed without cancellation.
+    entry : (problem, level) array
+        Which entry is that of each report.
+    """
+
+    given: Float[np.ndarray, "entry sample"]
+    to_null: Float[np.ndarray, "entry sample"]
+    entry: Int[np.ndarray, "problem level"]
+
+    @classmethod
+    def of(cls, reports: Reports, parameters: Parameters, eps: float) -> "_Table":
+        """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
+        confidence, usable = np.asarray(reports.confidence), np.asarray(reports.candidate) >= 0
+        n, n_levels = confidence.shape
+        code, distinct = _distinct(confidence)
+        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else confidence
+        row = code if len(distinct) < n else np.arange(n)[:, None]
+        size = padded_size(len(stated), least=128, per_octave=4)  # whole percentages are 101
+        padded = np.pad(stated, ((0, size - len(stated)), (0, 0)), constant_values=0.5)
+        with jax.enable_x64(True):
+            found = _given(jnp.asarray(padded), parameters, eps)
+        by_entry = (np.asarray(part)[: len(stated)].reshape(-1, part.shape[2]) for part in found)
+        given, to_null = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
+        return cls(given, to_null, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
+
+
+@partial(jax.jit, static_argnames="eps")
+def _given(
+    confidence: Float[Array, "row level"], parameters: Parameters, eps: float
+) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"]]:
+    """Return what a report of each level and confidence gives its answer, and what the null, in every sample."""
+
+    def one(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
+        calibrated, complement = calibrate(confidence, sample, eps)
+        gain = 0.0 if sample.null_gain is None else sample.null_gain
+        weight = sample.weight[None]
+        return weight * calibrated, gain * (weight * complement)
+
+    found: tuple[Array, Array] = jax.vmap(one, out_axes=2)(parameters)
+    return found
+
+
+def _distinct(
+    confidence: Float[np.ndarray, "problem level"],
+) -> tuple[Int[np.ndarray, "problem level"], Float[np.ndarray, " value"]]:
+    import pandas as pd
+
+    code, values = pd.factorize(confidence.ravel())
+    return code.reshape(confidence.shape), values
+
+
+def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
+    """Yield the questions in as few blocks as tables of bounded size allow."""
+    n, n_levels = np.shape(reports.candidate)
+    n_samples = samples.weight.shape[0]
+    fits = len(_distinct(np.asarray(reports.confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
+    size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
+    for start in range(0, max(n, 1), size):
+        yield _sliced(reports, slice(start, start + size))
+
+
+def _sliced(reports: Reports, piece: slice) -> Reports:
+    return Reports(*(array[piece] for array in reports))
+
+
+def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters) -> Selection:
+    """Select the answers of one piece; the equations are those of :mod:`bayes_direag.model.evidence`."""
+    candidate, entry = np.asarray(reports.candidate), table.entry[piece]
+    n_candidates = np.asarray(reports.n_candidates)
+    n, n_levels = candidate.shape
+    question = np.arange(n)
+    share = samples.prior_strength / (n_candidates[:, None] + 1)
+    alpha = np.repeat(share[None], max(n_candidates.max(initial=0), 1), axis=0)
+    null = np.asarray(share + samples.null_base)
+    for level in range(n_levels):
+        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
+        null += table.to_null[entry[:, level]]
+    alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
+    total = alpha.sum(axis=0) + null
+    alpha /= total
+    mean = alpha.mean(axis=2)
+    best = mean.argmax(axis=0)
+    mine = alpha[best, question]
+    changes, tied = np.zeros(mine.shape, bool), (mean == mean[best, question]).sum(axis=0) > 1
+    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
+        same = support == mine
+        changes |= (support > mine) | (same & (other < best)[:, None])
+        tied |= (other != best) & same.any(axis=1)
+    some = n_candidates > 0
+    mine[~some] = np.nan
+    return Selection(
+        np.where(some, best, -1),
+        mine.T,
+        (null / total).mean(axis=1),
+        np.where(some, changes.mean(axis=1), np.nan),
+        some & tied,
+    )
+
+
+def select_each(
+    observations: Observations, parameters: Parameters, eps: float
+) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
+    """Select answers for each fit of a batch on its own: candidate and support as in :class:`Selection`.
+
+    Parameters
+    ----------
+    parameters
+        Each with a leading batch axis.
+    """
+    batch: Parameters = jax.tree.map(np.asarray, parameters)
+    members = [
+        jax.tree.map(lambda value, here=member: value[here : here + 1], batch) for member in range(len(batch.weight))
+    ]
+    candidate, support = zip(*(_whole(observations, member, eps) for member in members), strict=True)
+    return np.stack(candidate), np.stack(support)
+
+
+def _whole(
+    observations: Observations, parameters: Parameters, eps: float
+) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
+    pieces = list(select(observations, parameters, eps))
+    return (
+        np.concatenate([piece.candidate for piece in pieces]),
+        np.concatenate([piece.support[0] for piece in pieces]),
+    )
+
+
+def supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
+    """Return the support of every state of every question in every sample."""
+    alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
+    return jnp.exp(jax.vmap(log_support)(alpha))
+
+
+def pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:
+    """Yield the reports in padded pieces, each with its number of real questions."""
+    everything = Reports.of(observations)
+    n = len(observations)
+    size = min(padded_size(n), _LARGEST_PIECE, max(_CELLS // n_samples, 1))
+    for start in range(0, max(n, 1), size):
+        piece = Reports(*(array[start : start + size] for array in everything))
+        yield piece.padded(size), len(piece.n_candidates)

@@ -1,0 +1,144 @@
+"""From a Parquet file of observations to a table of predictions, in bounded memory."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow
+import pyarrow.compute as pc
+from pyarrow import parquet
+
+from bayes_direag.data.engines import Engine, run
+from bayes_direag.data.parquet_rows import Span
+from bayes_direag.data.parquet_survey import Survey, survey
+from bayes_direag.data.question_columns import QuestionColumns, read_columns
+from bayes_direag.data.readings import Stated, check_percentages, level_columns
+from bayes_direag.data.tables import write_table
+from bayes_direag.data.writing import atomic_path
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.pattern_prediction import PatternPredictor
+from bayes_direag.model.evidence import Reports
+
+_OF_STATED = ["largest", "any_between"]
+
+
+class Predicted(NamedTuple):
+    """How many questions were predicted, and how many of them had no usable report."""
+
+    n: int
+    n_unanswered: int
+
+
+def predict_parquet(
+    fit: Fit,
+    source: Path,
+    target: Path,
+    *,
+    interval_level: float = 0.9,
+    engine: Engine = "local",
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Predicted | None:
+    """Predict the questions of a Parquet file, streamed; None if only the ordinary reader can take it.
+
+    The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Parquet is written
+    as it comes, whole or not at all; CSV and JSON Lines once all of it is there.
+
+    Parameters
+    ----------
+    on_step
+        Told how far it has come.
+
+    Raises
+    ------
+    ObservationError, LevelError, DirEAGError
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do.
+    """
+    on_step(f"looking through {source}")
+    found = survey(source, fit.tree.attrs["answers"], labels=False)
+    if found is None:
+        return None
+    columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
+    predictor = fit.predictor(len(columns), interval_level)
+    job = _Prediction(found, predictor, tuple(columns), len(fit.level_names))
+    tables = _checked(_counted(run(job, found, engine), found.n_questions, on_step), source)
+    if target.suffix.lower() != ".parquet":
+        whole = pyarrow.concat_tables(tables)
+        write_table(whole.to_pandas(), target)
+        return Predicted(whole.num_rows, whole["answer"].null_count)
+    n = n_unanswered = 0
+    with atomic_path(target) as partial_path, _writer(partial_path) as write:
+        for table in tables:
+            write(table)
+            n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
+    return Predicted(n, n_unanswered)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prediction:
+    """The predictions of a span, and of each table what tells percentages from fractions."""
+
+    survey: Survey
+    predictor: PatternPredictor
+    columns: tuple[int, ...]
+    n_levels: int
+
+    def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
+        for questions in read_columns(self.survey, span):
+            predicted = self.predictor(self._reports(questions))
+            n = len(questions.problem_id)
+            yield pyarrow.table(
+                {
+                    "problem_id": questions.problem_id,
+                    "answer": questions.answers(predicted.pop("candidate")),
+                    **{name: pyarrow.array(values, from_pandas=True) for name, values in predicted.items()},
+                    "n_candidates": questions.candidate.max(axis=1, initial=-1).astype(np.int64) + 1,
+                    "n_used": (questions.candidate >= 0).sum(axis=1),
+                    **{name: np.full(n, getattr(questions.stated, name)) for name in _OF_STATED},
+                }
+            )
+
+    def _reports(self, questions: QuestionColumns) -> Reports:
+        """Put the levels in the order of the fit."""
+        shape = (len(questions.problem_id), self.n_levels)
+        candidate, confidence = np.full(shape, -1, np.int32), np.full(shape, 0.5)
+        candidate[:, self.columns] = questions.candidate
+        confidence[:, self.columns] = np.where(questions.candidate >= 0, questions.confidence, 0.5)
+        return Reports(confidence, candidate, candidate.max(axis=1, initial=-1) + 1)
+
+
+def _checked(tables: Iterator[pyarrow.Table], source: Path) -> Iterator[pyarrow.Table]:
+    """Yield the tables without what tells percentages from fractions; in the end, look at that."""
+    seen = []
+    for table in tables:
+        seen.append(Stated(pc.sum(table["n_used"]).as_py(), *(pc.max(table[name]).as_py() for name in _OF_STATED)))
+        yield table.drop_columns(_OF_STATED)
+    check_percentages(seen, source)
+
+
+def _counted(tables: Iterator[pyarrow.Table], n: int, on_step: Callable[[str], None]) -> Iterator[pyarrow.Table]:
+    """Yield the tables, and tell how many questions have been predicted, and at what rate."""
+    start, done = monotonic(), 0
+    on_step(f"predicting {n:,} questions")
+    for table in tables:
+        done += table.num_rows
+        on_step(f"predicted {done:,} of {n:,} questions, {done / (monotonic() - start):,.0f} a second")
+        yield table
+
+
+@contextmanager
+def _writer(path: Path) -> Iterator[Callable[[pyarrow.Table], None]]:
+    """Yield what appends a table to a Parquet file; pandas reads the file as if it had written it."""
+    with ExitStack() as stack:
+        writers: list[parquet.ParquetWriter] = []
+
+        def write(table: pyarrow.Table) -> None:
+            if not writers:
+                schema = pyarrow.Schema.from_pandas(table.slice(0, 0).to_pandas(), preserve_index=False)
+                writers.append(stack.enter_context(parquet.ParquetWriter(path, schema)))
+            writers[0].write_table(table.cast(writers[0].schema))
+
+        yield write

@@ -1,0 +1,1 @@
+"""How it is fitted: MAP, NUTS, the posterior container, the final calibration, leave-one-out."""

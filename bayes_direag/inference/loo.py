@@ -1,0 +1,146 @@
+r"""What a posterior would say of each labelled question had it not seen its label: PSIS leave-one-out, no refit.
+
+Draw s is given the weight :math:`w_{is} \propto 1 / p(y_i \mid \theta_s)` for question i, smoothed by a Pareto tail
+(Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; Vehtari et al. 2024, jmlr.org/papers/v25/19-556). The
+tail's shape, Pareto k, says how far to trust it: above 0.7 the label has moved the posterior too much for weights
+to undo.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Bool, Float, Int
+from scipy.special import logsumexp
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.inference.pareto_smoothing import smoothed_weights, tail_length
+from bayes_direag.inference.recalibration import Selected
+from bayes_direag.model.evidence import Parameters, Reports, padded_size
+from bayes_direag.model.log_joint import Outcomes, concentrations, given
+from bayes_direag.model.model import Labels
+from bayes_direag.model.votes import Votes
+
+#: Above this Pareto k, what is said of a question is not to be relied on.
+LARGEST_PARETO_K = 0.7
+
+#: Questions are taken some at a time, so many draws of theirs in each of so many threads.
+_CELLS, _THREADS = 1 << 21, 2
+
+
+class LeaveOneOut(NamedTuple):
+    """Each question as predicted from all the others.
+
+    Attributes
+    ----------
+    elpd : (problem,) array
+        Log predictive density of what came true.
+    pareto_k : (problem,) array
+        Shape of the tail of its importance weights; infinite, and the weights unsmoothed, where all of the tail is
+        one value, as with chains that stand still.
+    candidate : (problem,) array
+        The candidate of greatest leave-one-out support.
+    support : (problem,) array
+        That support.
+    correct : (problem,) array
+        Whether that candidate is right.
+    """
+
+    elpd: Float[np.ndarray, " problem"]
+    pareto_k: Float[np.ndarray, " problem"]
+    candidate: Int[np.ndarray, " problem"]
+    support: Float[np.ndarray, " problem"]
+    correct: Bool[np.ndarray, " problem"]
+
+    def selected(self, observations: Observations) -> Selected:
+        """Return its answers to the questions it is of as a batch of one, for the final calibration to learn from."""
+        votes = Votes.of(observations.candidate, self.candidate[None], observations.n_levels)
+        return Selected(self.support[None], self.correct[None], votes)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Return a variable an attribute."""
+        return xr.Dataset({name: ("problem", values) for name, values in self._asdict().items()})
+
+
+def leave_one_out(
+    observations: Observations,
+    posterior: xr.Dataset,
+    log_likelihood: Float[np.ndarray, "chain draw problem"],
+    parameters: Parameters,
+    eps: float,
+) -> LeaveOneOut:
+    """Predict every question from the draws, weighted as if its own label had not been seen.
+
+    Parameters
+    ----------
+    observations
+        The labelled, answered questions that were fitted to.
+    posterior
+        Raw parameters by chain and draw, from whose mean effective sample size the length of the smoothed tail follows.
+    log_likelihood
+        Of each question, in every draw.
+    parameters
+        Natural parameters of all draws, chains one after the other.
+    """
+    from arviz_stats import ess  # here, as its import takes a second that a MAP fit need not wait for
+
+    n = log_likelihood.shape[2]
+    reached = log_likelihood.reshape(-1, n)
+    size = ess(posterior, method="mean")
+    effective = float(np.mean(np.concatenate([size[name].to_numpy().ravel() for name in size.data_vars])))
+    n_tail = tail_length(len(reached), effective / len(reached))
+    reports, labels = Reports.of(observations), Labels.of(observations, np.ones(n))
+    at_once = min(padded_size(n), max(_CELLS // len(reached), 1))
+
+    def left_out(piece: Int[np.ndarray, " problem"]) -> tuple[np.ndarray, ...]:
+        own = np.ascontiguousarray(reached[:, piece].T)
+        log_weight, pareto_k = smoothed_weights(-own, n_tail)
+        elpd = logsumexp(own + log_weight, axis=1)
+        weight = np.zeros((len(reached), at_once))
+        weight[:, : len(piece)] = np.exp(log_weight).T
+        told = reports.select(piece)
+        with jax.enable_x64(True):
+            padded = told.padded(at_once), labels.select(piece).padded(at_once)
+            found = _expected(*padded, parameters, weight, eps=eps)
+        prior, by_level = (np.asarray(part)[..., : len(piece)] for part in found)
+        return elpd, pareto_k, *_most_supported(told, prior, by_level)
+
+    with ThreadPoolExecutor(_THREADS) as pool:
+        parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
+    elpd, pareto_k, candidate, support = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
+
+
+@partial(jax.jit, static_argnames="eps")
+def _expected(
+    reports: Reports, labels: Labels, parameters: Parameters, weight: Float[Array, "sample problem"], *, eps: float
+) -> tuple[Float[Array, " problem"], Float[Array, "level problem"]]:
+    """Return what prior and reports give to answers, as a share of all concentrations, averaged over the samples."""
+    outcomes = Outcomes.of(reports, labels, eps)
+
+    def add(
+        sofar: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
+    ) -> tuple[tuple[Array, Array], None]:
+        own, weight = sample
+        share = weight / concentrations(own, outcomes).total
+        return (sofar[0] + share * own.prior_strength, sofar[1] + share[None, :] * given(own, outcomes)), None
+
+    nothing = (jnp.zeros(outcomes.null.shape), jnp.zeros(outcomes.stated.shape))
+    found: tuple[Array, Array] = jax.lax.scan(add, nothing, (parameters, weight))[0]
+    return found
+
+
+def _most_supported(
+    reports: Reports, prior: Float[np.ndarray, " problem"], by_level: Float[np.ndarray, "level problem"]
+) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
+    """Return the candidate of greatest expected support, and that support."""
+    candidate = np.asarray(reports.candidate)
+    support = np.repeat((prior / (np.asarray(reports.n_candidates) + 1))[:, None], candidate.shape[1], axis=1)
+    question, level = np.nonzero(candidate >= 0)
+    np.add.at(support, (question, candidate[question, level]), by_level.T[question, level])
+    best = support.argmax(axis=1)
+    return best, support[np.arange(len(best)), best]

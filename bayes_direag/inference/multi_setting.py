@@ -1,0 +1,255 @@
+r"""The evidence model over several settings that borrow from each other, and the final calibration likewise.
+
+A *setting* is a (model, dataset) pair, or whatever else questions are grouped by. Every raw parameter of
+:mod:`bayes_direag.model.model` is a setting's own, and settings are draws from a population
+(:mod:`bayes_direag.model.population`):
+levels of one name are the same kind of level wherever they are asked, so each name has a centre; slope, null_base and
+null_gain have one each. The log-likelihood is the sum over the settings. A level that a setting was not asked at is
+there all the same, and says what the others teach of it.
+
+The coefficients of the final calibration are a population as well, around the identity. They learn from the
+leave-one-out support of all settings, and the evidence learns nothing back from them: a *cut* posterior, as in
+:mod:`bayes_direag.inference.recalibration_posterior`. So a setting with few labels, or none, takes over how far the
+support of the others has been off.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import numpyro.distributions as dist
+from jaxtyping import Array, Bool, Float, Shaped
+from numpyro.infer import MCMC, NUTS
+
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
+from bayes_direag.model.evidence import Reports, padded_size
+from bayes_direag.model.log_joint import Outcomes, total_log_likelihood
+from bayes_direag.model.model import Labels, Raw, RawDraws, natural_parameters, raw_priors
+from bayes_direag.model.patterns import likelihood_patterns
+from bayes_direag.model.population import Population, draw_population, sample_settings, settings_from
+from bayes_direag.model.settings import (
+    IDENTITY,
+    LEVEL_PARAMETERS,
+    Preset,
+    RecalibrationSettings,
+    SamplingSettings,
+    Variant,
+)
+
+_STATS = {
+    "potential_energy": "lp",
+    "energy": "energy",
+    "diverging": "diverging",
+    "num_steps": "n_steps",
+    "accept_prob": "acceptance_rate",
+    "adapt_state.step_size": "step_size",
+}
+
+
+class PooledDraws(NamedTuple):
+    """What has been drawn of several settings.
+
+    Attributes
+    ----------
+    settings : tuple of Draws
+        Raw parameters of each setting, in order, with the statistics of the one run.
+    populations : dict of Population
+        By parameter: what they have in common, on the scale of the raw parameter.
+    """
+
+    settings: tuple[Draws, ...]
+    populations: dict[str, Population]
+
+
+class PooledCalibration(NamedTuple):
+    """Final calibrations.
+
+    Attributes
+    ----------
+    settings : tuple of LogisticRecalibration
+        One a setting, in order.
+    new : LogisticRecalibration
+        Of another setting.
+    populations : dict of Population
+        By coefficient; empty without a calibration.
+    stats : dict
+        Statistics of the run.
+    """
+
+    settings: tuple[LogisticRecalibration, ...]
+    new: LogisticRecalibration
+    populations: dict[str, Population]
+    stats: dict[str, Shaped[np.ndarray, "chain draw"]]
+
+
+def pooled_direag(outcomes: Outcomes, *, preset: Preset, variant: Variant) -> None:
+    """Draw the parameters of every setting, and add up the log-likelihoods of what came true (site ``target``).
+
+    Parameters
+    ----------
+    outcomes
+        Each array with a leading axis, setting, and levels of one meaning at one place.
+    """
+    n_settings, n_levels, _ = outcomes.stated.shape
+    raw = {
+        name: sample_settings(name, prior, (n_settings, n_levels) if name in LEVEL_PARAMETERS else (n_settings,))
+        for name, prior in raw_priors(preset, variant, n_levels, 1.0).items()
+    }
+
+    def reached(own: Raw, seen: Outcomes) -> Float[Array, ""]:
+        return total_log_likelihood(natural_parameters(own, preset, variant), seen)
+
+    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, outcomes)))
+
+
+def pooled_recalibration(
+    terms: dict[str, Float[Array, " problem"]],
+    correct: Bool[Array, " problem"],
+    setting: Float[Array, "problem setting"],
+    *,
+    prior_scale: float,
+) -> None:
+    """Draw the coefficients of every setting, then which selected answers are right (site ``correct``).
+
+    Parameters
+    ----------
+    terms
+        What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
+    setting
+        1 where a question is of a setting, else 0; a question of none does not count.
+    prior_scale
+        Standard deviation of the priors of one setting alone.
+    """
+    score = jnp.zeros(correct.shape)
+    for name, term in terms.items():
+        own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
+        score = score + (setting @ own) * term
+    reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
+    numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
+
+
+def stacked_outcomes(
+    reports: Sequence[Reports], labels: Sequence[Labels], *, preset: Preset, variant: Variant
+) -> Outcomes:
+    """Count the distinct questions of each setting, and fill up to one of few sizes that holds them all."""
+    patterns = [likelihood_patterns(told, known, variant) for told, known in zip(reports, labels, strict=True)]
+    size = padded_size(max(len(found.member) for found in patterns), least=64, per_octave=8)
+    parts = []
+    for told, known, found in zip(reports, labels, patterns, strict=True):
+        weight = np.bincount(found.pattern, np.asarray(known.weight), len(found.member)).astype(float)
+        counted = known.select(found.member)._replace(weight=weight).padded(size)
+        parts.append(Outcomes.of(told.select(found.member).padded(size), counted, preset.eps))
+    stacked: Outcomes = jax.tree.map(lambda *arrays: jnp.stack(arrays), *parts)
+    return stacked
+
+
+def draw_pooled(
+    reports: Sequence[Reports],
+    labels: Sequence[Labels],
+    *,
+    preset: Preset,
+    variant: Variant,
+    sampling: SamplingSettings,
+    seed: int,
+    progress: bool = False,
+) -> PooledDraws:
+    """Draw from the posterior of all settings together, by NUTS with a dense mass matrix.
+
+    Parameters
+    ----------
+    reports, labels
+        Of each setting, levels in one order for all. A setting may have no question.
+    """
+    model = partial(pooled_direag, preset=preset, variant=variant)
+    with jax.enable_x64(True):
+        outcomes = stacked_outcomes(reports, labels, preset=preset, variant=variant)
+        found, stats = _nuts(model, sampling, seed, progress, outcomes)
+    priors = raw_priors(preset, variant, outcomes.stated.shape[1], 1.0)
+    values, populations = _populations(found, priors, np.random.default_rng([seed, 3]))
+    each: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(reports))]
+    return PooledDraws(tuple(Draws(raw, stats) for raw in each), populations)
+
+
+def draw_pooled_recalibration(
+    selected: Sequence[Selected | None],
+    settings: RecalibrationSettings,
+    sampling: SamplingSettings,
+    seed: int,
+    *,
+    progress: bool = False,
+) -> PooledCalibration:
+    """Draw the final calibrations of all settings, and of another.
+
+    Parameters
+    ----------
+    selected
+        The answers of greatest leave-one-out support in each setting, a batch of one; None without labels.
+    """
+    shape = (sampling.n_chains, sampling.n_draws)
+    if settings.method == "none":
+        identity = LogisticRecalibration.identity(shape, settings.eps)
+        return PooledCalibration((identity,) * len(selected), identity, {}, {})
+    parts = [(s, one) for s, one in enumerate(selected) if one is not None]
+    size = padded_size(sum(one.correct.shape[1] for _, one in parts), least=64, per_octave=8)
+    terms = {name: np.zeros(size) for name in settings.terms}
+    correct, setting = np.zeros(size, bool), np.zeros((size, len(selected)))
+    start = 0
+    for s, one in parts:
+        place = slice(start, start := start + one.correct.shape[1])
+        correct[place], setting[place, s] = one.correct[0], 1.0
+        for name, term in linear_terms(one.support, one.votes, settings.terms, settings.eps).items():
+            terms[name][place] = term[0]
+    scale = settings.prior_scale(1)
+    model = partial(pooled_recalibration, prior_scale=scale)
+    with jax.enable_x64(True):
+        data = jax.tree.map(jnp.asarray, (terms, correct, setting))
+        found, stats = _nuts(model, sampling, seed + 1, progress, *data)
+    priors = {name: dist.Normal(IDENTITY[name], scale) for name in settings.terms}
+    values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))
+
+    def calibration(own: dict[str, np.ndarray]) -> LogisticRecalibration:
+        return LogisticRecalibration("platt", own, settings.eps)
+
+    each = tuple(calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(selected)))
+    return PooledCalibration(each, calibration({name: p.new for name, p in populations.items()}), populations, stats)
+
+
+def _populations(
+    found: dict[str, np.ndarray], priors: dict[str, dist.Normal], rng: np.random.Generator
+) -> tuple[dict[str, np.ndarray], dict[str, Population]]:
+    """Return the parameters of every setting, (chain, draw, setting, ...), and what they have in common."""
+    values: dict[str, np.ndarray] = {}
+    populations: dict[str, Population] = {}
+    for name, prior in priors.items():
+        tau, z = found[f"{name}_tau"], found[f"{name}_z"]
+        with jax.enable_x64(True):
+            each = jax.vmap(jax.vmap(partial(settings_from, prior=prior)))(jnp.asarray(tau), jnp.asarray(z))
+        values[name] = np.asarray(each)
+        populations[name] = draw_population(values[name], tau, prior, rng)
+    return values, populations
+
+
+def _nuts(
+    model: Callable[..., None], sampling: SamplingSettings, seed: int, progress: bool, *data: Any
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Run NUTS; return the draws of every site and the statistics, each (chain, draw, ...)."""
+    run = MCMC(
+        NUTS(model, dense_mass=True, target_accept_prob=sampling.target_accept),
+        num_warmup=sampling.n_warmup,
+        num_samples=sampling.n_draws,
+        num_chains=sampling.n_chains,
+        chain_method="parallel" if jax.local_device_count() >= sampling.n_chains else "sequential",
+        progress_bar=progress,
+        jit_model_args=True,  # so that fits of one shape share their compilation
+    )
+    run.run(jax.random.key(seed), *data, extra_fields=tuple(_STATS))
+    fields = run.get_extra_fields(group_by_chain=True)
+    stats = {name: np.asarray(fields[field]) for field, name in _STATS.items()}
+    stats["lp"] = -stats["lp"]
+    stats["tree_depth"] = np.floor(np.log2(np.maximum(stats["n_steps"], 1))).astype(int) + 1
+    return {name: np.asarray(value) for name, value in run.get_samples(group_by_chain=True).items()}, stats

@@ -1,0 +1,264 @@
+"""The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
+
+========================  ==========================================================================================
+group                     content
+========================  ==========================================================================================
+``posterior``             natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
+``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum. NUTS: ``lp``,
+                          ``energy``, ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
+``log_likelihood``        ``target``: log probability of what came true, by problem
+``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
+                          or -1 where no candidate is right
+``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to
+``prior``                 NUTS only: parameters drawn from the prior, as in ``posterior``
+``prior_predictive``      NUTS only: a ``target`` for every problem given each of them
+``posterior_predictive``  NUTS only: a ``target`` for every problem given each of a thinned set of draws
+========================  ==========================================================================================
+
+Under a preset that pools levels, ``weight_raw`` is a level's offset in units of ``weight_spread`` from
+``weight_centre``, and likewise for bias.
+"""
+
+import json
+from collections.abc import Iterable
+from functools import cache, partial
+from importlib.metadata import version
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import xarray as xr
+from jaxtyping import Array, Float, Shaped
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.inference.map import Optimum
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.model.evidence import Parameters, Reports, padded_size
+from bayes_direag.model.log_joint import Outcomes, concentrations
+from bayes_direag.model.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
+from bayes_direag.model.predictive import predictive_draws, prior_draws
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
+
+#: The dimensions of every array beyond chain and draw.
+_DIMS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(LEVEL_PARAMETERS, ("level",)),
+    **{f"{name}_raw": ("level",) for name in LEVEL_PARAMETERS},
+    "target": ("problem",),
+    "correct": ("problem", "candidate"),
+    "confidence": ("problem", "level"),
+    "candidate": ("problem", "level"),
+    "n_candidates": ("problem",),
+    "weight_in_likelihood": ("problem",),
+}
+
+
+def map_posterior(
+    optimum: Optimum,
+    member: int,
+    observations: Observations,
+    weight: Float[np.ndarray, " problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+    seed: int,
+) -> xr.DataTree:
+    """Put one member of a batch of MAP fits into the container.
+
+    Parameters
+    ----------
+    observations
+        The questions of all members.
+    weight : (problem,) array
+        What each of them weighed in this one; it was fitted to those of positive weight.
+    seed
+        Recorded only; a MAP draws nothing.
+    """
+    used = weight > 0
+    raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
+    stats = {
+        "loss": optimum.loss[member],
+        "projected_gradient": optimum.gradient[member],
+        "n_steps": optimum.n_steps[member],
+    }
+    return _container(
+        raw,
+        {name: np.asarray(value)[None, None] for name, value in stats.items()},
+        np.asarray(optimum.log_likelihood)[member, used][None, None],
+        observations.select(used),
+        weight[used],
+        preset=preset,
+        variant=variant,
+        attributes={"method": "map", "seed": seed},
+    )
+
+
+def nuts_posterior(
+    draws: Draws,
+    observations: Observations,
+    weight: Float[np.ndarray, " problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+    sampling: SamplingSettings,
+    seed: int,
+) -> xr.DataTree:
+    """Put NUTS draws into the container, with what prior and posterior predict.
+
+    Parameters
+    ----------
+    observations
+        The questions that were fitted to, every one of positive weight.
+    weight : (problem,) array
+        What each of them weighed.
+    seed
+        The seed of the run; the predictive draws derive theirs from it.
+    """
+    size = padded_size(len(observations), per_octave=8)
+    reports, labels = Reports.of(observations), Labels.of(observations, weight)
+    with jax.enable_x64(True):
+        every = _log_likelihoods(
+            draws.raw, reports.padded(size), labels.padded(size), preset=preset.model_settings, variant=variant
+        )
+    tree = _container(
+        draws.raw,
+        draws.stats,
+        np.asarray(every)[..., : len(observations)],
+        observations,
+        weight,
+        preset=preset,
+        variant=variant,
+        attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
+    )
+    prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
+    believed, foretold = prior_draws(reports, preset=preset, variant=variant, n_draws=_PRIOR_DRAWS, key=prior_key)
+    every = max(1, -(-draws.stats["lp"].size // _PREDICTIVE_DRAWS))
+    thinned: RawDraws = {name: value[:, ::every] for name, value in draws.raw.items()}
+    replicated = predictive_draws(thinned, reports, preset=preset, variant=variant, key=predictive_key)
+    groups = _datasets(
+        {
+            "prior": _with_natural(believed, preset, variant),
+            "prior_predictive": {"target": foretold},
+            "posterior_predictive": {"target": replicated},
+        },
+        observations,
+    )
+    for name, group in groups.children.items():
+        tree[name] = xr.DataTree(group.to_dataset())
+    kept = tree["posterior"]["draw"].to_numpy()[::every]
+    predictive = tree["posterior_predictive"].to_dataset().assign_coords(draw=kept)
+    tree["posterior_predictive"] = xr.DataTree(predictive)
+    return tree
+
+
+def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
+    """Return the natural parameters of all draws, chains one after the other: a leading ``sample`` axis on each."""
+    samples = posterior["posterior"].to_dataset()
+
+    def stacked(name: str) -> Array:
+        values = samples[name].to_numpy()
+        return jnp.asarray(values.reshape(-1, *values.shape[2:]))
+
+    return Parameters(**{name: stacked(name) for name in VARIANT_PARAMETERS[variant]})
+
+
+def _container(
+    raw: RawDraws,
+    stats: dict[str, Shaped[np.ndarray, "chain draw"]],
+    log_likelihood: Float[np.ndarray, "chain draw problem"],
+    observations: Observations,
+    weight: Float[np.ndarray, " problem"],
+    *,
+    preset: Preset,
+    variant: Variant,
+    attributes: dict[str, str | int],
+) -> xr.DataTree:
+    right = observations.correct_candidate
+    tree = _datasets(
+        {
+            "posterior": _with_natural(raw, preset, variant),
+            "sample_stats": stats,
+            "log_likelihood": {"target": log_likelihood},
+            "observed_data": {"correct": right, "target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
+            "constant_data": {
+                "confidence": observations.confidence,
+                "candidate": observations.candidate,
+                "n_candidates": observations.n_candidates,
+                "weight_in_likelihood": weight,
+            },
+        },
+        observations,
+    )
+    tree.attrs = {
+        "variant": variant,
+        "preset": preset.model_dump_json(),
+        "answers": observations.kind,
+        "dataset": _distinct(question.dataset for question in observations.questions),
+        "model": _distinct(question.model for question in observations.questions),
+        "observations_sha256": observations.fingerprint,
+        "versions": _versions(),
+        **attributes,
+    }
+    return tree
+
+
+def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
+    """Put arrays by group and name into datasets as ArviZ expects them; see :data:`_DIMS`."""
+    names = {
+        "level": np.array(observations.level_names, dtype=object),
+        "candidate": np.arange(observations.n_levels),
+        "problem": np.array(observations.problem_id, dtype=object),
+    }
+
+    def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
+        leading = () if group in _DATA else ("chain", "draw")
+        variables = {name: ((*leading, *_DIMS.get(name, ())), array) for name, array in arrays.items()}
+        sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}
+        return xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
+
+    return xr.DataTree(children={name: xr.DataTree(dataset(name, arrays)) for name, arrays in groups.items()})
+
+
+def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
+    """Return the natural parameters by name, and the raw ones as ``NAME_raw``."""
+
+    def natural(raw: Raw) -> Raw:
+        found = natural_parameters(raw, preset, variant)
+        return {name: getattr(found, name) for name in VARIANT_PARAMETERS[variant]} | pooled_over_levels(raw, preset)
+
+    with jax.enable_x64(True):
+        found = jax.vmap(jax.vmap(natural))(jax.tree.map(jnp.asarray, raw)) | {
+            f"{name}_raw": value for name, value in raw.items()
+        }
+    return {name: np.asarray(value) for name, value in found.items()}
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _log_likelihoods(
+    raw: RawDraws, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
+) -> Float[Array, "chain draw problem"]:
+    outcomes = Outcomes.of(reports, labels, preset.eps)
+
+    def one(raw: Raw) -> Array:
+        return concentrations(natural_parameters(raw, preset, variant), outcomes).log_likelihood()
+
+    found: Array = jax.lax.map(lambda chain: jax.lax.map(one, chain), raw)
+    return found
+
+
+@cache
+def _versions() -> str:
+    return json.dumps({name: version(name) for name in _RECORDED_PACKAGES})
+
+
+def _distinct(names: Iterable[str | None]) -> str:
+    return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
+
+
+#: How many draws the predictive groups hold.
+_PRIOR_DRAWS = 1000
+_PREDICTIVE_DRAWS = 1000
+
+#: The groups that do not hold draws.
+_DATA = ("observed_data", "constant_data")
+
+_RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

@@ -1,0 +1,1 @@
+"""What is fitted: settings, priors, the evidence equations and the NumPyro model."""

@@ -1,0 +1,164 @@
+r"""Frozen settings of a fit: how raw parameters become natural ones, what is believed of them, how they are found.
+
+======================  ==================================================================================
+``paper``               the equations as printed; the default for MAP
+``release``             the paper's released implementation: signed slope, null questions weighted to balance,
+                        bounds on the raw parameters, a recalibration stopped after 1200 gradient steps
+``bayes``               proper priors whose scale does not depend on the number of questions; the default for NUTS
+``pooled``              the same, with levels that borrow from each other; for many levels and few questions
+======================  ==================================================================================
+
+The priors of ``bayes`` and ``pooled``, and why:
+
+- ``prior_strength`` is 1. The likelihood sees only ratios of weight, prior_strength and null_base, so one of them is
+  the unit; the other two then say how many times the prior something counts.
+- ``weight``: log-normal with median e\ :sup:`2`, about 7: a lone sure report outweighs the prior, as it should before
+  anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred times the prior".
+- ``bias``: normal around 0 with sd 3. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6 on the logit scale;
+  to tell those apart takes a bias of up to minus that, times the slope. Under a narrower prior the posterior of such a
+  level falls into two, between which NUTS seldom crosses: reports that tell, and reports that all count in full. A MAP
+  starts between them, at -1.
+- ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.07
+  (hardly listened to) and 3.5 (sharper than stated); never exactly 0, and never negative.
+- ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
+  it has counts for its own.
+- ``null_base``: softplus of normal(0, 2), median 0.7 and 95 % below 4, that is, of the size of the prior itself. The
+  softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
+  now and then.
+- ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
+- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is. One width for
+  all, and the unit of them all: an intercept of 1 is a factor of e in odds, a slope of 1 is that of support, an
+  agreement of 1 leads all the way from support to plain votes, a missing of 1 takes a factor of e in odds from a
+  question on which every level is silent. It learns from support that has not seen the label: leave-one-out under
+  NUTS, out of five folds for a MAP.
+- spreads of the pooled levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias). The centre of the
+  biases has sd 2, so that a level's own is believed about as widely as under ``bayes``.
+
+What they imply together is in ``docs/presets.md``, and checked by the tests.
+
+Any field can be overridden: ``preset("paper").override(eps=0.005, weight={"start": 0.0})``.
+"""
+
+import json
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.settings import Method, Preset, RawParameter, RecalibrationSettings
+
+
+def preset(name: "str | Preset") -> Preset:
+    """Return a preset by name (a Preset is handed back as it is)."""
+    if isinstance(name, Preset):
+        return name
+    if name not in PRESETS:
+        raise DirEAGError(f"unknown preset {name!r}; expected one of {', '.join(PRESETS)}.")
+    return PRESETS[name]
+
+
+def default_preset(method: Method) -> Preset:
+    """Return the preset that a method takes unless told otherwise."""
+    return PRESETS["paper" if method == "map" else "bayes"]
+
+
+def label(preset: Preset) -> str:
+    """Return its name, and each setting that is not as in the preset of that name: ``paper with eps=0.005``."""
+    if preset.name not in PRESETS:
+        return preset.name
+    own, usual = _flat(preset.model_dump()), _flat(PRESETS[preset.name].model_dump())
+    changed = [f"{field}={value}" for field, value in own.items() if value != usual[field]]
+    return f"{preset.name} with {', '.join(changed)}" if changed else preset.name
+
+
+def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
+    """Read ``FIELD=VALUE`` texts, as a command line gives them, into the arguments of :meth:`Preset.override`.
+
+    A value is read as JSON where it is JSON, and stands for itself where it is not. Of two values for one field
+    the later holds.
+
+    Raises
+    ------
+    DirEAGError
+        If a text has no ``=``, or goes on into a field that another has given a plain value.
+
+    Examples
+    --------
+    >>> parse_overrides(["eps=0.005", "weight.start=0", "recalibration.method=none"])
+    {'eps': 0.005, 'weight': {'start': 0}, 'recalibration': {'method': 'none'}}
+    """
+    changes: dict[str, Any] = {}
+    for text in texts:
+        field, equals, value = text.partition("=")
+        *parents, last = field.split(".")
+        place: Any = changes
+        for parent in parents:
+            place = place.setdefault(parent, {}) if isinstance(place, dict) else None
+        if not equals or not isinstance(place, dict):
+            problem = f"{'.'.join(parents)} already has a plain value" if equals else "there is no '='"
+            raise DirEAGError(f"setting {text!r}: {problem}; expected FIELD=VALUE, for example eps=0.005.")
+        place[last] = _json_or_text(value)
+    return changes
+
+
+def _json_or_text(text: str) -> object:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return text
+
+
+def _flat(fields: dict[str, Any], prefix: str = "") -> dict[str, object]:
+    flat: dict[str, object] = {}
+    for name, value in fields.items():
+        flat |= _flat(value, f"{prefix}{name}.") if isinstance(value, dict) else {f"{prefix}{name}": value}
+    return flat
+
+
+def _inverse_softplus(value: float) -> float:
+    return value + math.log(-math.expm1(-value))
+
+
+_PAPER = Preset(
+    name="paper",
+    weight=RawParameter(link="softplus", start=_inverse_softplus(1.0)),
+    bias=RawParameter(link="identity", start=0.0),
+    slope=RawParameter(link="softplus", start=_inverse_softplus(0.5)),
+    prior_strength=RawParameter(link="softplus", start=_inverse_softplus(0.1)),
+    null_base=RawParameter(link="softplus", start=_inverse_softplus(0.01)),
+    null_gain=RawParameter(link="softplus", start=_inverse_softplus(0.25)),
+)
+
+_RELEASE = _PAPER.override(
+    name="release",
+    weight={"low": -5.0, "high": 3.0},
+    bias={"low": -5.0, "high": 5.0},
+    slope={"link": "identity", "start": 0.05, "low": -2.0, "high": 2.0},
+    prior_strength={"low": -8.0, "high": 3.0},
+    null_base={"low": -8.0, "high": 3.0},
+    null_gain={"low": -8.0, "high": 3.0},
+    null_target_weight="balanced",
+    recalibration={"method": "release"},
+)
+
+_BAYES = Preset(
+    name="bayes",
+    weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),
+    bias=RawParameter(link="identity", start=-1.0, loc=0.0, scale=3.0),
+    slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1.0),
+    prior_strength=RawParameter(link="identity", start=1.0, fixed=1.0),
+    null_base=RawParameter(link="softplus", start=0.0, loc=0.0, scale=2.0),
+    null_gain=RawParameter(link="exp", start=0.0, loc=0.0, scale=1.0),
+    eps=0.005,
+    penalty=None,
+    recalibration=RecalibrationSettings(scale=1.0, votes=True, out_of_fold=5),
+)
+
+_POOLED = _BAYES.override(
+    name="pooled",
+    weight_spread={"link": "exp", "start": math.log(0.5), "loc": math.log(0.5), "scale": 1.0},
+    bias={"start": 0.0, "scale": 2.0},
+    bias_spread={"link": "exp", "start": 0.0, "loc": 0.0, "scale": 1.0},
+)
+
+PRESETS: dict[str, Preset] = {"paper": _PAPER, "release": _RELEASE, "bayes": _BAYES, "pooled": _POOLED}

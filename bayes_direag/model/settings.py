@@ -1,0 +1,288 @@
+"""The settings of a fit: frozen, typo-proof, and complete enough to repeat it."""
+
+import math
+from typing import Any, Literal, get_args
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from bayes_direag.errors import DirEAGError
+
+Variant = Literal["count", "level", "confidence"]
+Link = Literal["identity", "softplus", "exp"]
+RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
+Method = Literal["map", "nuts"]
+PresetName = Literal["paper", "release", "bayes", "pooled"]
+
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+
+#: Which parameters each variant has, in the order of the raw vector.
+VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
+    "count": ("weight", "prior_strength", "null_base"),
+    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain"),
+    "confidence": ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+}
+LEVEL_PARAMETERS = frozenset({"weight", "bias"})
+#: The coefficients of the final calibration that leave support as it is.
+IDENTITY = {"intercept": 0.0, "slope": 1.0, "agreement": 0.0, "missing": 0.0}
+
+
+class Settings(BaseModel):
+    """Base of all settings: frozen, every number finite, and a misspelt name is an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class RawParameter(Settings):
+    """One parameter as the optimiser and the sampler see it: a number on the real line.
+
+    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it is the one that the
+    preset's penalty stands for. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out
+    of inference; weights and biases, of which each level has its own, cannot be fixed.
+    """
+
+    link: Link
+    start: float
+    low: float | None = None
+    high: float | None = None
+    loc: float = 0.0
+    scale: float | None = Field(default=None, gt=0)
+    fixed: float | None = None
+
+    @model_validator(mode="after")
+    def _start_within_bounds(self) -> "RawParameter":
+        low, high = self.bounds
+        if not low <= self.start <= high:
+            raise ValueError(f"start {self.start} lies outside the bounds [{low}, {high}]")
+        return self
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The interval that raw is kept in; infinite where there is no bound."""
+        return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
+
+
+class RecalibrationSettings(Settings):
+    r"""The final calibration, or one of its alternatives.
+
+    .. math:: \operatorname{sigmoid}\{a + b z + c\,(v - z) + d\, m\}, \qquad z = \operatorname{logit}(\text{support})
+
+    with v the log odds of the plain votes for the selected answer, and m the share of levels without a usable report
+    (see :mod:`bayes_direag.model.votes`). The last two terms are there only with ``votes``: c leads from the evidence's
+    support (0) to the counted votes (1), d says what silence tells.
+
+    Attributes
+    ----------
+    method
+        ``platt``: both parameters, to the optimum. ``release``: the same objective, 1200 plain gradient steps of 0.05
+        from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
+        ``none``: support as it is.
+    penalty
+        lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2 + c**2 + d**2)``: a normal prior at the identity whose
+        scale is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
+    scale
+        Standard deviation of the normal prior at the identity, the same for all coefficients and any number of
+        questions.
+    votes
+        Whether c (``agreement``) and d (``missing``) are there; under ``platt`` alone.
+    eps
+        Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
+    out_of_fold
+        Number of inner folds (fewer for fewer questions; none for a single one) from which a MAP predicts each
+        fitting question's support; 0 recalibrates on the very questions that the evidence parameters were fitted to, as
+        the paper's release does. NUTS does not look at it: leave-one-out support has not seen the label.
+    """
+
+    method: RecalibrationMethod = "platt"
+    penalty: float = Field(default=0.001, gt=0)
+    scale: float | None = Field(default=None, gt=0)
+    votes: bool = False
+    eps: float = Field(default=1e-6, gt=0, lt=0.5)
+    out_of_fold: int = Field(default=0, ge=0)
+
+    @model_validator(mode="after")
+    def _enough_folds(self) -> "RecalibrationSettings":
+        if self.out_of_fold == 1:
+            raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
+        return self
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        """The coefficients of a logistic calibration, in order."""
+        return tuple(IDENTITY) if self.votes and self.method == "platt" else ("intercept", "slope")
+
+    def prior_scale(self, n: int) -> float:
+        """Return the standard deviation of every coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
+        return self.scale or 1 / math.sqrt(self.penalty * n)
+
+
+class Preset(Settings):
+    """Everything that defines a fit beside its data and its variant.
+
+    Attributes
+    ----------
+    weight, bias, slope, prior_strength, null_base, null_gain
+        The model's parameters, see :mod:`bayes_direag.model.evidence`.
+    weight_spread, bias_spread
+        How far levels lie apart. Given, a level's raw weight (bias) is ``centre + spread * offset`` with a standard
+        normal offset, and what ``weight`` (``bias``) says is believed of the centre: levels are exchangeable and
+        borrow from each other. None: levels are independent.
+    eps
+        Stated confidences are clipped to ``[eps, 1 - eps]``.
+    penalty
+        lambda of the penalty ``lambda * mean(raw**2)`` on the mean loss: a Normal(0, sqrt(D / (2 lambda W))) prior on
+        each of the D raw parameters, W being the total weight of the questions. None: every free parameter brings its
+        own scale.
+    null_target_weight
+        Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
+    """
+
+    name: str
+    weight: RawParameter
+    bias: RawParameter
+    slope: RawParameter
+    prior_strength: RawParameter
+    null_base: RawParameter
+    null_gain: RawParameter
+    weight_spread: RawParameter | None = None
+    bias_spread: RawParameter | None = None
+    eps: float = Field(default=1e-6, gt=0, lt=0.5)
+    penalty: float | None = Field(default=0.001, gt=0)
+    null_target_weight: float | Literal["balanced"] = 1.0
+    recalibration: RecalibrationSettings = RecalibrationSettings()
+
+    @model_validator(mode="after")
+    def _every_prior_proper(self) -> "Preset":
+        for name in self.free_parameters("confidence"):
+            if self.penalty is None and self.parameter(name).scale is None:
+                raise ValueError(f"{name} has no prior: give it a scale, fix it, or give the preset a penalty")
+        if self.null_target_weight != "balanced" and not self.null_target_weight > 0:
+            raise ValueError(f"null_target_weight must be positive, not {self.null_target_weight}")
+        return self
+
+    @model_validator(mode="after")
+    def _levels_are_free(self) -> "Preset":
+        for name in sorted(LEVEL_PARAMETERS):
+            own = getattr(self, name)
+            if own.fixed is not None:
+                raise ValueError(f"{name} has a value for each level, so it cannot be fixed at one; narrow its scale")
+            if not self.pools(name):
+                continue
+            if own.low is not None or own.high is not None:
+                raise ValueError(f"{name} is pooled over levels ({name}_spread), so it cannot be bounded")
+            if getattr(self, f"{name}_spread").fixed is not None:
+                raise ValueError(f"{name}_spread cannot be fixed; narrow its scale")
+        return self
+
+    @model_validator(mode="after")
+    def _fixed_in_support(self) -> "Preset":
+        for name in ("prior_strength", "null_base", "null_gain"):
+            fixed = self.parameter(name).fixed
+            if fixed is not None and (fixed < 0 or (fixed == 0 and name == "prior_strength")):
+                raise ValueError(
+                    f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0"
+                )
+        return self
+
+    @property
+    def is_weighted(self) -> bool:
+        """Whether questions count unequally, so that the likelihood is not that of a probability model."""
+        return self.null_target_weight != 1.0
+
+    @property
+    def model_settings(self) -> "Preset":
+        """The same preset less its name, its weights and its recalibration: equal for equal evidence models."""
+        rest = {"name": "model", "null_target_weight": 1.0, "recalibration": RecalibrationSettings()}
+        return self.model_copy(update=rest)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether some free raw parameter is kept in an interval."""
+        names = self.free_parameters("confidence")
+        return any(not math.isinf(bound) for name in names for bound in self.parameter(name).bounds)
+
+    def pools(self, name: str) -> bool:
+        """Whether levels borrow from each other in this parameter."""
+        return name in LEVEL_PARAMETERS and getattr(self, f"{name}_spread") is not None
+
+    def parameter(self, name: str) -> RawParameter:
+        """Return the settings of one parameter as inference sees it.
+
+        Of a pooled one ``NAME`` is the standard normal offset, ``NAME_centre`` and ``NAME_spread`` the other two.
+        """
+        centred = name.removesuffix("_centre")
+        found = getattr(self, centred)
+        assert isinstance(found, RawParameter)  # noqa: S101 - narrows the type, guards no input
+        if name != centred:
+            return found.model_copy(update={"link": "identity"})
+        if self.pools(name):
+            return found.model_copy(update={"start": 0.0, "loc": 0.0, "scale": 1.0})
+        return found
+
+    def free_parameters(self, variant: Variant) -> tuple[str, ...]:
+        """Return the parameters that inference has to find, in the order of the raw vector."""
+        names: list[str] = []
+        for name in VARIANT_PARAMETERS[variant]:
+            if self.pools(name):
+                names += [name, f"{name}_centre", f"{name}_spread"]
+            elif self.parameter(name).fixed is None:
+                names.append(name)
+        return tuple(names)
+
+    def override(self, **changes: Any) -> "Preset":
+        """Return the preset with some fields changed; nested fields as dicts.
+
+        Raises
+        ------
+        DirEAGError
+            On an unknown field or a value out of range.
+        """
+        return _validated(_merge(self.model_dump(), changes), f"preset {self.name}")
+
+
+def _merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        nested = isinstance(value, dict) and isinstance(base.get(key), dict)
+        merged[key] = _merge(base[key], value) if nested else value
+    return merged
+
+
+def _validated(fields: dict[str, Any], what: str) -> Preset:
+    try:
+        return Preset.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        path, here = [], fields
+        for part in first["loc"]:
+            if isinstance(here, dict) and part in here:
+                path.append(str(part))
+                parent, here = here, here[part]
+        field = ".".join(path) if path else "the settings together"
+        match first["type"]:
+            case "extra_forbidden":
+                known = ", ".join(name for name in parent if name != path[-1])
+                raise DirEAGError(f"{what}: there is no setting {field!r}; expected one of {known}.") from None
+            case "value_error":
+                raise DirEAGError(f"{what}: {field}: {first['ctx']['error']}.") from None
+            case _:
+                raise DirEAGError(f"{what}: {field}: {first['msg']}; saw {first['input']!r}.") from None
+
+
+class SamplingSettings(Settings):
+    """How NUTS is run.
+
+    Attributes
+    ----------
+    n_chains
+        Independent chains, each from a start of its own. At least 2, for R-hat to mean something.
+    n_warmup, n_draws
+        Steps of each chain that adapt step size and mass matrix and are thrown away; steps that are kept, at least 25
+        for leave-one-out predictions to be had.
+    target_accept
+        Acceptance rate that the step size is adapted to; nearer 1 means smaller steps and fewer divergences.
+    """
+
+    n_chains: int = Field(default=4, ge=2)
+    n_warmup: int = Field(default=1000, ge=1)
+    n_draws: int = Field(default=1000, ge=25)
+    target_accept: float = Field(default=0.9, gt=0, lt=1)

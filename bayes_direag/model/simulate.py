@@ -1,0 +1,134 @@
+"""Observations drawn from the model itself: for examples, for tests, and to see what a fit can recover.
+
+The reports (who says what, how surely) come from a simple picture of steered prompts: a question's ease
+decides how often its common answer is given, and each level states confidences around its own habit. Which
+answer is *right* is then exactly the model's draw: the state that comes true has the probabilities that
+:mod:`bayes_direag.model.evidence` computes from known parameters.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
+from bayes_direag.model.evidence import Parameters, Reports, concentration, log_support
+from bayes_direag.model.presets import preset
+
+LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+
+#: What a simulated question's dataset and model are called, in every file and table made from it.
+SIMULATED = "simulated"
+
+_HABIT = np.array([45.0, 65.0, 80.0, 88.0, 94.0])
+_SPREAD = np.array([24.0, 18.0, 14.0, 10.0, 7.0])
+_MISSING = 0.02
+
+
+def default_parameters() -> Parameters:
+    """Return the parameters that simulated observations are drawn from unless others are given."""
+    with jax.enable_x64(True):
+        return Parameters(
+            weight=jnp.asarray([0.5, 0.8, 1.4, 0.9, 0.6]),
+            bias=jnp.asarray([0.5, -0.8, -2.0, -3.0, -4.2]),
+            slope=jnp.asarray(1.6),
+            prior_strength=jnp.asarray(0.1),
+            null_base=jnp.asarray(0.02),
+            null_gain=jnp.asarray(0.15),
+        )
+
+
+def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = None) -> Observations:
+    """Draw ``n`` labelled questions with five levels each.
+
+    Parameters
+    ----------
+    n
+        Number of questions, at least 1.
+    seed
+        Equal seeds give equal observations.
+    parameters
+        The truth; :func:`default_parameters` when left out.
+
+    Examples
+    --------
+    >>> observations = simulate_observations(n=3, seed=1)
+    >>> observations.level_names[0], len(observations)
+    ('very_cautious', 3)
+    """
+    rng = np.random.default_rng(seed)
+    truth = default_parameters() if parameters is None else parameters
+    ease = rng.normal(0.8, 1.6, n)
+    said = np.array([_answers(one, rng) for one in ease], int).reshape(n, len(LEVEL_NAMES))
+    stated = _confidences(ease, said, rng)
+    missing = rng.random(said.shape) < _MISSING
+    names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
+    unlabelled = Observations.from_questions(
+        [
+            _question(f"{seed}-{number:06d}", names[number], said[number], stated[number], missing[number])
+            for number in range(n)
+        ],
+        answers="numeric",
+    )
+    gold = _golds(unlabelled, names, truth, rng)
+    labelled = [
+        question.model_copy(update={"gold_answer": str(answer)})
+        for question, answer in zip(unlabelled.questions, gold, strict=True)
+    ]
+    return Observations.from_questions(labelled, answers="numeric")
+
+
+def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]:
+    """Draw which of the question's possible answers each level gives; 0 is the common one."""
+    common = 1 / (1 + np.exp(-ease))
+    rest = rng.dirichlet(np.full(4, 0.7)) * (1 - common)
+    return rng.choice(5, size=len(LEVEL_NAMES), p=np.concatenate([[common], rest]))
+
+
+def _confidences(
+    ease: Float[np.ndarray, " problem"], said: Int[np.ndarray, "problem level"], rng: np.random.Generator
+) -> Float[np.ndarray, "problem level"]:
+    """Draw stated confidences, mostly in steps of 5: a level's habit, higher where the question is easy."""
+    lift = 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5)
+    exact = np.clip(_HABIT[None, :] + lift + _SPREAD[None, :] * rng.normal(size=said.shape), 0, 100)
+    return np.asarray(np.where(rng.random(said.shape) < 0.8, 5 * np.round(exact / 5), np.round(exact)))
+
+
+def _question(
+    name: str,
+    names: Int[np.ndarray, " answer"],
+    said: Int[np.ndarray, " level"],
+    stated: Float[np.ndarray, " level"],
+    missing: Bool[np.ndarray, " level"],
+) -> Question:
+    observations = tuple(
+        Observation(level=level, level_name=level_name, answer=str(names[said[level]]), confidence=float(stated[level]))
+        for level, level_name in enumerate(LEVEL_NAMES)
+        if not missing[level]
+    )
+    return Question(
+        problem_id=f"{SIMULATED}-{name}",
+        dataset=SIMULATED,
+        model=SIMULATED,
+        question=f"simulated question {name}",
+        observations=observations,
+    )
+
+
+def _golds(
+    observations: Observations,
+    names: Int[np.ndarray, "problem answer"],
+    truth: Parameters,
+    rng: np.random.Generator,
+) -> list[str]:
+    """Draw which state comes true; under the null the right answer is one that no level gave."""
+    with jax.enable_x64(True):
+        alpha = concentration(Reports.of(observations), truth, preset("paper").eps)
+        cumulative = np.cumsum(np.exp(np.asarray(log_support(alpha))), axis=1)
+    state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
+    never_said = names[:, -1]
+    return [
+        str(never_said[i]) if k >= len(own) else own[k]
+        for i, (k, own) in enumerate(zip(state, observations.candidates, strict=True))
+    ]

@@ -1,0 +1,48 @@
+"""The front door keeps compiled computations, unless told otherwise."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from bayes_direag.commands.compilation_cache import compiled_folder, keep_compiled
+
+CODE = """
+from bayes_direag.commands.compilation_cache import keep_compiled
+keep_compiled()
+import jax
+print(jax.config.jax_compilation_cache_dir)
+"""
+
+
+def folder_in_use(cache: Path, **variables: str) -> str:
+    environment = {"PATH": os.environ["PATH"], "XDG_CACHE_HOME": str(cache), "HOME": str(cache), **variables}
+    run = [sys.executable, "-c", CODE]
+    return subprocess.run(run, env=environment, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
+def test_it_is_in_the_users_cache(tmp_path: Path) -> None:
+    folder = tmp_path / "bayes-direag" / "compiled"
+    assert folder_in_use(tmp_path) == str(folder)
+    assert folder.is_dir()
+
+
+def test_jaxs_own_variable_is_obeyed(tmp_path: Path) -> None:
+    assert folder_in_use(tmp_path, JAX_COMPILATION_CACHE_DIR=str(tmp_path / "mine")) == str(tmp_path / "mine")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
+def test_without_a_folder_there_is_no_cache(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert folder_in_use(tmp_path / "file") == "None"
+
+
+def test_once_jax_is_there_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR", raising=False)
+    __import__("jax")
+    keep_compiled()
+    assert "JAX_COMPILATION_CACHE_DIR" not in os.environ
+    assert compiled_folder().name == "compiled"

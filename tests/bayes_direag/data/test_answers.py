@@ -1,0 +1,142 @@
+import json
+from decimal import Decimal
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.errors import ObservationError
+
+CASES = json.loads(Path(__file__).with_name("answer_cases.json").read_text(encoding="utf-8"))
+KINDS: tuple[AnswerKind, ...] = ("numeric", "choice", "text")
+
+decimals = st.decimals(allow_nan=False, allow_infinity=False, min_value=-(10**12), max_value=10**12, places=4)
+fractions = st.fractions(min_value=-1000, max_value=1000, max_denominator=500)
+answer_like = st.one_of(
+    st.text(),
+    st.text(alphabet="0123456789.,-+/*^ex $%()[]{}=\\½²π abB", max_size=20),
+    st.from_regex(r"[-+]?\$?[0-9,]{1,9}(\.[0-9]{1,5})?(e-?[0-9]{1,3})?( ?/ ?[0-9]{1,4})? ?[a-z]{0,3}", fullmatch=True),
+    st.sampled_from([case["text"] for case in CASES]),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case['kind']}: {case['text'][:30]!r} ({case['why']})")
+def test_the_table_of_cases(case):
+    assert canonical(case["text"], case["kind"]) == case["canonical"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_missing_answer_has_no_canonical_form(kind):
+    assert canonical(None, kind) is None
+    assert not same_answer(None, None, kind)
+
+
+@given(answer_like, st.sampled_from(KINDS))
+def test_a_canonical_form_is_its_own(text, kind):
+    spelling = canonical(text, kind)
+    assert spelling is None or (spelling and canonical(spelling, kind) == spelling)
+
+
+@given(fractions)
+def test_a_fraction_keeps_its_value(value):
+    assert Fraction(canonical(str(value), "numeric")) == value
+
+
+@given(decimals)
+def test_every_way_of_writing_a_decimal_is_one_answer(value):
+    expected = canonical(f"{value:f}", "numeric")
+    assert Fraction(expected) == Fraction(value)
+    sign, size = "-" if value.is_signed() else "", abs(value)
+    ways = [
+        f"{value:,f}",
+        f"{value:e}",
+        f"{value:f}000",
+        f"{sign}${size:,f}",
+        f"${sign}{size:f}$",
+        f"\\boxed{{{value:f}}}",
+        f"**{value:,f}**",
+        f"{value:f} dollars.",
+        f"The answer is {value:f}.",
+        f"2 + 2 = {value:f}",
+        f"{value.scaleb(3):f}/1000",
+        f"{value.scaleb(-6):f} million",
+        f"{value.scaleb(2):f} x 10^-2",
+        f"{value:f}".translate(str.maketrans("0123456789-", "０１２３４５６７８９−")),  # noqa: RUF001
+    ]
+    assert {way: canonical(way, "numeric") for way in ways} == dict.fromkeys(ways, expected)
+
+
+@given(st.integers(1, 500), st.integers(1, 60), st.integers(1, 60))
+def test_a_mixed_number_is_the_sum_of_its_parts(whole, top, rest):
+    part = Fraction(top, top + rest)
+    expected = canonical(str(whole + part), "numeric")
+    assert canonical(f"{whole} {part}", "numeric") == expected
+    assert canonical(f"{whole}\\frac{{{part.numerator}}}{{{part.denominator}}}", "numeric") == expected
+
+
+@given(
+    st.lists(decimals.map(abs), min_size=2, max_size=3),
+    st.sampled_from([" and ", ", ", " - ", ":", " x ", "; "]),
+)
+def test_two_numbers_are_never_read_as_one(values, separator):
+    assert canonical(separator.join(f"{value:f}" for value in values), "numeric") is None
+
+
+@given(st.integers(-400, 400), st.integers(1, 9))
+def test_large_exponents_are_exact_and_short(exponent, digit):
+    spelling = canonical(f"{digit}e{exponent}", "numeric")
+    assert Decimal(spelling) == Decimal(f"{digit}e{exponent}")
+    assert len(spelling) < 40
+
+
+@pytest.mark.parametrize("text", ["1e1000000000", "9" * 100_000, "1" * 3000, "1/" + "3" * 3000, "1e" + "9" * 3000])
+def test_numbers_that_would_cost_memory_are_not_read(text):
+    assert canonical(text, "numeric") is None
+
+
+@given(st.sampled_from("ABCDEFGHIJ"))
+def test_a_letter_is_one_choice_however_it_is_dressed(letter):
+    ways = (
+        letter,
+        letter.lower(),
+        f"({letter})",
+        f"{letter}.",
+        f"{letter}) rain",
+        f"Answer: {letter}",
+        f"**{letter}**",
+    )
+    assert {canonical(way, "choice") for way in ways} == {letter}
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8")))
+def test_text_ignores_case_and_spaces(text):
+    assert canonical(f" {text}\n", "text") == canonical(text.lower(), "text")
+
+
+def test_same_answer_needs_two_answers_that_can_be_read():
+    assert same_answer("$1,206", "2412/2", "numeric")
+    assert not same_answer("1,206", "1206", "text")
+    assert not same_answer("3:4", "3:4", "numeric")
+
+
+@pytest.mark.parametrize(
+    ("golds", "kind"),
+    [
+        (["9", "$12.50", "1/3"], "numeric"),
+        (["A", "(b)", " J "], "choice"),
+        (["9", "B"], "text"),
+        (["a cat", "B) a dog"], "text"),
+        (["12:50", "9"], "text"),
+    ],
+)
+def test_the_gold_answers_show_their_kind(golds, kind):
+    assert infer_kind(golds) == kind
+    assert infer_kind(iter(golds)) == kind
+
+
+def test_without_gold_answers_the_kind_must_be_declared():
+    with pytest.raises(ObservationError, match=r"file\.jsonl.*--answers"):
+        infer_kind([], "file.jsonl")

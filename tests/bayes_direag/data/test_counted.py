@@ -1,0 +1,155 @@
+"""Counting patterns changes what a fit costs, and nothing else of it."""
+
+from collections import Counter
+from dataclasses import fields, replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from bayes_direag.cli import app
+from bayes_direag.data import labelled_file, parquet_rows
+from bayes_direag.data.counted import count_parquet, count_patterns
+from bayes_direag.data.labelled_file import read_labelled
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag.long_tables import long_table, written
+
+
+@pytest.fixture(scope="module")
+def coarse() -> Observations:
+    """Questions with three confidences only, some of them unlabelled, and each several times."""
+    found = simulate_observations(150, seed=3)
+    steps = np.where(found.usable, np.clip(np.round(2 * found.confidence) / 2, 0.1, 0.9), np.nan)
+    found = replace(found, confidence=steps, labelled=np.arange(150) % 5 > 0)
+    return found.select(np.random.default_rng(0).integers(0, 150, 600))
+
+
+def patterns_of(observations: Observations) -> Counter:
+    columns = ("status", "candidate", "confidence", "correct")
+    rows = zip(*(getattr(observations, name).tolist() for name in columns), strict=True)
+    keys = [repr((row, bool(known))) for row, known in zip(rows, observations.labelled, strict=True)]
+    times = np.ones(len(keys), int) if observations.multiplicity is None else observations.multiplicity
+    found: Counter = Counter()
+    for key, n in zip(keys, times.tolist(), strict=True):
+        found[key] += n
+    return found
+
+
+def test_a_row_a_pattern_with_how_many_have_it(coarse):
+    counted = count_patterns(coarse)
+    assert len(counted) == len(patterns_of(coarse)) < 150
+    assert patterns_of(counted) == patterns_of(coarse)
+    first = {name: coarse.problem_id.index(name) for name in counted.problem_id}
+    assert list(first.values()) == [coarse.problem_id.index(name) for name in counted.problem_id]
+    again = count_patterns(counted)
+    np.testing.assert_array_equal(again.multiplicity, counted.multiplicity)
+    for name in (field.name for field in fields(coarse.quality())):
+        np.testing.assert_array_equal(getattr(counted.quality(), name), getattr(coarse.quality(), name))
+    assert counted.fingerprint != replace(counted, multiplicity=counted.multiplicity + 1).fingerprint
+
+
+@pytest.mark.parametrize("name", ["paper", "release", "bayes"])
+@pytest.mark.parametrize("variant", ["count", "confidence"])
+def test_a_fit_to_patterns_is_the_fit_to_all(coarse, name, variant):
+    counted, settings = count_patterns(coarse), preset(name).override(recalibration={"out_of_fold": 0})
+    one, all_ = (fit_map(seen, preset=settings, variant=variant) for seen in (counted, coarse))
+    pd.testing.assert_frame_equal(one.parameters(), all_.parameters(), rtol=1e-9, atol=1e-12)
+    assert (one.n_questions, one.is_counted) == (all_.n_questions, True)
+    assert not all_.is_counted
+
+
+@pytest.mark.parametrize("method", ["temperature", "isotonic", "none"])
+def test_every_recalibration_counts(coarse, method):
+    chosen = preset("paper").override(recalibration={"method": method})
+    one, all_ = (fit_map(seen, preset=chosen).recalibration for seen in (count_patterns(coarse), coarse))
+    support = np.linspace(0.01, 0.99, 50)[None]
+    np.testing.assert_allclose(one(support), all_(support), rtol=1e-9)
+
+
+def test_what_looks_at_single_questions_refuses_patterns(coarse):
+    counted = count_patterns(coarse)
+    with pytest.raises(DirEAGError, match="counted by pattern"):
+        fit_nuts(counted)
+    with pytest.raises(DirEAGError, match="counted by pattern"):
+        fit_map(counted, preset=preset("paper").override(recalibration={"out_of_fold": 3}))
+
+
+@pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
+@pytest.mark.parametrize("rows_at_once", [20, 100_000])
+def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, rows_at_once):
+    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", rows_at_once)
+    path = written(long_table(kind, seed=1), tmp_path / "o.parquet")
+    said: list[str] = []
+    found, expected = count_parquet(path, kind, on_step=said.append), count_patterns(Observations.read(path, kind))
+    assert patterns_of(found) == patterns_of(expected)
+    assert (found.problem_id, found.level_names) == (expected.problem_id, expected.level_names)
+    np.testing.assert_array_equal(found.multiplicity, expected.multiplicity)
+    assert f"counted {len(Observations.read(path, kind))} of" in said[-1]
+
+
+def test_fractions_are_refused_as_ever(tmp_path):
+    table = long_table("numeric", seed=1).assign(confidence=0.5)
+    path = written(table, tmp_path / "o.parquet")
+    with pytest.raises(ObservationError) as expected:
+        Observations.read(path, "numeric")
+    with pytest.raises(ObservationError) as found:
+        count_parquet(path, "numeric")
+    assert str(found.value) == str(expected.value)
+
+
+@pytest.mark.slow
+class TestTheCommand:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def source(tmp_path_factory) -> Path:
+        path = tmp_path_factory.mktemp("fit") / "o.parquet"
+        simulate_observations(60, seed=4).write(path)
+        return path
+
+    def direag(self, *arguments: object) -> str:
+        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+        return done.stdout if done.exit_code == 0 else done.stderr
+
+    def test_a_large_file_is_counted_and_said_to_be(self, tmp_path, source, monkeypatch):
+        kept = self.direag("fit", source, "--out", tmp_path / "kept.nc")
+        assert "counted by pattern" not in kept
+        monkeypatch.setattr(labelled_file, "LARGEST_KEPT", 100)
+        printed = self.direag("fit", source, "--out", tmp_path / "counted.nc")
+        assert "counted by pattern" in " ".join(printed.split())
+        assert "learned from 60 questions" in " ".join(printed.split())
+        counted, other = (Fit.load(tmp_path / name) for name in ("counted.nc", "kept.nc"))
+        pd.testing.assert_frame_equal(counted.parameters(), other.parameters(), rtol=1e-9)
+        assert counted.tree.attrs["dataset"] == other.tree.attrs["dataset"] == "simulated"
+        assert "learned from 60 questions" in " ".join(self.direag("show", tmp_path / "counted.nc").split())
+        self.direag("predict", tmp_path / "counted.nc", source, "--out", tmp_path / "p.parquet")
+        assert len(pd.read_parquet(tmp_path / "p.parquet")) == 60
+
+    def test_options_decide(self, tmp_path, source, monkeypatch):
+        self.direag("fit", source, "--out", tmp_path / "f.nc", "--count-patterns")
+        assert Fit.load(tmp_path / "f.nc").is_counted
+        monkeypatch.setattr(labelled_file, "LARGEST_KEPT", 100)
+        self.direag("fit", source, "--out", tmp_path / "f.nc", "--keep-questions")
+        assert not Fit.load(tmp_path / "f.nc").is_counted
+        self.direag("fit", source, "--out", tmp_path / "f.nc", "--out-of-fold", 3)
+        assert not Fit.load(tmp_path / "f.nc").is_counted
+
+    def test_a_figure_of_unseen_questions_is_refused(self, source):
+        from analysis.held_out import unseen_questions
+
+        counted = fit_map(read_labelled(source, by_pattern=True))
+        with pytest.raises(DirEAGError, match="does not say which"):
+            unseen_questions(counted, Observations.read(source), "o")
+
+    def test_an_engine_wants_parquet(self, tmp_path):
+        simulate_observations(5, seed=4).write(tmp_path / "o.jsonl")
+        said = self.direag("fit", tmp_path / "o.jsonl", "--out", tmp_path / "f.nc", "--engine", "ray")
+        assert "--engine ray" in said
+        assert "not a Parquet file" in said

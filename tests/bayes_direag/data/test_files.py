@@ -1,0 +1,334 @@
+"""Every way in which an observation file can be broken, and the round trips of those that are not."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pandas as pd
+import pytest
+
+from bayes_direag.data.observations import Observation, Observations, Question, read_questions, write_questions
+from bayes_direag.errors import ObservationError
+
+GOOD = {
+    "problem_id": "a",
+    "gold_answer": "9",
+    "observations": [{"level": 0, "answer": "9", "confidence": 80}, {"level": 1, "answer": None, "confidence": 5}],
+}
+RELEASED = {
+    "problem_id": "a",
+    "gold_answer_raw": "9",
+    "outputs": [{"level_index": 0, "level": -2, "pred_answer_norm": "9", "confidence": 80}],
+}
+CSV = "problem_id,level,answer,confidence\na,0,9,80\na,1,8,20\n"
+
+
+def written(tmp_path, *lines):
+    path = tmp_path / "observations.jsonl"
+    path.write_text("\n".join(line if isinstance(line, str) else json.dumps(line) for line in lines))
+    return path
+
+
+def changed(record, field, value):
+    """Return a record with one field set; ``...`` removes it."""
+    record = json.loads(json.dumps(record))
+    *steps, last = [int(step) if step.isdigit() else step for step in re.findall(r"\w+", field)]
+    target = record
+    for step in steps:
+        target = target[step]
+    if value is ...:
+        del target[last]
+    else:
+        target[last] = value
+    return record
+
+
+def error_of(path, read=read_questions):
+    with pytest.raises(ObservationError) as caught:
+        read(path)
+    message = str(caught.value)
+    assert message.startswith(str(path))
+    assert "expected" in message
+    assert message.endswith(".")
+    return caught.value, message
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "said"),
+    [
+        ("problem_id", ..., "missing"),
+        ("problem_id", "", "its own problem_id"),
+        ("problem_id", None, "saw None"),
+        ("gold_answer", ["9"], "saw ['9']"),
+        ("observations", {"0": "9"}, "a list of objects"),
+        ("observations", None, "a list of objects"),
+        ("observations[1]", "9", "not an object"),
+        ("observations[1].level", ..., "missing"),
+        ("observations[1].level", 0, "stands twice"),
+        ("observations[1].level", -1, "whole number from 0"),
+        ("observations[1].level", 1.0, "whole number from 0"),
+        ("observations[1].level", "1", "whole number from 0"),
+        ("observations[1].level", True, "whole number from 0"),
+        ("observations[1].level_name", {}, "saw {}"),
+        ("observations[1].answer", True, "text, a number or null"),
+        ("observations[1].answer", ["9"], "text, a number or null"),
+        ("observations[1].confidence", 100.5, "0 to 100"),
+        ("observations[1].confidence", -1, "0 to 100"),
+        ("observations[1].confidence", "80", "in percent"),
+        ("observations[1].confidence", True, "saw True"),
+        ("observations[1].confidence", float("nan"), "saw nan"),
+        ("observations[1].confidence", float("inf"), "saw inf"),
+        ("observations[1].correct", "yes", "without quotation marks"),
+        ("observations[1].correct", 1, "true, false or null"),
+    ],
+)
+def test_a_field_at_fault_is_named_with_its_line_and_value(tmp_path, field, value, said):
+    path = written(tmp_path, changed(GOOD, "problem_id", "b"), "", changed(GOOD, field, value))
+    error, message = error_of(path)
+    assert (error.line, error.field) == (3, field)
+    assert error.seen is ... if value is ... else repr(error.seen) == repr(value)
+    assert said in message
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("outputs[0].confidence", 101),
+        ("outputs[0].level_index", ...),
+        ("outputs[0].pred_answer_norm", True),
+        ("outputs", {}),
+        ("outputs[0]", 3),
+    ],
+)
+def test_the_released_form_is_corrected_in_its_own_words(tmp_path, field, value):
+    error, _ = error_of(written(tmp_path, changed(RELEASED, field, value)))
+    assert (error.line, error.field) == (1, field)
+
+
+def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
+    path = written(tmp_path, changed(changed(GOOD, "observations[0].confidence", 101), "observations[1].level", "x"))
+    error, message = error_of(path)
+    assert error.field == "observations[0].confidence"
+    assert "1 more in this question" in message
+
+
+@pytest.mark.parametrize(
+    ("lines", "line", "said"),
+    [
+        ([GOOD, "{'a': 1}", changed(GOOD, "problem_id", "c")], 2, "not JSON"),
+        ([GOOD, "[1, 2]"], 2, "one line a question"),
+        ([[GOOD]], 1, "one line a question"),
+        (["{", '"problem_id": "a"}'], 1, "must stand on one"),
+        ([GOOD, changed(GOOD, "problem_id", "c"), '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
+        ([{"problem_id": "a", "question": "?"}], 1, "neither observations nor outputs"),
+        ([GOOD, changed(GOOD, "problem_id", "b"), GOOD], 3, "first on line 1"),
+    ],
+)
+def test_a_line_at_fault_is_named(tmp_path, lines, line, said):
+    error, message = error_of(written(tmp_path, *lines))
+    assert error.line == line
+    assert said in message
+
+
+def test_a_cut_off_last_line_is_called_so(tmp_path):
+    _, message = error_of(written(tmp_path, GOOD, '{"problem_id": "b", "observations": [{"level": 0, "ans'))
+    assert "cut off" in message
+    assert '{"level": 0, "ans\'' in message
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "said"),
+    [
+        (b"", None, "empty"),
+        (b" \n\n", None, "empty"),
+        (b'{"problem_id": "a"}\n{"problem_id": "\xff"}', 2, "UTF-8"),
+        (b"PAR1 and no more", None, "Parquet"),
+        (b"problem_id,level,answer\na,0,9\n", 1, "no column confidence"),
+        (b"problem_id,level,answer,answer,confidence\n", 1, "two columns"),
+        (b"problem_id;level;answer;confidence\n", 1, "no column problem_id"),
+        (b"problem_id,level,answer,confidence\n", None, "no questions"),
+    ],
+)
+def test_a_file_that_is_none_says_why(tmp_path, content, line, said):
+    path = tmp_path / "observations"
+    path.write_bytes(content)
+    error, message = error_of(path)
+    assert error.line == line
+    assert said in message
+
+
+def test_a_missing_file_and_a_folder_are_told_apart(tmp_path):
+    assert "no such file" in error_of(tmp_path / "nothing.jsonl")[1]
+    assert "folder" in error_of(tmp_path)[1]
+
+
+@pytest.mark.parametrize(
+    ("row", "field", "seen"),
+    [
+        ("b,0,9,high", "confidence", "high"),
+        ("b,0,9,120", "confidence", 120.0),
+        ("b,0,9,nan", "confidence", float("nan")),
+        ("b,first,9,80", "level", "first"),
+        ("b,0.5,9,80", "level", 0.5),
+        ("b,,9,80", "level", ...),
+        ("a,1,9,80", "level", 1),
+        (",0,9,80", "problem_id", ...),
+        ("b,0,9", None, "b,0,9"),
+        ("b,0,9,80,1", None, "b,0,9,80,1"),
+        ('b,0,9,"80', None, ...),
+    ],
+)
+def test_a_table_names_the_line_and_column(tmp_path, row, field, seen):
+    path = tmp_path / "table.csv"
+    path.write_text('problem_id,level,answer,confidence\na,0,"nine\nor so",80\na,1,8,20\n' + row + "\n")
+    error, _ = error_of(path)
+    assert (error.line, error.field, repr(error.seen)) == (5, field, repr(seen))
+
+
+def test_the_rows_of_a_question_must_agree(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("problem_id,level,answer,confidence,gold_answer\na,0,9,80,9\na,1,9,80,\na,2,9,80,8\n")
+    error, message = error_of(path)
+    assert (error.line, error.field, error.seen) == (4, "gold_answer", "8")
+    assert "'9' in an earlier row" in message
+
+
+def test_a_parquet_file_names_row_and_column(tmp_path):
+    path = tmp_path / "table.parquet"
+    frame = pd.DataFrame({"problem_id": ["a", "a"], "level": [0, 1], "answer": [9, 8], "confidence": [80.0, 180.0]})
+    frame.to_parquet(path)
+    error, _ = error_of(path)
+    assert (error.line, error.field, error.seen) == (2, "confidence", 180.0)
+    frame.drop(columns="level").to_parquet(path)
+    assert "no column level" in error_of(path)[1]
+
+
+def test_a_foreign_table_may_have_float_levels_and_number_answers(tmp_path):
+    path = tmp_path / "table.parquet"
+    frame = {"problem_id": [1, 2], "level": [0.0, None], "answer": [9, None], "confidence": [80.0, None], "x": [1, 2]}
+    pd.DataFrame(frame).to_parquet(path)
+    first, second = read_questions(path)
+    assert first == Question(problem_id="1", observations=(Observation(level=0, answer="9.0", confidence=80.0),))
+    assert second == Question(problem_id="2", observations=())
+
+
+def test_numbers_become_text_and_blank_text_is_missing(tmp_path):
+    record = changed(changed(GOOD, "problem_id", 7), "gold_answer", 1.5)
+    record["observations"] = [{"level": 0, "answer": 3}, {"level": 1, "answer": " "}]
+    question = read_questions(written(tmp_path, record))[0]
+    assert (question.problem_id, question.gold_answer) == ("7", "1.5")
+    assert [observation.answer for observation in question.observations] == ["3", None]
+
+
+def test_json_lines_keep_further_fields(tmp_path):
+    record = changed(GOOD, "observations[0].raw_text", "Nine!\u2028So 9.") | {"seed": 3, "prompts": {"a": [1]}}
+    path = tmp_path / "again.jsonl"
+    write_questions(read_questions(written(tmp_path, record)), path)
+    assert json.loads(path.read_text()) == record
+
+
+def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path):
+    path = tmp_path / "windows"
+    path.write_bytes(b"\xef\xbb\xbf" + (json.dumps(GOOD) + "\r\n").encode())
+    assert [question.problem_id for question in read_questions(path)] == ["a"]
+    path.write_bytes(b"\xef\xbb\xbf" + CSV.replace("\n", "\r\n").encode())
+    assert [question.problem_id for question in read_questions(path)] == ["a"]
+
+
+QUESTIONS = [
+    Question(
+        problem_id="a,1",
+        dataset="d",
+        model="m",
+        question='How many,\n"exactly"?',
+        gold_answer="1,206",
+        observations=(
+            Observation(level=2, level_name="high", answer="1206 \u20ac", confidence=99.9, correct=True),
+            Observation(level=0, level_name="low", answer=" null", confidence=1 / 3),
+            Observation(level=1, answer="NaN", confidence=None, correct=False),
+        ),
+    ),
+    Question(problem_id="007", gold_answer="7", observations=()),
+    Question(problem_id="é\u2028", gold_answer="3", observations=(Observation(level=0, answer="3", confidence=0.0),)),
+]
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".parquet", ".csv", ".CSV"])
+def test_what_is_written_is_read_again(tmp_path, suffix):
+    path = tmp_path / f"observations{suffix}"
+    write_questions(QUESTIONS, path)
+    assert [q.model_dump() for q in read_questions(path)] == [q.model_dump() for q in QUESTIONS]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_the_format_is_told_by_content_and_not_by_name(tmp_path):
+    for suffix in (".jsonl", ".parquet", ".csv"):
+        write_questions(QUESTIONS, tmp_path / f"observations{suffix}")
+        path = (tmp_path / f"observations{suffix}").rename(tmp_path / f"from{suffix}.txt")
+        assert len(read_questions(path)) == len(QUESTIONS)
+
+
+def test_a_fingerprint_survives_every_format(tmp_path):
+    fingerprints = {Observations.from_questions(QUESTIONS).fingerprint}
+    path, questions = None, QUESTIONS
+    for suffix in (".jsonl", ".parquet", ".csv", ".jsonl"):
+        path = tmp_path / f"trip{suffix}"
+        write_questions(questions, path)
+        questions = read_questions(path)
+        fingerprints.add(Observations.read(path).fingerprint)
+    assert len(fingerprints) == 1
+
+
+def test_the_released_form_equals_ours(tmp_path):
+    ours = {
+        "problem_id": "a",
+        "gold_answer": "9",
+        "observations": [
+            {"level": 0, "level_name": "low", "answer": "9", "confidence": 80},
+            {"level": 1, "level_name": "high", "answer": None, "confidence": None},
+            {"level": 2, "level_name": "raw", "answer": "9 cm", "confidence": 70},
+        ],
+    }
+    released = {
+        "problem_id": "a",
+        "gold_answer_raw": "9.0",
+        "gold_answer_norm": "9",
+        "outputs": [
+            {"level_index": 0, "level": -2, "level_name": "low", "pred_answer_norm": "9", "confidence": 80.0},
+            {"level_index": 1, "level_name": "high", "pred_answer_norm": None, "confidence": None},
+            {"level_index": 2, "level_name": "raw", "pred_answer_raw": "9 cm", "confidence": 70},
+        ],
+    }
+    released["outputs"][1] |= {"level": 0, "pred_answer_raw": "", "parse_success": False}
+    first = Observations.read(written(tmp_path, ours))
+    second = Observations.read(written(tmp_path, released))
+    assert first.fingerprint == second.fingerprint
+    assert second.questions[0].observations[1].model_extra["parse_success"] is False
+    second.write(tmp_path / "again.jsonl")
+    assert Observations.read(tmp_path / "again.jsonl").fingerprint == first.fingerprint
+
+
+def test_the_released_sample_reads_like_its_table(golden):
+    released = Observations.read(golden / "released_form.jsonl")
+    table = Observations.read(golden / "weak.parquet")
+    assert released.fingerprint == table.select(slice(len(released))).fingerprint
+
+
+def test_an_unknown_suffix_and_a_missing_folder_are_clear(tmp_path):
+    for path, said in ((tmp_path / "out.xlsx", r"'\.xlsx'"), (tmp_path / "no" / "out.csv", "Create the folder")):
+        with pytest.raises(ObservationError, match=said):
+            write_questions(QUESTIONS, path)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_reading_json_lines_loads_no_heavy_library(tmp_path):
+    path = written(tmp_path, GOOD)
+    code = (
+        "import sys; from bayes_direag.data.observations import Observations; "
+        f"Observations.read({str(path)!r}); "
+        "heavy = {'jax', 'numpyro', 'arviz_base', 'sklearn', 'pandas', 'pyarrow'} & set(sys.modules); "
+        "sys.exit(str(heavy) if heavy else None)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert (done.returncode, done.stderr) == (0, "")

@@ -1,0 +1,325 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from bayes_direag.data.observations import Observation, Observations, Question, Status, write_questions
+from bayes_direag.data.records import Origin
+from bayes_direag.errors import LevelError, ObservationError
+
+
+def question(problem_id, *answers, gold=None, **fields):
+    """Return a question whose levels 0, 1, ... gave these (answer, confidence[, correct]); None is an absent one."""
+    observations = [
+        Observation(level=level, **dict(zip(("answer", "confidence", "correct"), answer, strict=False)))
+        for level, answer in enumerate(answers)
+        if answer is not None
+    ]
+    return Question(problem_id=problem_id, gold_answer=gold, observations=tuple(observations), **fields)
+
+
+SMALL = (
+    question("a", ("$9", 80), ("9.0", 60), ("10", 99.5), gold="9"),
+    question("b", None, (None, 70), ("3:4", 50), gold="2"),
+    question("c", ("7", 0), ("8", None), ("8", 100), gold="8"),
+)
+
+
+def test_the_arrays_say_what_the_records_say():
+    table = Observations.from_questions(SMALL)
+    nan = np.nan
+    assert table.problem_id == ("a", "b", "c")
+    assert (len(table), table.n_levels, table.kind) == (3, 3, "numeric")
+    assert table.level_names == ("level_0", "level_1", "level_2")
+    np.testing.assert_array_equal(table.confidence, [[0.8, 0.6, 0.995], [nan, nan, nan], [0, nan, 1]])
+    assert table.candidates == (("10", "9"), (), ("7", "8"))
+    np.testing.assert_array_equal(table.candidate, [[1, 1, 0], [-1, -1, -1], [0, -1, 1]])
+    np.testing.assert_array_equal(table.correct, [[True, True, False], [False] * 3, [False, False, True]])
+    usable, absent, no_answer, unparsable, no_confidence = Status
+    np.testing.assert_array_equal(
+        table.status, [[usable] * 3, [absent, no_answer, unparsable], [usable, no_confidence, usable]]
+    )
+    np.testing.assert_array_equal(table.usable, ~np.isnan(table.confidence))
+    np.testing.assert_array_equal(table.answered, [True, False, True])
+    np.testing.assert_array_equal(table.n_candidates, [2, 0, 2])
+    np.testing.assert_array_equal(table.gold_generated, [True, False, True])
+    np.testing.assert_array_equal(table.correct_candidate, [[False, True, False], [False] * 3, [False, True, False]])
+    assert table.labelled.all()
+    assert (table.candidate.dtype, table.status.dtype) == (np.int32, np.int8)
+
+
+def test_an_answer_is_right_where_its_candidate_is():
+    records = [
+        {"problem_id": "a", "gold_answer": "2", "observations": [{"level": 0, "answer": "2", "confidence": 50}]},
+        {"problem_id": "b", "gold_answer": "2", "observations": [{"level": 0, "answer": "3", "confidence": 50}]},
+        {"problem_id": "c", "gold_answer": "2", "observations": []},
+    ]
+    observations = Observations.from_questions([Question.model_validate(record) for record in records])
+    assert observations.is_right(["2", "3", None]).tolist() == [True, False, False]
+    assert observations.is_right([None, np.nan, None]).tolist() == [False, False, False]
+    with pytest.raises(ValueError, match="not in"):
+        observations.is_right(["3", "3", None])
+    with pytest.raises(ValueError, match="zip"):
+        observations.is_right(["2", "3"])
+
+
+def test_quality_counts_every_observation_once():
+    quality = Observations.from_questions(SMALL).quality()
+    np.testing.assert_array_equal(quality.counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])
+    assert (quality.n_questions, quality.n_answered, quality.n_labelled) == (3, 2, 3)
+    assert (quality.n_gold_generated, quality.n_several_correct, quality.n_conflicts) == (2, 0, 0)
+
+
+def test_nothing_usable_is_still_a_table():
+    table = Observations.from_questions([question("a", gold="1"), question("b", gold="2")])
+    assert table.confidence.shape == (2, 0)
+    assert not table.answered.any()
+    assert table.labelled.all()
+    assert table.correct_candidate.shape == (2, 0)
+
+
+def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
+    table = Observations.from_questions(
+        [
+            question("a", ("Nile", 90, True), ("the Nile", 80, True), ("Amazon", 50, False), gold="River Nile"),
+            question("b", ("x", 9, True), ("X ", 9, True), (" x", 9, False), ("y", 9), gold="y"),
+            question("c", ("x", 9, True), ("X", 9, False), ("z", 9, False), gold="x"),
+        ]
+    )
+    assert table.kind == "text"
+    np.testing.assert_array_equal(
+        table.correct, [[True, True, False, False], [True, True, True, True], [False, False, False, False]]
+    )
+    np.testing.assert_array_equal(table.correct_candidate.sum(axis=1), [2, 2, 0])
+    np.testing.assert_array_equal(table.conflicting, [0, 1, 1])
+    assert table.quality().n_conflicts == 2
+    assert table.quality().n_several_correct == 2
+    assert table.select(slice(2)).quality().n_conflicts == 1
+
+
+def test_a_question_is_labelled_by_its_gold_answer_or_by_all_its_flags():
+    table = Observations.from_questions(
+        [
+            question("a", ("5", 50), gold="5"),
+            question("b", ("5", 50)),
+            question("c", ("5", 50, True), (None, 50)),
+            question("d", (None, 50, False)),
+            question("e", (None, 50), gold="5"),
+        ]
+    )
+    np.testing.assert_array_equal(table.labelled, [True, False, True, False, True])
+    np.testing.assert_array_equal(table.correct[:, 0], [True, False, True, False, False])
+
+
+def test_the_kind_is_inferred_or_declared():
+    assert Observations.from_questions([question("a", ("B", 50), gold="(b)")]).correct.all()
+    assert Observations.from_questions([question("a", ("cat", 50, True))]).kind == "text"
+    assert Observations.from_questions([question("a", ("9 cm", 50))], "numeric").candidates == (("9",),)
+    assert Observations.from_questions([question("a", ("9 cm", 50), gold="9")], "text").candidates == (("9 cm",),)
+
+
+def test_levels_may_be_numbered_with_gaps_and_named_in_part():
+    table = Observations.from_questions(
+        [
+            Question(problem_id="a", gold_answer="1", observations=(Observation(level=7, answer="1"),)),
+            Question(
+                problem_id="b",
+                gold_answer="1",
+                observations=(Observation(level=7, level_name="high"), Observation(level=2, answer="1", confidence=9)),
+            ),
+        ]
+    )
+    assert table.level_names == ("level_2", "high")
+    np.testing.assert_array_equal(table.usable, [[False, False], [True, False]])
+
+
+def named(*levels):
+    return tuple(Observation(level=level, level_name=name, answer="1", confidence=50) for level, name in levels)
+
+
+@pytest.mark.parametrize(
+    ("questions", "line", "field", "said"),
+    [
+        ([], None, None, "no questions"),
+        ([question("a", ("9", 50))], None, None, "--answers"),
+        ([question("a", gold="9"), question("a", gold="8")], 4, "problem_id", "first on line 2"),
+        ([question("a", gold="9"), question("b", ("B", 5), gold="nine")], 4, "gold_answer", "saw 'nine'"),
+        ([question("a", gold="9"), question("b", ("1", 5, True), ("2", 5))], 4, "correct", "1 of its 2 usable"),
+        (
+            [
+                Question(problem_id="a", observations=named((0, "low"), (1, "high"))),
+                Question(problem_id="b", observations=named((0, "lowest"))),
+            ],
+            4,
+            "level_name",
+            "level 0 is called 'low' before; saw 'lowest'",
+        ),
+        (
+            [
+                Question(problem_id="a", observations=named((0, "low"), (1, "high"))),
+                Question(problem_id="b", observations=named((2, "low"))),
+            ],
+            4,
+            "level_name",
+            "level 2 has the name of another level; saw 'low'",
+        ),
+        ([question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)], None, "confidence", "by 100"),
+    ],
+)
+def test_contradictions_between_questions_are_errors(questions, line, field, said):
+    lines = tuple(range(2, 2 + 2 * len(questions), 2))
+    kind = "numeric" if len(questions) > 1 else None
+    with pytest.raises(ObservationError) as caught:
+        Observations.from_questions(questions, kind, Origin(Path("answers.jsonl"), lines))
+    assert (caught.value.path, caught.value.line, caught.value.field) == (Path("answers.jsonl"), line, field)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 1.5])
+def test_percentages_that_are_all_low_are_no_error(confidence):
+    questions = [question(str(row), *[("9", confidence)] * 5, gold="9") for row in range(4)]
+    assert Observations.from_questions(questions).usable.all()
+
+
+def test_select_takes_masks_indices_and_slices_in_the_order_given():
+    table = Observations.from_questions(SMALL)
+    assert table.select(np.array([2, 0])).problem_id == ("c", "a")
+    mask, rows, part = np.array([False, True, True]), np.array([1, 2]), slice(1, None)
+    assert table.select(mask).fingerprint == table.select(rows).fingerprint == table.select(part).fingerprint
+    assert table.select(mask).level_names == table.level_names
+    assert len(table.select(np.array([], int))) == 0
+
+
+def test_align_reorders_and_extends_the_levels():
+    table = Observations.from_questions(SMALL)
+    wider = table.align(["level_2", "new", "level_0", "level_1"])
+    assert wider.level_names == ("level_2", "new", "level_0", "level_1")
+    for name in ("confidence", "candidate", "correct", "status"):
+        np.testing.assert_array_equal(getattr(wider, name)[:, [2, 3, 0]], getattr(table, name))
+    assert (wider.status[:, 1] == Status.ABSENT).all()
+    assert not wider.usable[:, 1].any()
+    assert wider.correct_candidate.shape == (3, 4)
+    np.testing.assert_array_equal(wider.correct_candidate.sum(axis=1), table.correct_candidate.sum(axis=1))
+
+
+def test_align_refuses_a_level_that_the_fit_does_not_know():
+    with pytest.raises(
+        LevelError, match=r"^this level is unknown to the fit; saw 'level_1'.*level_0, level_2.*fit anew"
+    ):
+        Observations.from_questions(SMALL).align(["level_0", "level_2"])
+
+
+def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
+    write_questions(SMALL, tmp_path / "o.jsonl")
+    read = Observations.read(tmp_path / "o.jsonl")
+    for chosen, line in (([0, 1, 2], 1), ([1, 2], 2), ([2], 3)):
+        with pytest.raises(LevelError, match=rf"o\.jsonl, line {line}, field level_name: this level is unknown"):
+            read.select(np.array(chosen)).align(["level_0", "level_2"])
+
+
+def test_the_fingerprint_sees_what_matters_and_nothing_else():
+    def fingerprint(*answers, kind="numeric", problem_id="a", **fields):
+        return Observations.from_questions([question(problem_id, *answers, **fields)], kind).fingerprint
+
+    base = fingerprint(("9", 80), ("8", 70), gold="9")
+    assert base == fingerprint(("9.0 cm", 80.0), ("$8", 70), gold="18/2", question="How many?", seed=3)
+    others = [
+        fingerprint(("9", 81), ("8", 70), gold="9"),
+        fingerprint(("8", 80), ("9", 70), gold="9"),
+        fingerprint(("9", 80), ("8", 70), gold="8"),
+        fingerprint(("9", 80), ("8", 70)),
+        fingerprint(("9", 80), ("8", 70), gold="9", kind="text"),
+        fingerprint(("9", 80), ("8", 70), gold="9", problem_id="b"),
+        fingerprint(("9", 80), ("8", 70), None, ("8", 70), gold="9"),
+    ]
+    assert len({base, *others}) == len(others) + 1
+
+
+observations = st.fixed_dictionaries(
+    {
+        "level": st.integers(0, 5),
+        "answer": st.sampled_from(["1", "2", "1.0", "4/2", "3:4", "cats", None]),
+        "confidence": st.none() | st.floats(2, 100),
+        "correct": st.none() | st.booleans(),
+    }
+)
+records = st.lists(
+    st.fixed_dictionaries(
+        {
+            "gold_answer": st.sampled_from(["1", "2", "5"]),
+            "observations": st.lists(observations, unique_by=lambda observation: observation["level"], max_size=6),
+        }
+    ),
+    min_size=1,
+    max_size=6,
+).map(lambda rows: [{"problem_id": f"q{row}", **record} for row, record in enumerate(rows)])
+
+
+def table_of(records):
+    return Observations.from_questions([Question.model_validate(record) for record in records], "numeric")
+
+
+@given(records)
+def test_ragged_questions_make_consistent_arrays(records):
+    table = table_of(records)
+    assert (table.candidate >= 0).tolist() == table.usable.tolist() == (~np.isnan(table.confidence)).tolist()
+    assert not (table.correct & ~table.usable).any()
+    assert all(list(candidates) == sorted(set(candidates)) for candidates in table.candidates)
+    assert (table.quality().counts.sum(axis=1) == len(records)).all()
+    assert (table.status != Status.ABSENT).sum() == sum(len(record["observations"]) for record in records)
+    for row, n_candidates in enumerate(table.n_candidates):
+        assert set(table.candidate[row][table.usable[row]]) == set(range(n_candidates))
+        for index in range(n_candidates):
+            given_by = table.candidate[row] == index
+            assert set(table.correct[row][given_by]) == {table.correct_candidate[row, index]}
+
+
+@given(records, st.data())
+def test_the_order_of_a_questions_observations_changes_nothing(records, data):
+    shuffled = [{**record, "observations": data.draw(st.permutations(record["observations"]))} for record in records]
+    assert table_of(shuffled).fingerprint == table_of(records).fingerprint
+
+
+@given(records, st.data())
+def test_selecting_questions_and_reading_them_commute(records, data):
+    rows = data.draw(st.permutations(range(len(records))))
+    table = table_of(records)
+    chosen = table.select(np.array(rows))
+    assert chosen.fingerprint == table_of([records[row] for row in rows]).fingerprint
+    assert chosen.select(np.argsort(rows)).fingerprint == table.fingerprint
+
+
+@given(records, st.data())
+def test_aligning_there_and_back_changes_nothing(records, data):
+    table = table_of(records)
+    names = data.draw(st.permutations(table.level_names))
+    assert table.align(names).align(table.level_names).fingerprint == table.fingerprint
+    rows = np.arange(len(table))[::-1]
+    assert table.align(names).select(rows).fingerprint == table.select(rows).align(names).fingerprint
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "n_questions", "n_levels", "n_observations", "n_answered", "n_conflicts"),
+    [
+        ("asdiv_llama8b_10runs", "numeric", 2249, 10, 22349, 2219, 0),
+        ("commonsense_qa_5models_2prompts", "choice", 1000, 10, 9948, 1000, 0),
+        ("mmlu_pro_12models", "choice", 2500, 12, 29734, 2500, 0),
+        ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 45),
+        ("svamp_llama8b_10runs", "numeric", 1000, 10, 9985, 1000, 0),
+    ],
+)
+def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts):
+    table = Observations.read(real_observations / f"{name}.jsonl")
+    quality = table.quality()
+    assert (table.kind, len(table), table.n_levels) == (kind, n_questions, n_levels)
+    assert quality.counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations
+    assert (quality.n_answered, quality.n_labelled, quality.n_conflicts) == (n_answered, n_questions, n_conflicts)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "csv"])
+def test_a_real_file_survives_every_format(real_observations, tmp_path, suffix):
+    table = Observations.read(real_observations / "sciq_12models_judged.jsonl").select(slice(300))
+    table.write(tmp_path / f"again.{suffix}")
+    assert Observations.read(tmp_path / f"again.{suffix}").fingerprint == table.fingerprint

@@ -1,0 +1,180 @@
+"""Where the labelled questions come from, what is refused, and what is said."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import xarray as xr
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.readings import Status
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.abstention import choose_threshold
+from bayes_direag.fits.answering import answer
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.protocol import cross_fit
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
+
+EVERYTHING = simulate_observations(n=420, seed=4)
+FITTED, LABELLED, NEW = (EVERYTHING.select(slice(start, start + 140)) for start in (0, 140, 280))
+
+
+#: Recalibrated on the fitting questions, which takes a fit and not six.
+PRESET = preset("bayes").override(recalibration={"out_of_fold": 0})
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return fit_map(FITTED, preset=PRESET)
+
+
+def unlabelled(observations: Observations, which: slice) -> Observations:
+    labelled = observations.labelled.copy()
+    labelled[which] = False
+    return replace(observations, labelled=labelled, correct=observations.correct & labelled[:, None])
+
+
+def scored(fit: Fit, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
+    predictions = fit.predict(observations)
+    return predictions["confidence"].to_numpy(), observations.is_right(predictions["answer"])
+
+
+def test_labelled_questions_given_decide(fit: Fit) -> None:
+    predictions = fit.predict(NEW)
+    found = answer(fit, NEW, predictions, LABELLED, target=0.6)
+    expected = choose_threshold(*scored(fit, LABELLED), predictions["confidence"].to_numpy(), target=0.6)
+    assert found.decision == expected
+    assert found.source == "labelled"
+    assert found.n_not_new == found.n_unusable == 0
+    assert expected.n_answered > 0
+    assert found.table["answered"].dtype == bool
+    assert found.table["answered"].sum() == expected.n_answered
+    assert found.table.drop(columns="answered").equals(predictions)
+    assert found.reason is None
+    said = found.text()
+    assert f"{expected.n_answered} of 140 new questions are answered" in said
+    assert f"at most {expected.most_wrong} are wrong" in said
+    assert found.record()["reason"] is None
+    assert found.record()["attainable"] is None
+
+
+def test_labels_of_the_new_questions_do_not_matter(fit: Fit) -> None:
+    bare = unlabelled(NEW, slice(None))
+    given = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.7)
+    assert answer(fit, bare, fit.predict(bare), LABELLED, target=0.7).decision == given.decision
+
+
+def test_labelled_questions_of_the_file_itself_decide(fit: Fit) -> None:
+    """Labelled, unlabelled and fitted questions in one file: three parts, of which one is decided about."""
+    both = unlabelled(EVERYTHING, slice(280, None))
+    found = answer(fit, both, fit.predict(both), target=0.7)
+    assert found.source == "observations"
+    assert found.n_not_new == 280
+    expected = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.7)
+    assert found.decision == expected.decision
+    assert found.table["answered"].to_numpy()[280:].tolist() == expected.table["answered"].tolist()
+    assert "280 further questions of the file are not new" in found.text()
+
+
+@pytest.mark.slow
+def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
+    found = answer(fit, NEW, fit.predict(NEW), target=0.5)  # whose labels are all known, and not looked at
+    confidence, right = np.full(140, np.nan), np.zeros(140, bool)
+    for held_out in cross_fit(FITTED, n_folds=5, preset=PRESET, seed=0):
+        confidence[held_out.index] = held_out.predictions["confidence"]
+        right[held_out.index] = FITTED.select(held_out.index).is_right(held_out.predictions["answer"])
+    expected = choose_threshold(confidence, right, fit.predict(NEW)["confidence"].to_numpy(), target=0.5)
+    assert found.decision == expected
+    assert found.source == "fit"
+    assert "--labelled" in found.text()
+
+
+def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
+    rng = np.random.default_rng(2)
+    support, correct = rng.random(140), rng.random(140) < 0.9
+    tree = fit.tree.copy()
+    left_out = {"support": support, "correct": correct, "candidate": np.zeros(140, int)}
+    tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
+    tree["posterior"] = xr.DataTree(xr.concat([tree["posterior"].to_dataset()] * 2, "chain"))
+    tree["recalibration"] = xr.DataTree(
+        xr.Dataset(
+            {
+                "intercept": (("chain", "draw"), [[0.0], [1.0]]),
+                "slope": (("chain", "draw"), [[1.0], [2.0]]),
+                "agreement": (("chain", "draw"), [[0.0], [2.0]]),
+            },
+            attrs={"method": "platt", "eps": 1e-6},
+        )
+    )
+    sampled = Fit(tree)
+    agree = ((FITTED.candidate == 0) & FITTED.usable).sum(axis=1)
+    votes = (agree + 0.5) / (FITTED.usable.sum(axis=1) - agree + 0.5)
+    confidence = (support + 1 / (1 + 1 / (np.e * votes**2))) / 2  # slope and agreement are equal, and cancel
+    expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
+    found = answer(sampled, NEW, sampled.predict(NEW), target=0.7).decision
+    assert found.n_answered == expected.n_answered > 0
+    assert found.threshold == pytest.approx(expected.threshold)
+    assert found.n_labelled_wrong == expected.n_labelled_wrong
+
+
+def test_questions_without_a_usable_report_are_never_answered(fit: Fit) -> None:
+    first = np.arange(140) < 5
+    silent = replace(
+        NEW,
+        status=np.where(first[:, None], Status.ABSENT, NEW.status),
+        candidate=np.where(first[:, None], -1, NEW.candidate),
+        candidates=((),) * 5 + NEW.candidates[5:],
+    )
+    found = answer(fit, silent, fit.predict(silent), LABELLED, target=0.6)
+    assert found.decision.n_answered > 0
+    assert found.n_unusable == 5
+    assert found.decision.n_new == 135
+    assert not found.table["answered"][:5].any()
+    assert f"{found.decision.n_answered} of 140 new questions" in found.text()
+
+
+def test_no_threshold_is_said_with_its_reason(fit: Fit) -> None:
+    few = answer(fit, NEW, fit.predict(NEW), LABELLED.select(slice(0, 5)), target=0.95)
+    assert not few.table["answered"].any()
+    assert few.reason is not None
+    assert "there are 5" in few.reason
+    assert f"at least {few.decision.n_needed} labelled" in few.text()
+    assert few.record()["threshold"] is None
+    many = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.99)
+    assert many.reason is not None
+    assert many.reason.startswith(("Too many of the 140", "For 140 new questions"))
+    assert f"A target of {many.decision.attainable:g} could be met" in many.text()
+
+
+def test_a_question_that_vouches_for_itself_is_refused(fit: Fit) -> None:
+    predictions = fit.predict(NEW)
+    with pytest.raises(DirEAGError, match=r"10 of 20 labelled questions cannot be used.*fitted to them"):
+        answer(fit, NEW, predictions, EVERYTHING.select(slice(130, 150)), target=0.8)
+    with pytest.raises(DirEAGError, match=r"10 of 20 labelled questions cannot be used.*to be predicted"):
+        answer(fit, NEW, predictions, EVERYTHING.select(slice(270, 290)), target=0.8)
+    unknown = unlabelled(EVERYTHING, slice(0, 140))
+    assert answer(fit, NEW, predictions, unknown.select(slice(100, 280)), target=0.8).decision.n_labelled == 140
+
+
+def test_a_file_with_nothing_new_is_refused(fit: Fit) -> None:
+    with pytest.raises(DirEAGError, match="all 140 questions to be predicted were fitted to"):
+        answer(fit, FITTED, fit.predict(FITTED), LABELLED, target=0.8)
+
+
+def test_labelled_questions_without_answers_are_refused(fit: Fit) -> None:
+    none = unlabelled(LABELLED, slice(None))
+    with pytest.raises(DirEAGError, match="saw 0 labelled questions"):
+        answer(fit, NEW, fit.predict(NEW), none, target=0.8)
+    with pytest.raises(DirEAGError, match="target accuracy 95"):
+        answer(fit, NEW, fit.predict(NEW), LABELLED, target=95.0)
+
+
+def test_a_fit_that_counted_its_questions_needs_others() -> None:
+    from bayes_direag.data.counted import count_patterns
+
+    counted = fit_map(count_patterns(FITTED), preset=PRESET)
+    with pytest.raises(DirEAGError, match="--labelled"):
+        answer(counted, NEW, counted.predict(NEW), target=0.8)
+    assert answer(counted, NEW, counted.predict(NEW), LABELLED, target=0.7).decision.n_labelled == 140

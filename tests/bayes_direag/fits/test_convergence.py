@@ -1,0 +1,191 @@
+"""Faults of a sampler, each made by hand, and what the checks make of them."""
+
+import numpy as np
+import pytest
+import xarray as xr
+from arviz_stats import ess
+
+from bayes_direag.fits.convergence import (
+    BFMI_LIMIT,
+    ESS_LIMIT,
+    RHAT_LIMIT,
+    ParameterDraws,
+    chain_statistics,
+    convergence,
+    raw_draws,
+    recalibration_draws,
+)
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.posteriors import CENTRE, gaussian_draws, good_fit, made_posterior
+
+RNG = np.random.default_rng(0)
+NORMAL = RNG.standard_normal((4, 1000))
+
+
+def row_of(values: np.ndarray) -> dict[str, float]:
+    draws = ParameterDraws(("a",), (None,), values[:, :, None], np.zeros(1), np.ones(1))
+    (row,) = convergence(draws).to_dict("records")
+    return row
+
+
+def autoregressive(correlation: float, n_chains: int = 4, n_draws: int = 4000) -> np.ndarray:
+    noise = np.random.default_rng(1).standard_normal((n_chains, n_draws)) * np.sqrt(1 - correlation**2)
+    values = np.empty_like(noise)
+    values[:, 0] = noise[:, 0] / np.sqrt(1 - correlation**2)
+    for draw in range(1, n_draws):
+        values[:, draw] = correlation * values[:, draw - 1] + noise[:, draw]
+    return values
+
+
+class TestConvergence:
+    def test_independent_draws(self):
+        row = row_of(NORMAL)
+        assert row["rhat"] == pytest.approx(1, abs=0.005)
+        assert row["ess_bulk"] == pytest.approx(4000, rel=0.1)
+        assert row["ess_tail"] == pytest.approx(4000, rel=0.15)
+        assert row["mcse"] == pytest.approx(NORMAL.std() / np.sqrt(4000), rel=0.06)
+        assert row["mcse_relative"] == pytest.approx(1 / np.sqrt(4000), rel=0.06)
+
+    @pytest.mark.parametrize("correlation", [0.5, 0.9])
+    def test_correlated_draws_count_for_less(self, correlation):
+        expected = 16000 * (1 - correlation) / (1 + correlation)
+        assert row_of(autoregressive(correlation))["ess_bulk"] == pytest.approx(expected, rel=0.12)
+
+    def test_tails_that_are_badly_explored(self):
+        values = NORMAL * np.exp(autoregressive(0.97, n_draws=1000))
+        ends = [values <= np.quantile(values, share) for share in (0.05, 0.95)]
+        row = row_of(values)
+        assert row["ess_tail"] == pytest.approx(min(ess(end.astype(float), method="mean") for end in ends), rel=0.01)
+        assert row["ess_tail"] < row["ess_bulk"] / 3
+
+    def test_a_stuck_chain(self):
+        values = NORMAL.copy()
+        values[2] = values[2, 0]
+        row = row_of(values)
+        assert row["rhat"] > 1.2
+        assert row["ess_bulk"] < ESS_LIMIT
+
+    def test_chains_in_different_places(self):
+        assert row_of(NORMAL + np.array([[0], [0], [3], [3]]))["rhat"] > 1.5
+
+    def test_chains_of_different_width(self):
+        values = NORMAL * np.array([[1], [1], [1], [4]])
+        split = values.reshape(8, 500)
+        within, between = split.var(axis=1, ddof=1).mean(), 500 * split.mean(axis=1).var(ddof=1)
+        assert np.sqrt((between / within + 499) / 500) < RHAT_LIMIT, "the classic R-hat would not see this"
+        assert row_of(values)["rhat"] > 1.05
+
+    @pytest.mark.parametrize(
+        "values",
+        [
+            np.full((4, 100), 3.1),
+            np.where(np.arange(100) == 7, np.nan, NORMAL[:, :100]),
+            np.where(np.arange(100) == 7, np.inf, NORMAL[:, :100]),
+        ],
+        ids=["constant", "a NaN", "an infinity"],
+    )
+    def test_what_is_undefined_is_nan(self, values):
+        assert np.isnan(list(row_of(values).values())[2:]).all()
+
+    def test_chains_stuck_in_different_places_pass_nothing(self):
+        row = row_of(np.repeat(np.arange(4.0)[:, None], 100, axis=1))
+        assert not row["rhat"] < RHAT_LIMIT
+        assert not row["ess_bulk"] > ESS_LIMIT
+
+    def test_one_chain_has_no_rhat(self):
+        row = row_of(NORMAL[:1])
+        assert np.isnan(row["rhat"])
+        assert row["ess_bulk"] > 800
+
+    def test_scale_and_origin_do_not_matter(self):
+        one, other = row_of(NORMAL), row_of(5 - 100 * NORMAL)
+        assert other.pop("mcse") == pytest.approx(100 * one.pop("mcse"))
+        assert list(one.values())[2:] == pytest.approx(list(other.values())[2:])
+
+
+class TestChainStatistics:
+    def statistics(self, **changes: np.ndarray) -> xr.Dataset:
+        shape = NORMAL.shape
+        values = {
+            "energy": NORMAL,
+            "diverging": np.zeros(shape, bool),
+            "tree_depth": np.full(shape, 4),
+            "acceptance_rate": np.full(shape, 0.9),
+            "step_size": np.full(shape, 0.25),
+        }
+        variables = {name: (("chain", "draw"), value) for name, value in (values | changes).items()}
+        return xr.Dataset(variables, coords={"chain": np.arange(4), "draw": np.arange(1000)})
+
+    def test_a_good_sampler(self):
+        table = chain_statistics(self.statistics())
+        assert table["chain"].tolist() == [0, 1, 2, 3]
+        assert (table["draws"] == 1000).all()
+        assert (table["divergences"] == 0).all()
+        assert (table["at_max_depth"] == 0).all()
+        assert table["acceptance"].tolist() == pytest.approx([0.9] * 4)
+        assert table["step_size"].tolist() == pytest.approx([0.25] * 4)
+        # independent energies: the variance of a step is twice that of the energy
+        assert table["bfmi"].tolist() == pytest.approx([2] * 4, rel=0.15)
+
+    def test_an_energy_that_hardly_moves(self):
+        slow = autoregressive(0.95, n_draws=1000)
+        expected = [np.mean(np.diff(own) ** 2) / own.var(ddof=1) for own in slow]
+        found = chain_statistics(self.statistics(energy=slow))["bfmi"]
+        assert found.tolist() == pytest.approx(expected)
+        assert (found < BFMI_LIMIT).all()
+
+    def test_an_energy_that_does_not_move(self):
+        still = NORMAL.copy()
+        still[1] = 5.0
+        found = chain_statistics(self.statistics(energy=still))["bfmi"]
+        assert np.isnan(found).tolist() == [False, True, False, False]
+
+    def test_divergences_and_cut_trajectories_are_counted_by_chain(self):
+        diverging, depth = np.zeros((4, 1000), bool), np.full((4, 1000), 9)
+        diverging[1, [3, 500]] = True
+        depth[3, :250] = 10
+        table = chain_statistics(self.statistics(diverging=diverging, tree_depth=depth))
+        assert table["divergences"].tolist() == [0, 2, 0, 0]
+        assert table["at_max_depth"].tolist() == [0, 0, 0, 0.25]
+
+
+class TestParameterDraws:
+    def test_names_values_and_priors(self):
+        fit = good_fit()
+        draws, bayes = raw_draws(fit), named_preset("bayes")
+        assert draws.labels[0] == "weight[very_cautious]"
+        assert draws.labels[-3:] == ["slope", "null_base", "null_gain"]
+        assert draws.names["level"].isna().sum() == 3
+        raw = fit.tree["posterior"].to_dataset()
+        cautious = draws.labels.index("bias[cautious]")
+        np.testing.assert_array_equal(draws.values[:, :, cautious], raw["bias_raw"].sel(level="cautious"))
+        for name, mean, sd in zip(draws.parameter, draws.prior_mean, draws.prior_sd, strict=True):
+            own = getattr(bayes, name)
+            assert (mean, sd) == (own.loc, own.scale)
+        place = (draws.values[1, 7, cautious] - 0) / bayes.bias.scale
+        assert draws.standardised[250 + 7, cautious] == pytest.approx(place)
+
+    def test_a_penalty_is_read_as_a_prior(self):
+        observations = simulate_observations(60, seed=1)
+        raw = gaussian_draws(1) | {"prior_strength": np.full((4, 250), -1.0)}
+        paper = named_preset("paper")
+        draws = raw_draws(made_posterior(observations, raw, preset=paper))
+        assert len(draws.parameter) == 14
+        assert draws.prior_sd.tolist() == pytest.approx([np.sqrt(14 / (2 * 0.001 * 60))] * 14)
+
+    def test_the_recalibration(self):
+        draws = recalibration_draws(good_fit())
+        assert draws is not None
+        assert draws.labels == [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
+        assert draws.prior_mean.tolist() == [0, 1, 0, 0]
+        assert draws.prior_sd.tolist() == [1, 1, 1, 1]
+        assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1, 0, 0], abs=0.02)
+
+    def test_no_recalibration_has_no_draws(self):
+        observations = simulate_observations(30, seed=1)
+        settings = named_preset("bayes").override(recalibration={"method": "none"})
+        assert recalibration_draws(made_posterior(observations, gaussian_draws(1), preset=settings)) is None
+
+    def test_every_free_parameter_is_there(self):
+        assert set(raw_draws(good_fit()).parameter) == set(CENTRE)

@@ -1,0 +1,224 @@
+from pathlib import Path
+
+import arviz_base
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.errors import DirEAGError, FitFileError, LevelError
+from bayes_direag.fits import selection
+from bayes_direag.fits.estimator import DirEAG
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.folds import assign_folds
+from bayes_direag.fits.map_fit import fit_map, fit_map_batch
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.model import Labels, penalised_loss
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import VARIANT_PARAMETERS
+from tests.bayes_direag import brute_force
+
+
+@pytest.fixture(scope="module")
+def fit(simulated: Observations) -> Fit:
+    return fit_map(simulated)
+
+
+def unlabelled(observations: Observations) -> Observations:
+    questions = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
+    return Observations.from_questions(questions, answers=observations.kind)
+
+
+def natural(fit: Fit) -> dict[str, object]:
+    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    return {name: posterior[name].to_numpy().tolist() for name in VARIANT_PARAMETERS["confidence"]}
+
+
+def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
+    table = fit.predict(simulated)
+    values, final = natural(fit), fit.tree["recalibration"].to_dataset()
+    for i, row in table.iterrows():
+        own = brute_force.reports_of(simulated, i)
+        support = brute_force.support(brute_force.concentrations(own, values, fit.preset.eps))
+        null = support.pop(brute_force.NULL)
+        best = max(support.values())
+        assert row["answer"] == min(answer for answer, value in support.items() if value == best)
+        np.testing.assert_allclose(row["support"], best, rtol=1e-12)
+        np.testing.assert_allclose(row["null_probability"], null, rtol=1e-12)
+        score = final["intercept"].item() + final["slope"].item() * np.log(best / (1 - best))
+        np.testing.assert_allclose(row["confidence"], brute_force.sigmoid(score), rtol=1e-12)
+        assert (row["n_candidates"], row["n_used"]) == (len(support), len(own))
+
+
+def test_no_gold_answer_is_looked_at_in_prediction(fit: Fit, simulated: Observations) -> None:
+    pd.testing.assert_frame_equal(fit.predict(unlabelled(simulated)), fit.predict(simulated))
+
+
+def test_predictions_do_not_depend_on_order_or_on_pieces(
+    fit: Fit, simulated: Observations, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = fit.predict(simulated)
+    order = np.random.default_rng(0).permutation(len(simulated))
+    shuffled = fit.predict(simulated.select(order)).set_axis(order).sort_index()
+    pd.testing.assert_frame_equal(shuffled, whole, rtol=1e-14)
+    monkeypatch.setattr(selection, "_LARGEST_PIECE", 64)
+    pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
+
+
+def test_an_unanswered_question_stays_in_the_table(fit: Fit, simulated: Observations) -> None:
+    silent = Question(
+        problem_id="silent", observations=(Observation(level=0, level_name="very_cautious", answer=None),)
+    )
+    both = Observations.from_questions([*simulated.questions[:2], silent], answers="numeric")
+    last = fit.predict(both).iloc[2]
+    assert last["problem_id"] == "silent"
+    assert pd.isna(last["answer"])
+    assert np.isnan(last["confidence"])
+    assert np.isnan(last["support"])
+    assert (last["null_probability"], last["n_candidates"], last["n_used"]) == (1.0, 0, 0)
+
+
+def test_levels_are_matched_by_name_not_by_number(fit: Fit, simulated: Observations) -> None:
+    def renumbered(question: Question) -> Question:
+        kept = [one for one in question.observations if one.level_name != "vanilla"]
+        return question.model_copy(
+            update={"observations": tuple(one.model_copy(update={"level": 9 - one.level}) for one in kept)}
+        )
+
+    def without_vanilla(question: Question) -> Question:
+        kept = tuple(one for one in question.observations if one.level_name != "vanilla")
+        return question.model_copy(update={"observations": kept})
+
+    backwards, plain = (
+        Observations.from_questions([change(question) for question in simulated.questions], answers="numeric")
+        for change in (renumbered, without_vanilla)
+    )
+    assert backwards.level_names == tuple(reversed(plain.level_names))
+    pd.testing.assert_frame_equal(fit.predict(backwards), fit.predict(plain), check_exact=False, rtol=1e-12)
+
+
+def test_an_unknown_level_is_an_error(fit: Fit) -> None:
+    stranger = Question(
+        problem_id="q", observations=(Observation(level=0, level_name="boastful", answer="1", confidence=9),)
+    )
+    with pytest.raises(LevelError, match=r"boastful.*very_cautious, cautious, vanilla"):
+        fit.predict(Observations.from_questions([stranger], answers="numeric"))
+
+
+def test_another_kind_of_answers_is_an_error(fit: Fit, simulated: Observations) -> None:
+    texts = Observations.from_questions(simulated.questions, answers="text")
+    with pytest.raises(DirEAGError, match="are text; expected numeric"):
+        fit.predict(texts)
+
+
+def test_saving_loses_nothing(fit: Fit, simulated: Observations, tmp_path: Path) -> None:
+    fit.save(tmp_path / "fit.nc")
+    again = Fit.load(tmp_path / "fit.nc")
+    assert again.tree.identical(fit.tree)
+    assert again.preset == fit.preset
+    assert again.level_names == fit.level_names
+    pd.testing.assert_frame_equal(again.predict(simulated), fit.predict(simulated), check_exact=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
+
+
+def test_what_is_not_a_fit_is_said(tmp_path: Path) -> None:
+    with pytest.raises(FitFileError, match=r"nowhere\.nc: no such file"):
+        Fit.load(tmp_path / "nowhere.nc")
+    (tmp_path / "text.nc").write_text("not NetCDF")
+    with pytest.raises(FitFileError, match=r"text\.nc: not a fit that this version can read"):
+        Fit.load(tmp_path / "text.nc")
+    arviz_base.from_dict({"posterior": {"mu": np.zeros((1, 1))}}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    with pytest.raises(FitFileError, match=r"other\.nc: not a fit that this version can read \(KeyError"):
+        Fit.load(tmp_path / "other.nc")
+
+
+def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) -> None:
+    tree = fit.tree
+    assert tree["posterior"].sizes["chain"] == tree["posterior"].sizes["draw"] == 1
+    assert tree["posterior"]["level"].to_numpy().tolist() == list(simulated.level_names)
+    assert tree.attrs["observations_sha256"] == simulated.fingerprint
+    assert tree.attrs["dataset"] == "simulated"
+    raw = {
+        name: jnp.asarray(tree["posterior"][f"{name}_raw"].to_numpy()[0, 0])
+        for name in fit.preset.free_parameters("confidence")
+    }
+    labels = Labels.of(simulated, np.ones(len(simulated)))
+    loss = penalised_loss(raw, Reports.of(simulated), labels, preset=fit.preset, variant="confidence")
+    np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
+    entries = np.concatenate([np.ravel(value) for value in raw.values()])
+    mean = -tree["log_likelihood"]["target"].to_numpy().mean()
+    np.testing.assert_allclose(mean + 0.001 * np.mean(entries**2), float(loss), rtol=1e-12)
+
+
+def test_only_labelled_answered_questions_are_fitted(fit: Fit, simulated: Observations) -> None:
+    silent = Question(problem_id="silent", gold_answer="3", observations=())
+    hidden = [
+        question.model_copy(update={"gold_answer": None, "problem_id": f"hidden {question.problem_id}"})
+        for question in simulated.questions[:30]
+    ]
+    more = Observations.from_questions([silent, *hidden, *simulated.questions], answers="numeric")
+    again = fit_map(more)
+    np.testing.assert_allclose(again.parameters()["mean"], fit.parameters()["mean"], rtol=1e-6)
+    assert again.tree["constant_data"].sizes["problem"] == len(simulated)
+
+
+def test_order_of_questions_changes_nothing(fit: Fit, simulated: Observations) -> None:
+    order = np.random.default_rng(1).permutation(len(simulated))
+    shuffled = fit_map(simulated.select(order))
+    np.testing.assert_allclose(shuffled.parameters()["mean"], fit.parameters()["mean"], rtol=1e-5)
+
+
+def test_permuting_levels_permutes_parameters(simulated: Observations) -> None:
+    order = [3, 0, 4, 1, 2]
+    fits = [
+        fit_map(observations)
+        for observations in (simulated, simulated.align([simulated.level_names[i] for i in order]))
+    ]
+    weights = [fit.tree["posterior"]["weight"].to_numpy()[0, 0] for fit in fits]
+    np.testing.assert_allclose(weights[1], weights[0][order], rtol=1e-5)
+    assert np.ptp(weights[0]) > 0.1
+
+
+def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simulated: Observations) -> None:
+    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 3})
+    fit = fit_map(simulated, preset=honest, variant="count", seed=11)
+    fold = assign_folds(len(simulated), 3, 11)
+    support, right = np.zeros(len(simulated)), np.zeros(len(simulated), bool)
+    for number in range(3):
+        rest = fit_map(simulated.select(fold != number), variant="count")
+        mine = np.flatnonzero(fold == number)
+        table = rest.predict(simulated.select(mine))
+        support[mine] = table["support"]
+        right[mine] = [a == simulated.questions[i].gold_answer for i, a in zip(mine, table["answer"], strict=True)]
+    score = np.log(support / (1 - support))
+    a, b = (fit.recalibration.to_dataset()[name].item() for name in ("intercept", "slope"))
+    residual = 1 / (1 + np.exp(-(a + b * score))) - right
+    np.testing.assert_allclose(residual.mean() + 0.001 * a, 0, atol=1e-6)
+    np.testing.assert_allclose((residual * score).mean() + 0.001 * (b - 1), 0, atol=1e-6)
+    in_sample = fit_map(simulated, variant="count")
+    assert abs(in_sample.recalibration.to_dataset()["slope"].item() - b) > 1e-4
+
+
+def test_parameters_name_what_is_identified(fit: Fit) -> None:
+    table = fit.parameters().set_index(["parameter", "level"])
+    weights = table.loc["weight"]
+    np.testing.assert_allclose(weights["relative"].sum(), 1.0)
+    assert weights["sd"].isna().all()
+    ratio = table.loc["prior_strength", "mean"].item() / weights["mean"].sum()
+    np.testing.assert_allclose(table.loc["prior_strength", "relative"].item(), ratio)
+    assert table.loc["slope", "relative"].isna().all()
+    assert {"recalibration_intercept", "recalibration_slope"} <= set(fit.parameters()["parameter"])
+
+
+def test_the_estimator_is_the_same_thing(fit: Fit, simulated: Observations) -> None:
+    pd.testing.assert_frame_equal(DirEAG().fit(simulated).predict(simulated), fit.predict(simulated))
+
+
+@pytest.mark.parametrize("variant", ["count", "level"])
+def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
+    chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
+    for row, fit in zip(chosen, fit_map_batch(simulated, chosen, variant=variant), strict=True):
+        alone = fit_map(simulated.select(row), variant=variant)
+        np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
+        assert fit.tree["constant_data"]["problem"].to_numpy().tolist() == list(simulated.select(row).problem_id)

@@ -1,0 +1,373 @@
+"""A whole NUTS fit: what its container holds, what it leaves out, and what it predicts."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+from scipy.special import logit
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.inference import posterior
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.posterior import nuts_posterior
+from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.model.model import RawDraws
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag import brute_force
+from tests.bayes_direag.conftest import NUTS_SAMPLING
+
+N_CHAINS, N_DRAWS = NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws
+RAW = ("weight", "bias", "slope", "null_base", "null_gain")
+TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25)
+
+
+def natural(fit: Fit) -> list[dict[str, object]]:
+    """Return the natural parameters of every draw, worked out again from the raw ones."""
+    values = {name: fit.tree["posterior"][f"{name}_raw"].to_numpy() for name in RAW}
+    raw = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
+    return [
+        brute_force.natural({name: value[sample] for name, value in raw.items()}, fit.preset)
+        for sample in range(fit.n_samples)
+    ]
+
+
+def supports(fit: Fit, observations: Observations, question: int) -> np.ndarray:
+    """Return one question's support by (sample, state), the null last, by the equations in plain Python."""
+    own = brute_force.reports_of(observations, question)
+    states = (*observations.candidates[question], brute_force.NULL)
+    each = [brute_force.support(brute_force.concentrations(own, one, fit.preset.eps)) for one in natural(fit)]
+    return np.array([[one[state] for state in states] for one in each])
+
+
+class TestContainer:
+    def test_groups(self, nuts: Fit) -> None:
+        assert set(nuts.tree.children) == {
+            *("posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"),
+            *("prior", "prior_predictive", "posterior_predictive", "loo", "recalibration"),
+        }
+
+    def test_parameters_have_named_dimensions_and_level_names(self, nuts: Fit, labelled: Observations) -> None:
+        posterior = nuts.tree["posterior"].to_dataset()
+        names = {*RAW, "prior_strength", *(f"{name}_raw" for name in RAW)}
+        assert set(posterior) == names
+        assert set(nuts.tree["prior"].to_dataset()) == names
+        for name in names:
+            by_level = ("level",) if name.startswith(("weight", "bias")) else ()
+            assert posterior[name].dims == ("chain", "draw", *by_level)
+            assert nuts.tree["prior"][name].dims == ("chain", "draw", *by_level)
+        for group in ("posterior", "prior", "constant_data"):
+            assert nuts.tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
+        assert dict(posterior.sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
+        assert nuts.tree["prior"].sizes["chain"] == 1
+        assert (posterior["prior_strength"] == 1).all()
+
+    @pytest.mark.parametrize(
+        ("group", "dims"),
+        [
+            ("log_likelihood", ("chain", "draw", "problem")),
+            ("prior_predictive", ("chain", "draw", "problem")),
+            ("posterior_predictive", ("chain", "draw", "problem")),
+            ("observed_data", ("problem",)),
+        ],
+    )
+    def test_targets_are_by_problem(self, nuts: Fit, labelled: Observations, group: str, dims: tuple[str, ...]) -> None:
+        assert nuts.tree[group]["target"].dims == dims
+        assert nuts.tree[group]["problem"].to_numpy().tolist() == list(labelled.problem_id)
+
+    def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
+        draws = natural(nuts)
+        for name in RAW:
+            found = nuts.tree["posterior"][name].to_numpy()
+            expected = np.array([one[name] for one in draws]).reshape(found.shape)
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+    def test_log_likelihood_is_the_log_support_of_what_came_true(self, nuts: Fit, labelled: Observations) -> None:
+        found = nuts.tree["log_likelihood"]["target"].to_numpy().reshape(-1, len(labelled))
+        for question in range(0, len(labelled), 9):
+            support = supports(nuts, labelled, question)
+            gold, own = labelled.questions[question].gold_answer, labelled.candidates[question]
+            state = own.index(gold) if gold in own else -1
+            np.testing.assert_allclose(found[:, question], np.log(support[:, state]), rtol=1e-10)
+            assert nuts.tree["observed_data"]["target"][question] == state
+
+    def test_what_was_fitted_is_recorded(self, nuts: Fit, labelled: Observations) -> None:
+        attributes = nuts.tree.attrs
+        assert (attributes["method"], attributes["variant"], attributes["seed"]) == ("nuts", "confidence", 8)
+        assert SamplingSettings.model_validate_json(attributes["sampling"]) == NUTS_SAMPLING
+        assert nuts.preset == PRESETS["bayes"]
+        assert attributes["observations_sha256"] == labelled.fingerprint
+        assert {"jax", "numpyro"} <= set(json.loads(attributes["versions"]))
+        assert (nuts.tree["constant_data"]["weight_in_likelihood"] == 1).all()
+
+    def test_the_prior_is_the_presets(self, nuts: Fit) -> None:
+        prior = nuts.tree["prior"].to_dataset()
+        for name in RAW:
+            own = getattr(nuts.preset, name)
+            for column in prior[f"{name}_raw"].to_numpy().reshape(prior.sizes["draw"], -1).T:
+                assert stats.kstest(column, stats.norm(own.loc, own.scale).cdf).pvalue > 1e-4
+
+    def test_predictive_frequencies_are_the_mean_support(self, nuts: Fit, labelled: Observations) -> None:
+        drawn = nuts.tree["posterior_predictive"]["target"].to_numpy().reshape(-1, len(labelled))
+        assert len(drawn) == nuts.n_samples
+        for question in range(0, len(labelled), 9):
+            support = supports(nuts, labelled, question)
+            for state, probability in zip((*range(support.shape[1] - 1), -1), support.T, strict=True):
+                gap = (drawn[:, question] == state).sum() - probability.sum()
+                assert abs(gap) < 4.5 * np.sqrt((probability * (1 - probability)).sum()) + 1
+        n_candidates = labelled.n_candidates
+        for group in ("prior_predictive", "posterior_predictive"):
+            target = nuts.tree[group]["target"].to_numpy().reshape(-1, len(labelled))
+            assert (target >= -1).all()
+            assert (target < n_candidates).all()
+
+    def test_questions_that_teach_nothing_are_left_out(
+        self, nuts: Fit, labelled: Observations, unlearnable: Observations
+    ) -> None:
+        for name, group in nuts.tree.children.items():
+            if "problem" in group.coords:
+                assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
+        assert set(unlearnable.problem_id).isdisjoint(nuts.tree["loo"]["problem"].to_numpy())
+
+    def test_a_recalibration_for_every_draw(self, nuts: Fit) -> None:
+        found = nuts.tree["recalibration"].to_dataset()
+        assert found["intercept"].shape == found["slope"].shape == (N_CHAINS, N_DRAWS)
+        assert (found.attrs["method"], found.attrs["eps"]) == ("platt", 1e-6)
+        assert len(np.unique(found["slope"])) > 0.5 * nuts.n_samples
+
+    def test_it_is_learned_from_leave_one_out_support(self, nuts: Fit) -> None:
+        """Its means are those of draws from its prior, weighted by the likelihood of what the group ``loo`` holds."""
+        rng = np.random.default_rng(0)
+        loo, candidate = nuts.tree["loo"], nuts.tree["constant_data"]["candidate"].to_numpy()
+        used, votes = (candidate >= 0).sum(axis=1), (candidate == loo["candidate"].to_numpy()[:, None]).sum(axis=1)
+        score = logit(loo["support"].to_numpy())
+        agreement = np.log((votes + 0.5) / (used - votes + 0.5)) - score
+        terms = np.stack([np.ones(len(score)), score, agreement, 1 - used / candidate.shape[1]])
+        prior = np.array([0, 1, 0, 0]) + rng.normal(size=(300_000, 4))
+        reached = -np.logaddexp(0, -prior @ np.where(loo["correct"], terms, -terms)).sum(axis=1)
+        weight = np.exp(reached - reached.max())
+        weight /= weight.sum()
+        for term, name in enumerate(("intercept", "slope", "agreement", "missing")):
+            mean = weight @ prior[:, term]
+            sd = np.sqrt(weight @ (prior[:, term] - mean) ** 2)
+            drawn = nuts.tree["recalibration"][name].to_numpy()
+            assert abs(drawn.mean() - mean) < 4 * sd * np.sqrt(2 / drawn.size + (weight**2).sum())
+
+    def test_saving_loses_nothing(self, nuts: Fit, labelled: Observations, tmp_path: Path) -> None:
+        nuts.save(tmp_path / "fit.nc")
+        again = Fit.load(tmp_path / "fit.nc")
+        assert again.tree.identical(nuts.tree)
+        pd.testing.assert_frame_equal(again.predict(labelled), nuts.predict(labelled), check_exact=True)
+
+    def test_long_chains_are_thinned_for_the_predictive_draws(
+        self, labelled: Observations, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Draws by hand: which of them the predictive ones stem from can be told from their coordinates."""
+        monkeypatch.setattr(posterior, "_PREDICTIVE_DRAWS", 10)
+        monkeypatch.setattr(posterior, "_PRIOR_DRAWS", 7)
+        few = labelled.select(slice(0, 6))
+        sure, lost = {"weight": np.full(5, 40.0), "null_base": -40.0}, {"weight": np.full(5, -40.0), "null_base": 40.0}
+        raw: RawDraws = {
+            name: np.array([[sure[name] if draw % 5 == 0 else lost[name] for draw in range(25)]] * 2) for name in sure
+        }
+        tree = nuts_posterior(
+            Draws(raw, {"lp": np.zeros((2, 25))}),
+            few,
+            np.ones(6),
+            preset=PRESETS["bayes"],
+            variant="count",
+            sampling=SamplingSettings(n_chains=2, n_warmup=1, n_draws=25),
+            seed=0,
+        )  # fmt: skip
+        predictive = tree["posterior_predictive"]["target"]
+        assert predictive["draw"].to_numpy().tolist() == [0, 5, 10, 15, 20]
+        assert predictive.shape == (2, 5, 6)
+        assert (predictive != -1).all()
+        assert tree["prior"].sizes["draw"] == tree["prior_predictive"].sizes["draw"] == 7
+
+
+class TestPredictions:
+    LEVEL = 0.6
+
+    @pytest.fixture
+    def table(self, nuts: Fit, simulated: Observations) -> pd.DataFrame:
+        return nuts.predict(simulated, interval_level=self.LEVEL)
+
+    def test_they_are_the_printed_equations_over_the_draws(
+        self, nuts: Fit, simulated: Observations, table: pd.DataFrame
+    ) -> None:
+        final = nuts.tree["recalibration"].to_dataset()
+        a, b, c, d = (final[name].to_numpy().ravel() for name in ("intercept", "slope", "agreement", "missing"))
+        changes = []
+        for question in range(0, len(simulated), 11):
+            support, row = supports(nuts, simulated, question), table.iloc[question]
+            mean = support.mean(axis=0)
+            best = int(mean[:-1].argmax())
+            mine = support[:, best]
+            said, score = simulated.candidate[question], np.log(mine / (1 - mine))
+            used, votes = (said >= 0).sum(), (said == best).sum()
+            agreement = np.log((votes + 0.5) / (used - votes + 0.5))
+            total = a + b * score + c * (agreement - score) + d * (1 - used / simulated.n_levels)
+            confidence = 1 / (1 + np.exp(-total))
+            assert row["answer"] == simulated.candidates[question][best]
+            np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["null_probability"], mean[-1], rtol=1e-10)
+            np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
+            ends = np.quantile(confidence, [0.2, 0.8])
+            np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
+            changes.append((support[:, :-1].argmax(axis=1) != best).mean())
+            assert row["change_probability"] == pytest.approx(changes[-1])
+        assert max(changes) > 0.05
+        assert min(changes) == 0
+
+    def test_a_higher_level_gives_a_wider_interval(self, nuts: Fit, labelled: Observations) -> None:
+        widths = []
+        for level in (0.5, 0.9, 0.99):
+            table = nuts.predict(labelled, interval_level=level)
+            assert (table["confidence_low"] < table["confidence_high"]).all()
+            widths.append((table["confidence_high"] - table["confidence_low"]).to_numpy())
+        assert (widths[0] < widths[1]).all()
+        assert (widths[1] < widths[2]).all()
+        default = nuts.predict(labelled)
+        assert np.allclose(default["confidence_high"] - default["confidence_low"], widths[1])
+
+    @pytest.mark.parametrize("level", [0.0, 1.0, 1.5, -0.1, float("nan")])
+    def test_a_level_is_a_probability(self, nuts: Fit, labelled: Observations, level: float) -> None:
+        with pytest.raises(DirEAGError, match=r"interval level .* expected a probability between 0 and 1"):
+            nuts.predict(labelled, interval_level=level)
+
+    def test_an_unanswered_question(self, nuts: Fit, unlearnable: Observations) -> None:
+        table = nuts.predict(unlearnable).set_index("problem_id")
+        silent = table.loc["silent"]
+        undefined = ["answer", "confidence", "confidence_low", "confidence_high", "change_probability", "support"]
+        assert silent[undefined].isna().all()
+        assert (silent["null_probability"], silent["n_candidates"], silent["n_used"]) == (1, 0, 0)
+        assert table.drop("silent").notna().all(axis=None)
+
+    def test_the_columns(self, nuts: Fit, labelled: Observations) -> None:
+        spread = ["confidence_low", "confidence_high", "change_probability"]
+        few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
+        assert nuts.predict(labelled).columns.tolist() == [*few[:3], *spread, *few[3:]]
+        at_mode = fit_map(labelled, preset="bayes", variant="count")
+        assert at_mode.predict(labelled).columns.tolist() == few
+
+    def test_no_gold_answer_is_looked_at(self, nuts: Fit, labelled: Observations) -> None:
+        hidden = [question.model_copy(update={"gold_answer": None}) for question in labelled.questions]
+        bare = Observations.from_questions(hidden, answers=labelled.kind)
+        pd.testing.assert_frame_equal(nuts.predict(bare), nuts.predict(labelled), check_exact=True)
+
+    def test_parameters_are_means_and_standard_deviations_over_draws(self, nuts: Fit) -> None:
+        table = nuts.parameters()
+        draws = natural(nuts)
+        rows = table[table["parameter"] == "weight"]
+        weights = np.array([one["weight"] for one in draws])
+        np.testing.assert_allclose(rows["mean"], weights.mean(axis=0))
+        np.testing.assert_allclose(rows["sd"], weights.std(axis=0, ddof=1))
+        np.testing.assert_allclose(rows["relative"], (weights / weights.sum(axis=1, keepdims=True)).mean(axis=0))
+        fixed = table.set_index("parameter").loc["prior_strength"]
+        assert (fixed["mean"], fixed["sd"]) == (1, 0)
+        assert np.isnan(fixed["raw"])
+        assert fixed["relative"] == pytest.approx((1 / weights.sum(axis=1)).mean())
+
+
+class TestRuns:
+    def test_equal_seeds_give_equal_fits(self, labelled: Observations) -> None:
+        fits = [fit_nuts(labelled, variant="count", sampling=TINY, seed=seed) for seed in (1, 1, 2)]
+        assert fits[0].tree.equals(fits[1].tree)
+        for group, name in (
+            ("posterior", "weight"),
+            ("prior", "weight"),
+            ("prior_predictive", "target"),
+            ("posterior_predictive", "target"),
+            ("recalibration", "slope"),
+        ):
+            assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
+
+    def test_chains_are_not_copies_of_each_other(self, nuts: Fit) -> None:
+        weight = nuts.tree["posterior"]["weight"].to_numpy()
+        assert (weight[0] != weight[1]).any(axis=-1).all()
+
+    def test_without_recalibration_confidence_is_support(self, labelled: Observations) -> None:
+        preset = PRESETS["bayes"].override(recalibration={"method": "none"})
+        fit = fit_nuts(labelled, preset=preset, variant="count", sampling=TINY)
+        table = fit.predict(labelled)
+        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
+        assert fit.recalibration.method == "none"
+        assert fit.tree["recalibration"]["slope"].shape == (2, 25)
+
+    def test_pooled_levels_have_a_centre_and_a_spread(self, labelled: Observations) -> None:
+        """Draws by hand again."""
+        rng = np.random.default_rng(0)
+        raw: RawDraws = {
+            name: rng.normal(size=(2, 25, 5) if name == "weight" else (2, 25))
+            for name in PRESETS["pooled"].free_parameters("count")
+        }
+        tree = nuts_posterior(
+            Draws(raw, {"lp": np.zeros((2, 25))}),
+            labelled,
+            np.ones(len(labelled)),
+            preset=PRESETS["pooled"],
+            variant="count",
+            sampling=TINY,
+            seed=0,
+        )
+        tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
+        fit = Fit(tree)
+        found = fit.tree["posterior"].to_dataset()
+        names = {"weight", "weight_centre", "weight_spread", "prior_strength", "null_base"}
+        assert set(found) == names | {f"{name}_raw" for name in names - {"prior_strength"}}
+        assert found["weight_centre"].dims == found["weight_spread"].dims == ("chain", "draw")
+        assert (found["weight_centre"] == found["weight_centre_raw"]).all()
+        np.testing.assert_allclose(found["weight_spread"], np.exp(found["weight_spread_raw"]))
+        together = found["weight_centre"] + found["weight_spread"] * found["weight_raw"]
+        np.testing.assert_allclose(found["weight"], np.exp(together).transpose(*found["weight"].dims), rtol=1e-12)
+        table = fit.parameters().set_index("parameter")
+        assert table.loc["weight_spread", "mean"] == pytest.approx(found["weight_spread"].mean().item())
+        assert table.loc[["weight_centre", "weight_spread"], "relative"].isna().all()
+
+    def test_weights_need_leave_and_are_recorded(self, labelled: Observations) -> None:
+        weighted = PRESETS["bayes"].override(null_target_weight=3.0)
+        with pytest.raises(
+            DirEAGError, match=r"weighs questions unequally \(null_target_weight 3\.0\).*allow_weighted"
+        ):
+            fit_nuts(labelled, preset=weighted, variant="count", sampling=TINY)
+        fit = fit_nuts(labelled, preset=weighted, variant="count", sampling=TINY, allow_weighted=True)
+        assert fit.preset.is_weighted
+        assert fit.preset.null_target_weight == 3
+        weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
+        assert (weight == np.where(labelled.gold_generated, 1, 3)).all()
+        raw = fit.tree["posterior"].to_dataset()[["weight_raw", "null_base_raw"]]
+        prior = stats.norm.logpdf(raw["weight_raw"], 2, 1.5).sum(axis=2) + stats.norm.logpdf(raw["null_base_raw"], 0, 2)
+        expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
+        np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
+
+    @pytest.mark.parametrize(
+        ("changes", "seen"),
+        [
+            ({"method": "isotonic"}, "method isotonic"),
+            ({"method": "release"}, "method release"),
+            ({"method": "temperature"}, "method temperature"),
+        ],
+    )
+    def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations, changes, seen) -> None:
+        preset = PRESETS["bayes"].override(recalibration=changes)
+        with pytest.raises(DirEAGError, match=rf"recalibration {seen} is for MAP; expected platt or none"):
+            fit_nuts(labelled, preset=preset, sampling=TINY)
+
+    def test_nothing_to_learn_from(self, unlearnable: Observations) -> None:
+        with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 5 questions"):
+            fit_nuts(unlearnable, sampling=TINY)
+
+    def test_bounds_are_refused(self, labelled: Observations) -> None:
+        with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
+            fit_nuts(labelled, preset="release", sampling=TINY)
+        bounded = PRESETS["release"].override(null_target_weight=1.0, recalibration={"method": "platt"})
+        with pytest.raises(DirEAGError, match="preset release keeps raw parameters within bounds"):
+            fit_nuts(labelled, preset=bounded, sampling=TINY)

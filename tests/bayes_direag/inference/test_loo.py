@@ -1,0 +1,225 @@
+"""Leave-one-out predictions: against ArviZ, against exact integration, and against fitting again."""
+
+import warnings
+
+import arviz_stats
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import xarray as xr
+from scipy.special import logsumexp
+
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.inference import loo
+from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
+from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag import brute_force, one_level
+
+N_CHAINS, N_DRAWS = 2, 150
+
+
+def relative_size(fit: Fit) -> float:
+    """Return the mean effective sample size of the raw parameters, relative to the number of draws."""
+    raw = fit.tree["posterior"].to_dataset()[[f"{name}_raw" for name in fit.preset.free_parameters(fit.variant)]]
+    sizes = [np.ravel(size) for size in arviz_stats.ess(raw, method="mean").values()]
+    return float(np.concatenate(sizes).mean() / fit.n_samples)
+
+
+class TestAgainstArviz:
+    @pytest.mark.parametrize("name", ["nuts", "one_level_nuts"])
+    def test_elpd_and_pareto_k(self, name: str, request: pytest.FixtureRequest) -> None:
+        fit: Fit = request.getfixturevalue(name)
+        ours = fit.tree["loo"].to_dataset()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
+            theirs = arviz_stats.loo(fit.tree, pointwise=True, reff=relative_size(fit))
+        np.testing.assert_allclose(ours["elpd"], theirs.elpd_i, rtol=1e-10)
+        np.testing.assert_allclose(ours["pareto_k"], theirs.pareto_k, rtol=1e-8, atol=1e-10)
+        assert ours["problem"].to_numpy().tolist() == theirs.elpd_i["problem"].to_numpy().tolist()
+
+    def test_the_length_of_the_tail_matters_little(self, nuts: Fit) -> None:
+        """ArviZ takes the natural parameters' effective sizes into account as well."""
+        ours = nuts.tree["loo"].to_dataset()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Estimated shape parameter of Pareto", UserWarning)
+            theirs = arviz_stats.loo(nuts.tree, pointwise=True)
+        np.testing.assert_allclose(ours["elpd"], theirs.elpd_i, atol=0.005)
+        np.testing.assert_allclose(ours["pareto_k"], theirs.pareto_k, atol=0.2)
+
+
+def test_against_exact_integration(one_level_nuts: Fit) -> None:
+    exact = one_level.posterior()
+    found = one_level_nuts.tree["loo"].to_dataset()
+    right = one_level.observations().gold_generated
+    full = exact.probability()
+    for question, target in enumerate(right):
+        without = exact.probability(without=question)
+        support = without @ exact.support[:, question]
+        np.testing.assert_allclose(found["support"][question], support, atol=0.01)
+        ratio = np.exp(-exact.log_likelihood[:, question])  # elpd is minus the log of its mean over the draws
+        spread = np.sqrt(full @ ratio**2 / (full @ ratio) ** 2 - 1)
+        draws = np.exp(-one_level_nuts.tree["log_likelihood"]["target"].to_numpy()[..., question])
+        error = spread / np.sqrt(float(arviz_stats.ess(draws, method="mean")))
+        np.testing.assert_allclose(found["elpd"][question], np.log(support if target else 1 - support), atol=4 * error)
+    assert (found["candidate"] == 0).all()
+    assert (found["correct"].to_numpy() == right).all()
+    moved = found["support"].to_numpy() - full @ exact.support
+    # a question's own right answer has raised its support, its wrong one lowered it
+    assert (moved[right] < 0).all()
+    assert (moved[~right] > 0).all()
+
+
+@pytest.mark.slow
+def test_against_fitting_again(labelled: Observations) -> None:
+    """For the three questions whose labels count most."""
+    sampling = SamplingSettings(n_chains=2, n_warmup=500, n_draws=2000)
+    full = fit_nuts(labelled, sampling=sampling, seed=1)
+    found = full.tree["loo"].to_dataset()
+    before = full.predict(labelled)
+    gap = np.abs(found["support"].to_numpy() - before["support"].to_numpy())
+    most = np.argsort(-gap)[:3]
+    assert gap[most[0]] > 0.02
+    for question in most:
+        rest = fit_nuts(labelled.select(np.arange(len(labelled)) != question), sampling=sampling, seed=2)
+        again = rest.predict(labelled.select(np.array([question]))).iloc[0]
+        candidate = int(found["candidate"][question])
+        assert again["answer"] == labelled.candidates[question][candidate]
+        np.testing.assert_allclose(found["support"][question], again["support"], atol=0.015)
+
+
+class TestByHand:
+    """Draws, likelihoods and observations made by hand."""
+
+    NAMES = ("a", "b", "c")
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def observations() -> Observations:
+        """Fifty questions of three levels, some answers missing, each answer judged right or wrong on its own."""
+        rng = np.random.default_rng(4)
+        questions = []
+        for number in range(50):
+            said = rng.choice(["x", "y", "z"], size=3, p=[0.5, 0.3, 0.2])
+            verdict = dict(zip(("x", "y", "z"), (rng.random(3) < (0.6, 0.4, 0.3)).tolist(), strict=True))
+            reports = [
+                Observation(level=level, level_name=name, answer=answer, confidence=stated, correct=verdict[answer])
+                for level, (name, answer, stated) in enumerate(
+                    zip(TestByHand.NAMES, said.tolist(), rng.integers(0, 101, 3).tolist(), strict=True)
+                )
+                if level == number % 3 or rng.random() < 0.9
+            ]
+            questions.append(Question(problem_id=str(number), observations=tuple(reports)))
+        return Observations.from_questions(questions, answers="text")
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def raw() -> dict[str, np.ndarray]:
+        rng = np.random.default_rng(5)
+        return {"weight": rng.normal(size=(N_CHAINS, N_DRAWS, 3)), "slope": rng.normal(size=(N_CHAINS, N_DRAWS))}
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def parameters(raw: dict[str, np.ndarray]) -> Parameters:
+        return Parameters(
+            weight=jnp.asarray(np.exp(raw["weight"]).reshape(-1, 3)),
+            prior_strength=jnp.full(N_CHAINS * N_DRAWS, 0.4),
+            null_base=jnp.full(N_CHAINS * N_DRAWS, 0.1),
+            bias=jnp.asarray(raw["weight"].reshape(-1, 3) / 2),
+            slope=jnp.asarray(raw["slope"].ravel()),
+            null_gain=jnp.full(N_CHAINS * N_DRAWS, 0.3),
+        )
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def log_likelihood() -> np.ndarray:
+        rng = np.random.default_rng(6)
+        return -rng.gamma(2.0, 0.5, size=(N_CHAINS, N_DRAWS, 50))
+
+    @staticmethod
+    def left_out(
+        observations: Observations, raw: dict[str, np.ndarray], log_likelihood: np.ndarray, parameters: Parameters
+    ) -> LeaveOneOut:
+        dims = {"weight": ("chain", "draw", "level"), "slope": ("chain", "draw")}
+        posterior = xr.Dataset({name: (dims[name], value) for name, value in raw.items()})
+        return leave_one_out(observations, posterior, log_likelihood, parameters, 0.01)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def found(observations, raw, log_likelihood, parameters) -> LeaveOneOut:
+        return TestByHand.left_out(observations, raw, log_likelihood, parameters)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def weight(raw, log_likelihood) -> np.ndarray:
+        """Smoothed importance weights by ArviZ's labelled front, (sample, problem)."""
+        draws = xr.DataArray(log_likelihood, dims=("chain", "draw", "problem"))
+        entries = [*np.moveaxis(raw["weight"], 2, 0), raw["slope"]]
+        size = np.mean([arviz_stats.ess(entry, method="mean") for entry in entries])
+        log_weight, _ = draws.azstats.psislw(r_eff=size / (N_CHAINS * N_DRAWS), dim=["chain", "draw"])
+        return np.exp(log_weight.transpose("chain", "draw", "problem").to_numpy().reshape(-1, 50))
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def support(observations, parameters) -> list[np.ndarray]:
+        """Each question's supports, (sample, candidate), by the equations in plain Python."""
+        samples = [
+            {name: np.asarray(value)[sample].tolist() for name, value in parameters._asdict().items()}
+            for sample in range(N_CHAINS * N_DRAWS)
+        ]
+        rows = []
+        for question, own in enumerate(observations.candidates):
+            reports = brute_force.reports_of(observations, question)
+            each = [brute_force.support(brute_force.concentrations(reports, one, 0.01)) for one in samples]
+            rows.append(np.array([[one[answer] for answer in own] for one in each]))
+        return rows
+
+    def test_the_selected_candidate_and_its_support(self, found, weight, support) -> None:
+        np.testing.assert_allclose(weight.sum(axis=0), 1)
+        for question, every in enumerate(support):
+            loo = weight[:, question] @ every
+            assert found.candidate[question] == loo.argmax()
+            np.testing.assert_allclose(found.support[question], loo.max(), rtol=1e-10)
+
+    def test_elpd(self, found, weight, log_likelihood) -> None:
+        expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
+        np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
+
+    def test_any_of_several_right_answers_is_right(self, found, observations) -> None:
+        assert (observations.correct_candidate.sum(axis=1) > 1).any()
+        for question, candidate in enumerate(found.candidate):
+            verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
+            assert found.correct[question] == verdicts[observations.candidates[question][candidate]]
+        assert 0 < found.correct.sum() < len(found.correct)
+
+    def test_the_answer_may_be_another_than_that_of_all_draws(self, found, support) -> None:
+        assert any(
+            every.mean(axis=0).argmax() != candidate for every, candidate in zip(support, found.candidate, strict=True)
+        )
+
+    def test_it_does_not_depend_on_the_pieces(
+        self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(loo, "_CELLS", 16 * N_CHAINS * N_DRAWS)
+        again = self.left_out(observations, raw, log_likelihood, parameters)
+        for before, after in zip(found, again, strict=True):
+            np.testing.assert_allclose(after, before, rtol=1e-12)
+
+    def test_chains_that_stand_still_are_told_by_pareto_k(self, observations, raw, parameters, log_likelihood) -> None:
+        """A fit that has failed is still a fit, for its diagnostics to be read."""
+        stuck = log_likelihood.copy()
+        stuck[..., 7] = -0.3
+        stuck[0, :, 8], stuck[1, :, 8] = -0.2, -1.5
+        found = self.left_out(observations, raw, stuck, parameters)
+        assert np.isinf(found.pareto_k[[7, 8]]).all()
+        assert np.isfinite(np.delete(found.pareto_k, [7, 8])).all()
+        np.testing.assert_allclose(found.elpd[7], -0.3)
+        np.testing.assert_allclose(found.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
+        assert np.isfinite(found.support).all()
+
+    def test_the_table_of_questions(self, found) -> None:
+        table = found.to_dataset()
+        assert set(table) == {"elpd", "pareto_k", "candidate", "support", "correct"}
+        assert dict(table.sizes) == {"problem": 50}

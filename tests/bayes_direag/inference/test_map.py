@@ -1,0 +1,203 @@
+import json
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import optimize
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import ConvergenceError, DirEAGError
+from bayes_direag.fits.folds import assign_folds
+from bayes_direag.inference import map as inference
+from bayes_direag.inference.map import likelihood_weights, map_estimates
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.model import Labels, penalised_loss, raw_from_vector
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
+
+RECORDED_SEED = 20260517
+
+#: Under bounds and a signed slope, and where levels are pooled, there are several local optima. How much poorer ours
+#: may be than that of another optimiser from the same start: in 15 comparisons on real sets it was so once, by 0.0002.
+SEVERAL_OPTIMA = {"release": 0.0, "pooled": 0.001}
+
+
+def agrees_with_an_independent_optimiser(observations: Observations, preset: Preset, variant: Variant) -> None:
+    """Compare with scipy's L-BFGS-B on the same function, in double precision.
+
+    From the same start it must not find less, unless as :data:`SEVERAL_OPTIMA` says. Where the two part ways (on one
+    real set under release, on the weak and another real set under pooled), it must confirm ours from a point beside it.
+    """
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, preset)
+    ours = map_estimates(observations, weight, preset=preset, variant=variant)
+    names, n_levels = preset.free_parameters(variant), observations.n_levels
+    size = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
+    bounds = [preset.parameter(name).bounds for name in names for _ in range(size[name])]
+    start = np.concatenate([np.full(size[name], preset.parameter(name).start) for name in names])
+    reports, labels = Reports.of(observations), Labels.of(observations, weight[0])
+
+    @jax.jit
+    @jax.value_and_grad
+    def loss(vector):
+        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels)
+        return penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+
+    def lowest(start: np.ndarray) -> float:
+        tight = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
+        return optimize.minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=tight).fun
+
+    theirs = lowest(start)
+    assert float(ours.loss[0]) <= theirs + 1e-6 + SEVERAL_OPTIMA.get(preset.name, 0.0)
+    if abs(theirs - float(ours.loss[0])) > 1e-6:
+        assert preset.name in SEVERAL_OPTIMA
+        found = np.concatenate([np.ravel(ours.raw[name][0]) for name in names])
+        beside = found + np.random.default_rng(0).normal(size=len(found)) / 10
+        theirs = lowest(np.clip(beside, *np.array(bounds).T))
+    np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "name", ["weak", *(pytest.param(one, marks=pytest.mark.slow) for one in ("strong", "mid", "train"))]
+)
+def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant, golden: Path) -> None:
+    observations = Observations.read(golden / f"{name}.parquet")
+    configs = pd.read_csv(golden / f"{name}.configs.csv").query("variant == @variant")
+    fold = assign_folds(len(observations), 5, RECORDED_SEED)
+    chosen = np.stack([np.full(len(fold), True) if name == "train" else fold != int(f) for f in configs["fold"]])
+    release = PRESETS["release"]
+    weight = likelihood_weights(chosen, observations, release)
+    np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
+
+    reports = Reports.of(observations)
+    for row, own, recorded in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
+        raw = raw_from_vector(np.array(json.loads(row)), preset=release, variant=variant, n_levels=5)
+        loss = penalised_loss(raw, reports, Labels.of(observations, own), preset=release, variant=variant)
+        np.testing.assert_allclose(float(loss), recorded, atol=1e-7, rtol=0)
+
+    optimum = map_estimates(observations, weight, preset=release, variant=variant)
+    assert (np.asarray(optimum.loss) <= configs["cal_categorical_nll"].to_numpy() + 1e-7).all()
+    assert (np.asarray(optimum.gradient) <= 1e-8).all()
+
+
+@pytest.mark.parametrize(
+    ("preset", "variant"),
+    [
+        pytest.param(
+            preset, variant, id=f"{name}-{variant}", marks=[] if "confidence" in variant else [pytest.mark.slow]
+        )
+        for name, preset in PRESETS.items()
+        for variant in VARIANTS
+    ],
+)
+def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant: Variant, golden: Path) -> None:
+    agrees_with_an_independent_optimiser(Observations.read(golden / "weak.parquet"), preset, variant)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", PRESETS.values(), ids=list(PRESETS))
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        "asdiv_llama8b_10runs",
+        "commonsense_qa_5models_2prompts",
+        "mmlu_pro_12models",
+        "sciq_12models_judged",
+        "svamp_llama8b_10runs",
+    ],
+)
+def test_on_real_observations_too(name: str, preset: Preset, variant: Variant, real_observations: Path) -> None:
+    agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset, variant)
+
+
+def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
+    preset, variant = PRESETS["paper"], "level"
+    chosen = np.stack([np.arange(len(simulated)) % 3 != k for k in range(3)])
+    weight = likelihood_weights(chosen, simulated, preset)
+    together = map_estimates(simulated, weight, preset=preset, variant=variant)
+    for member in range(3):
+        only = simulated.select(chosen[member])
+        alone = map_estimates(only, np.ones((1, len(only))), preset=preset, variant=variant)
+        np.testing.assert_allclose(together.loss[member], alone.loss[0], rtol=1e-12)
+        np.testing.assert_allclose(together.raw["weight"][member], alone.raw["weight"][0], atol=1e-6)
+
+
+def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) -> None:
+    rng = np.random.default_rng(0)
+    jax.clear_caches()
+    for size in (1, 2, 5):
+        weight = likelihood_weights(rng.random((size, len(simulated))) < 0.8, simulated, PRESETS["paper"])
+        optimum = map_estimates(simulated, weight, preset=PRESETS["paper"], variant="count")
+        assert optimum.loss.shape == (size,)
+        assert len(set(optimum.loss.tolist())) == size
+    assert inference._map_estimates._cache_size() == 1
+
+
+def test_double_precision_is_used_whatever_the_global_setting(simulated: Observations) -> None:
+    weight = np.ones((1, len(simulated)))
+    with jax.enable_x64(False):
+        optimum = map_estimates(simulated, weight, preset=PRESETS["paper"], variant="count")
+    assert optimum.loss.dtype == np.float64
+    assert float(optimum.gradient[0]) <= 1e-8
+
+
+def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Impatient(inference.ProjectedNewton):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs | {"max_steps": 2})
+
+    monkeypatch.setattr(inference, "ProjectedNewton", Impatient)
+    jax.clear_caches()
+    with pytest.raises(
+        ConvergenceError, match=r"after 2 steps the largest projected gradient is .* expected at most 1e-06"
+    ):
+        map_estimates(simulated, np.ones((1, len(simulated))),
+            preset=PRESETS["paper"], variant="confidence",
+        )  # fmt: skip
+    jax.clear_caches()
+
+
+def test_weights(simulated: Observations) -> None:
+    present = simulated.gold_generated
+    everything = np.ones((1, len(simulated)), bool)
+    assert likelihood_weights(everything, simulated, PRESETS["paper"]).tolist() == [[1.0] * len(simulated)]
+    balanced = likelihood_weights(everything, simulated, PRESETS["release"])[0]
+    np.testing.assert_allclose(balanced[~present], present.sum() / (~present).sum())
+    np.testing.assert_allclose(balanced[present], 1.0)
+    half = everything.copy()
+    half[0, ::2] = False
+    assert (likelihood_weights(half, simulated, PRESETS["release"])[0, ::2] == 0).all()
+
+
+def test_balancing_without_null_questions_changes_nothing(simulated: Observations) -> None:
+    present = simulated.gold_generated[None, :]
+    np.testing.assert_allclose(likelihood_weights(present, simulated, PRESETS["release"]), present.astype(float))
+
+
+@pytest.mark.parametrize(
+    ("observation", "gold", "remedy"),
+    [
+        ({"answer": "7", "conf": 80.0}, "7", "both an answer and a confidence: see whether they are there"),
+        ({"answer": "7", "confidence": 80.0}, None, "Give gold answers"),
+    ],
+)
+def test_what_is_missing_is_named(
+    observation: dict[str, object], gold: str | None, remedy: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "observations.jsonl"
+    question = {"problem_id": "p", "gold_answer": gold, "observations": [{"level": 0} | observation]}
+    path.write_text(json.dumps(question))
+    unfit = Observations.read(path, answers="numeric")
+    with pytest.raises(DirEAGError, match=remedy):
+        likelihood_weights(np.ones((1, 1), bool), unfit, PRESETS["paper"])
+
+
+def test_nothing_to_fit_is_said(simulated: Observations) -> None:
+    nobody = np.zeros((1, len(simulated)), bool)
+    with pytest.raises(DirEAGError, match="no labelled, answered question to fit: saw 240 questions"):
+        likelihood_weights(nobody, simulated, PRESETS["paper"])
+    with pytest.raises(DirEAGError, match=r"'balanced' .* saw 0 / "):
+        likelihood_weights(~simulated.gold_generated[None, :], simulated, PRESETS["release"])

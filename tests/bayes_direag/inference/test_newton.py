@@ -1,0 +1,100 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize
+
+from bayes_direag.inference.newton import Minimum, ProjectedNewton, minimise_in_box
+
+INF = np.inf
+
+
+def minimise(fn, start, low=-INF, high=INF, max_steps=200) -> Minimum:
+    start = jnp.asarray(start, float)
+    box = (jnp.broadcast_to(jnp.asarray(side, float), start.shape) for side in (low, high))
+    return jax.jit(lambda x, lo, hi: minimise_in_box(fn, x, lo, hi, tolerance=1e-10, max_steps=max_steps))(start, *box)
+
+
+def rosenbrock(x):
+    return jnp.sum(100 * (x[1:] - x[:-1] ** 2) ** 2 + (1 - x[:-1]) ** 2)
+
+
+def badly_scaled(x):
+    return jnp.sum(jnp.asarray([1e-4, 1.0, 1e4]) * (x - jnp.asarray([3.0, -2.0, 1.0])) ** 2)
+
+
+@pytest.mark.parametrize(
+    ("fn", "start", "expected"),
+    [
+        (rosenbrock, [-1.2, 1.0], [1.0, 1.0]),
+        (rosenbrock, [-1.2, 1.0, -0.5, 2.0], [1.0] * 4),
+        (badly_scaled, [0.0, 0.0, 0.0], [3.0, -2.0, 1.0]),
+        (lambda x: jnp.sum(jnp.logaddexp(x, -2 * x)), [30.0, -30.0], [np.log(2) / 3] * 2),
+    ],
+)
+def test_it_finds_known_minima(fn, start, expected) -> None:
+    found = minimise(fn, start)
+    np.testing.assert_allclose(found.point, expected, atol=1e-6)
+    assert found.projected_gradient <= 1e-10
+    assert 0 < found.n_steps < 60
+
+
+def test_it_leaves_a_saddle() -> None:
+    found = minimise(lambda x: (x[0] ** 2 - 1) ** 2 + x[1] ** 2, [1e-3, 0.7])
+    np.testing.assert_allclose(np.abs(found.point), [1, 0], atol=1e-8)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(6, 6))
+    matrix, centre = root @ root.T + 0.1 * np.eye(6), rng.normal(size=6) * 2
+    low, high = -rng.random(6), rng.random(6)
+
+    def fn(x):
+        return 0.5 * (x - centre) @ jnp.asarray(matrix) @ (x - centre) + jnp.sum(jnp.cosh(x))
+
+    found = minimise(fn, np.zeros(6), low, high)
+    theirs = optimize.minimize(
+        jax.value_and_grad(fn), np.zeros(6), jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
+        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
+    )  # fmt: skip
+    assert found.projected_gradient <= 1e-10
+    assert float(found.value) <= theirs.fun + 1e-12
+    np.testing.assert_allclose(found.point, theirs.x, atol=1e-5)
+
+
+def test_a_start_outside_the_box_is_moved_into_it() -> None:
+    found = minimise(lambda x: jnp.sum(x), [5.0, 5.0], low=-1.0, high=2.0)
+    assert found.point.tolist() == [-1, -1]
+    assert found.projected_gradient == 0
+
+
+def test_a_loss_that_is_not_a_number_is_not_called_converged() -> None:
+    found = minimise(lambda x: jnp.sum(jnp.log(x)), [-1.0])
+    assert not found.projected_gradient <= 1e-6
+
+
+def test_too_few_steps_show_in_the_gradient() -> None:
+    found = minimise(rosenbrock, [-1.2, 1.0], max_steps=3)
+    assert found.n_steps == 3
+    assert found.projected_gradient > 1e-3
+
+
+def test_a_batch_gives_what_its_members_give() -> None:
+    starts = jnp.asarray([[-1.2, 1.0], [2.0, 2.0], [0.0, -3.0]])
+    box = jnp.full(2, INF)
+
+    def one(start):
+        return minimise_in_box(rosenbrock, start, -box, box, tolerance=1e-10, max_steps=200)
+
+    together = jax.vmap(one)(starts)
+    for i, start in enumerate(starts):
+        np.testing.assert_allclose(together.point[i], one(start).point, atol=1e-9)
+
+
+def test_a_bare_gradient_step_is_refused() -> None:
+    optimiser = ProjectedNewton()
+    state = optimiser.init({"a": jnp.zeros(2)})
+    with pytest.raises(NotImplementedError, match="needs the loss itself"):
+        optimiser.update({"a": jnp.ones(2)}, state)

@@ -1,0 +1,265 @@
+"""What NUTS explores is the density whose mode a MAP fit finds, and its draws are draws from it."""
+
+import json
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+
+import arviz_stats
+import jax
+import numpy as np
+import pytest
+from numpyro.infer.util import potential_energy
+from scipy import optimize, stats
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.inference.map import map_estimates
+from bayes_direag.inference.nuts import nuts_draws
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.model import Labels, Raw, direag, penalised_loss, raw_from_vector
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import VARIANTS, Preset, SamplingSettings, Variant
+from tests.bayes_direag import brute_force, one_level
+from tests.bayes_direag.conftest import NUTS_SAMPLING
+
+#: Each preset that NUTS can explore, under each variant; two of them by default.
+each_target = pytest.mark.parametrize(
+    ("preset", "variant"),
+    [
+        pytest.param(
+            PRESETS[name],
+            variant,
+            id=f"{name}-{variant}",
+            marks=() if (name, variant) in (("paper", "count"), ("pooled", "confidence")) else pytest.mark.slow,
+        )
+        for name in ("paper", "bayes", "pooled")
+        for variant in VARIANTS
+    ],
+)
+
+
+def potential(raw: Raw, observations: Observations, preset: Preset, variant: Variant) -> jax.Array:
+    """Return minus the log joint density that NUTS evaluates, as numpyro computes it."""
+    model = partial(direag, preset=preset.model_settings, variant=variant)
+    labels = Labels.of(observations, np.ones(len(observations)))
+    sites = {f"{name}_raw": value for name, value in raw.items()}
+    return potential_energy(model, (Reports.of(observations), labels), {}, sites)
+
+
+def constant(raw: Raw, observations: Observations, preset: Preset) -> float:
+    """Return what the penalised loss leaves out of minus the log joint density: the priors' normalisation."""
+    priors = brute_force.raw_priors(raw, preset, len(observations))
+    return sum(np.size(raw[name]) * np.log(scale * np.sqrt(2 * np.pi)) for name, (_, scale) in priors.items())
+
+
+@each_target
+def test_nuts_explores_the_maps_density_and_the_map_is_its_mode(
+    preset: Preset, variant: Variant, labelled: Observations
+) -> None:
+    n, total = labelled.n_levels, len(labelled)
+    mode = map_estimates(labelled, np.ones((1, total)), preset=preset, variant=variant)
+    raw = {name: value[0] for name, value in mode.raw.items()}
+    n_raw = sum(np.size(value) for value in raw.values())
+    density = jax.jit(partial(potential, observations=labelled, preset=preset, variant=variant))
+    labels = Labels.of(labelled, np.ones(total))
+    loss = jax.jit(partial(penalised_loss, reports=Reports.of(labelled), labels=labels, preset=preset, variant=variant))
+
+    rng = np.random.default_rng(0)
+    for vector in rng.normal(size=(5, n_raw)) * [[0.1], [0.5], [1], [2], [3]]:
+        there = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n)
+        expected = total * float(loss(there)) + constant(there, labelled, preset)
+        np.testing.assert_allclose(float(density(there)), expected, rtol=1e-12)
+
+    gradient = np.concatenate([np.ravel(part) for part in jax.tree.leaves(jax.jit(jax.grad(density))(raw))])
+    assert len(gradient) == n_raw
+    assert np.abs(gradient).max() <= total * 1e-6
+
+
+class TestStatistics:
+    def test_they_have_the_names_that_arviz_knows(self, nuts: Fit) -> None:
+        found = nuts.tree["sample_stats"].to_dataset()
+        kinds = {name: values.dtype.kind for name, values in found.items()}
+        assert kinds == {
+            "lp": "f",
+            "energy": "f",
+            "diverging": "b",
+            "n_steps": "i",
+            "tree_depth": "i",
+            "acceptance_rate": "f",
+            "step_size": "f",
+        }
+        assert all(values.dims == ("chain", "draw") for values in found.values())
+        assert np.isfinite(arviz_stats.bfmi(nuts.tree).to_dataset().to_array()).all()
+
+    def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
+        """Of labels and raw parameters together, every constant included, and not its negative."""
+        posterior = nuts.tree["posterior"].to_dataset()
+        raw = {name: posterior[f"{name}_raw"] for name in nuts.preset.free_parameters("confidence")}
+        expected = nuts.tree["log_likelihood"]["target"].sum("problem")
+        for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
+            terms = stats.norm.logpdf(raw[name].to_numpy(), loc, scale)
+            expected = expected + (terms.sum(axis=2) if terms.ndim == 3 else terms)
+        np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-10)
+        assert (expected < 0).all()
+
+    def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, nuts: Fit) -> None:
+        found = nuts.tree["sample_stats"].to_dataset()
+        kinetic = (found["energy"] + found["lp"]).to_numpy()
+        n_raw = 5 + 5 + 3
+        assert (kinetic > 0).all()
+        assert abs(kinetic.mean() - n_raw / 2) < 4.5 * np.sqrt(n_raw / 2 / kinetic.size)
+
+    def test_depth_follows_from_the_steps(self, nuts: Fit) -> None:
+        found = nuts.tree["sample_stats"].to_dataset()
+        for n_steps, depth in zip(found["n_steps"].to_numpy().flat, found["tree_depth"].to_numpy().flat, strict=True):
+            # a tree of depth d has taken its d doublings, the last of them perhaps in part
+            assert 2 ** (depth - 1) <= n_steps <= 2**depth - 1
+
+    def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, nuts: Fit) -> None:
+        found = nuts.tree["sample_stats"].to_dataset()
+        step_size = found["step_size"].to_numpy()
+        assert (step_size == step_size[:, :1]).all()
+        assert step_size[0, 0] != step_size[1, 0]
+        accepted = found["acceptance_rate"].to_numpy()
+        assert ((accepted >= 0) & (accepted <= 1)).all()
+        assert accepted.mean() == pytest.approx(NUTS_SAMPLING.target_accept, abs=0.07)
+
+
+class TestDraws:
+    def test_none_lies_higher_than_the_map_and_from_the_best_one_climbs_to_it(
+        self, nuts: Fit, labelled: Observations
+    ) -> None:
+        preset, n_levels = nuts.preset, labelled.n_levels
+        at_mode = fit_map(labelled, preset=preset)
+        names = preset.free_parameters("confidence")
+        posterior = nuts.tree["posterior"].to_dataset()
+
+        @jax.jit
+        @jax.value_and_grad
+        def density(vector: jax.Array) -> jax.Array:
+            raw = raw_from_vector(vector, preset=preset, variant="confidence", n_levels=n_levels)
+            return potential(raw, labelled, preset, "confidence")
+
+        def vector(fit: Fit, chain: int, draw: int) -> np.ndarray:
+            one = fit.tree["posterior"].to_dataset().isel(chain=chain, draw=draw)
+            return np.concatenate([np.ravel(one[f"{name}_raw"]) for name in names])
+
+        mode = vector(at_mode, 0, 0)
+        lowest, _ = density(mode)
+        lp = nuts.tree["sample_stats"]["lp"].to_numpy()
+        assert lp.max() < -float(lowest)
+        chain, draw = np.unravel_index(lp.argmax(), lp.shape)
+        assert posterior.sizes["draw"] == NUTS_SAMPLING.n_draws
+        best = vector(nuts, int(chain), int(draw))
+        assert np.abs(best - mode).max() > 0.1
+        tight = {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 10_000}
+        climbed = optimize.minimize(density, best, jac=True, method="L-BFGS-B", options=tight)
+        np.testing.assert_allclose(climbed.fun, float(lowest), rtol=1e-10)
+        np.testing.assert_allclose(climbed.x, mode, atol=1e-4)
+
+    def test_mean_and_sd_are_those_of_numerical_integration(self, one_level_nuts: Fit) -> None:
+        exact = one_level.posterior()
+        probability = exact.probability()
+        posterior = one_level_nuts.tree["posterior"].to_dataset()[["weight_raw", "bias_raw"]]
+        error = {kind: arviz_stats.mcse(posterior, method=kind) for kind in ("mean", "sd")}
+        ess = arviz_stats.ess(posterior, method="mean")
+        for name in ("weight", "bias"):
+            draws = posterior[f"{name}_raw"].to_numpy().ravel()
+            mean = probability @ exact.raw[name]
+            sd = np.sqrt(probability @ (exact.raw[name] - mean) ** 2)
+            assert ess[f"{name}_raw"].item() > 500
+            assert error["mean"][f"{name}_raw"].item() < 0.06 * sd
+            assert abs(draws.mean() - mean) < 4 * error["mean"][f"{name}_raw"].item()
+            assert abs(draws.std() - sd) < 4 * error["sd"][f"{name}_raw"].item()
+        support = one_level_nuts.predict(one_level.observations())["support"]
+        np.testing.assert_allclose(support, probability @ exact.support, atol=0.01)
+
+    @pytest.mark.slow
+    def test_a_pooled_posterior_too(self) -> None:
+        """One pooled level: offset, centre and spread by Gauss-Hermite quadrature, whose weights are the priors."""
+        preset = PRESETS["pooled"].override(
+            null_base={"fixed": 0.5}, weight={"loc": 1.0, "scale": 0.8}, weight_spread={"scale": 0.5}
+        )
+        observations = one_level.observations()
+        draws = nuts_draws(
+            Reports.of(observations),
+            Labels.of(observations, np.ones(len(observations))),
+            preset=preset,
+            variant="count",
+            sampling=SamplingSettings(n_chains=4, n_warmup=500, n_draws=2000, target_accept=0.95),
+            seed=3,
+        )
+        assert not draws.stats["diverging"].any()
+        node, weight = np.polynomial.hermite_e.hermegauss(60)
+        grid = np.meshgrid(node, node, node, indexing="ij")
+        raw = {
+            name: value.ravel() for name, value in zip(("weight", "weight_centre", "weight_spread"), grid, strict=True)
+        }
+        for name, (loc, scale) in brute_force.raw_priors(raw, preset, np.nan).items():
+            raw[name] = loc + scale * raw[name]
+        # the outermost nodes, of no weight, overflow
+        natural = np.exp(np.clip(raw["weight_centre"] + np.exp(raw["weight_spread"]) * raw["weight"], -50, 30))
+        right, n = observations.gold_generated.sum(), len(observations)
+        support = (0.5 + natural) / (1 + 0.5 + natural)
+        density = right * np.log(support) + (n - right) * np.log1p(-support)
+        probability = np.einsum("i,j,k->ijk", weight, weight, weight).ravel() * np.exp(density - density.max())
+        probability /= probability.sum()
+        for name, values in raw.items():
+            found = draws.raw[name].reshape(4, 2000)
+            size = arviz_stats.ess(found)
+            mean = probability @ values
+            sd = np.sqrt(probability @ (values - mean) ** 2)
+            assert abs(found.mean() - mean) < 4 * sd / np.sqrt(size)
+            np.testing.assert_allclose(found.std(), sd, rtol=0.08)
+
+
+def test_bounds_are_refused(labelled: Observations) -> None:
+    reports, labels = Reports.of(labelled), Labels.of(labelled, np.ones(len(labelled)))
+    for preset in (PRESETS["release"], PRESETS["pooled"].override(bias_spread={"high": 2.0})):
+        with pytest.raises(DirEAGError, match=rf"preset {preset.name} keeps raw parameters within bounds") as caught:
+            nuts_draws(reports, labels, preset=preset, variant="count", sampling=NUTS_SAMPLING, seed=0)
+        assert "\n" not in str(caught.value)
+
+
+ELSEWHERE = """
+import sys
+import jax, numpyro
+numpyro.set_host_device_count(2)
+import json
+import numpy as np
+from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag import one_level
+
+sampling = SamplingSettings(n_chains=2, n_warmup=300, n_draws=1500)
+fit = fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
+np.save(sys.argv[1], np.stack([fit.tree["posterior"][f"{name}_raw"].to_numpy()[..., 0] for name in ("weight", "bias")]))
+groups = {path: one.to_dataset() for path, one in fit.tree.subtree_with_keys}
+floats = {str(value.dtype) for one in groups.values() for value in one.data_vars.values() if value.dtype.kind == "f"}
+print(json.dumps({"devices": jax.local_device_count(), "x64": jax.config.jax_enable_x64, "floats": sorted(floats)}))
+"""
+
+
+@pytest.mark.slow
+def test_in_double_precision_and_in_parallel_it_is_the_same_posterior(tmp_path: Path) -> None:
+    """In a process of its own, JAX in single precision by default and the CPU split into two devices."""
+    command = [sys.executable, "-W", "error", "-c", ELSEWHERE, str(tmp_path / "draws.npy")]
+    root = Path(__file__).resolve().parents[3]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=root)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"devices": 2, "x64": False, "floats": ["float64"]}
+    draws = np.load(tmp_path / "draws.npy")
+    exact = one_level.posterior()
+    probability = exact.probability()
+    for name, mine in zip(("weight", "bias"), draws, strict=True):
+        assert (mine[0] != mine[1]).all()
+        assert arviz_stats.rhat(mine) < 1.02
+        mean = probability @ exact.raw[name]
+        sd = np.sqrt(probability @ (exact.raw[name] - mean) ** 2)
+        for chain in mine:
+            assert abs(chain.mean() - mean) < 4 * sd / np.sqrt(arviz_stats.ess(chain[None]))
+        np.testing.assert_allclose(mine.std(), sd, rtol=0.15)

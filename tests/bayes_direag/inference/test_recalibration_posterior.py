@@ -1,0 +1,234 @@
+"""The posterior of the final calibration, against a fine grid of its own and against NUTS on its NumPyro model."""
+
+from functools import cache
+from typing import NamedTuple
+
+import arviz_stats
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpyro.infer import MCMC, NUTS
+from scipy import stats
+from scipy.special import expit, log_expit, logit
+
+from bayes_direag.errors import ConvergenceError
+from bayes_direag.inference import recalibration_posterior
+from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.model.model import recalibration
+from bayes_direag.model.settings import RecalibrationSettings
+from bayes_direag.model.votes import Votes
+
+SETTINGS = RecalibrationSettings(scale=0.5)
+SHAPE = (4, 5000)
+N_DRAWS = SHAPE[0] * SHAPE[1]
+#: Support at which final probabilities are compared.
+AT = (0.3, 0.6, 0.9, 0.99)
+
+
+class Labelled(NamedTuple):
+    support: np.ndarray
+    correct: np.ndarray
+
+
+def labelled(name: str) -> Labelled:
+    rng = np.random.default_rng(1)
+    n = int(name.split()[0])
+    score = rng.normal(1.2, 1.3, n)
+    correct = {
+        "mixed": rng.random(n) < expit(-0.3 + 0.7 * score),
+        "right": np.ones(n, bool),
+        "wrong": np.zeros(n, bool),
+    }
+    return Labelled(expit(score), correct[name.split()[1]])
+
+
+class Exact(NamedTuple):
+    intercept: np.ndarray
+    slope: np.ndarray
+    probability: np.ndarray
+
+    def moments(self, values: np.ndarray) -> tuple[float, float]:
+        mean = self.probability @ values
+        return mean, np.sqrt(self.probability @ (values - mean) ** 2)
+
+    def quantile(self, values: np.ndarray, level: float) -> float:
+        order = np.argsort(values)
+        return values[order][np.searchsorted(np.cumsum(self.probability[order]), level)]
+
+
+@cache
+def exact(name: str) -> Exact:
+    """Tabulate the posterior on a square of 8 prior standard deviations either way."""
+    support, correct = labelled(name)
+    side = np.linspace(-4, 4, 251)
+    intercept, slope = (part.ravel() for part in np.meshgrid(side, 1 + side, indexing="ij"))
+    log_density = stats.norm.logpdf(intercept, 0, 0.5) + stats.norm.logpdf(slope, 1, 0.5)
+    for score, right in zip(logit(support), correct, strict=True):
+        log_density += log_expit((intercept + slope * score) * (1 if right else -1))
+    density = np.exp(log_density - log_density.max())
+    return Exact(intercept, slope, density / density.sum())
+
+
+def selected(support: np.ndarray, correct: np.ndarray) -> Selected:
+    nothing = np.zeros((1, len(support)))
+    return Selected(support[None], correct[None], Votes(nothing, nothing))
+
+
+def drawn(name: str, seed: int = 0) -> LogisticRecalibration:
+    return draw_recalibration(selected(*labelled(name)), SETTINGS, SHAPE, np.random.default_rng(seed))
+
+
+def size(found: LogisticRecalibration, name: str) -> float:
+    """How many independent draws they are worth."""
+    return float(arviz_stats.ess(found.coefficients[name]))
+
+
+CASES = ["30 mixed", "100 mixed", "500 mixed", "30 right", "30 wrong", "1 right"]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_intercept_and_slope(name: str) -> None:
+    """Mean, spread and dependence."""
+    truth, found = exact(name), drawn(name)
+    draws = {name: values.ravel() for name, values in found.coefficients.items()}
+    assert list(draws) == ["intercept", "slope"]
+    for parameter, values in draws.items():
+        assert found.coefficients[parameter].shape == SHAPE
+        n = size(found, parameter)
+        assert n > 0.45 * N_DRAWS
+        mean, sd = truth.moments(getattr(truth, parameter))
+        assert abs(values.mean() - mean) < 4 * sd / np.sqrt(n)
+        assert abs(values.std() / sd - 1) < 5 / np.sqrt(2 * n)
+    centred = (truth.intercept - truth.moments(truth.intercept)[0]) * (truth.slope - truth.moments(truth.slope)[0])
+    dependence = truth.probability @ centred / truth.moments(truth.intercept)[1] / truth.moments(truth.slope)[1]
+    assert abs(np.corrcoef(*draws.values())[0, 1] - dependence) < 5 / np.sqrt(N_DRAWS)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("support", AT)
+def test_final_probabilities(name: str, support: float) -> None:
+    truth, found = exact(name), drawn(name)
+    values = expit(truth.intercept + truth.slope * logit(support))
+    draws = found(np.full((N_DRAWS, 1), support))[:, 0]
+    mean, sd = truth.moments(values)
+    n = 0.45 * N_DRAWS
+    assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(n)
+    for level in (0.05, 0.5, 0.95):
+        below = (draws <= truth.quantile(values, level)).mean()
+        # the exact quantile is known to a cell of the grid
+        assert abs(below - level) < 4 * np.sqrt(level * (1 - level) / n) + 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
+    support, correct = labelled(name)
+    sampler = MCMC(NUTS(recalibration), num_warmup=500, num_samples=5000, num_chains=2, progress_bar=False,
+                   chain_method="sequential")  # fmt: skip
+    terms = {"intercept": jnp.ones(len(support)), "slope": jnp.asarray(logit(support))}
+    sampler.run(jax.random.key(0), terms, jnp.asarray(correct), prior_scale=0.5)
+    found = drawn(name)
+    for parameter, values in sampler.get_samples(group_by_chain=True).items():
+        theirs, ours = np.asarray(values), found.coefficients[parameter]
+        n = arviz_stats.ess(theirs)
+        assert abs(theirs.mean() - ours.mean()) < 4 * theirs.std() * np.sqrt(1 / n + 1 / size(found, parameter))
+        np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.06)
+    pairs = sampler.get_samples()
+    for support in AT:
+        theirs = expit(np.asarray(pairs["intercept"]) + np.asarray(pairs["slope"]) * logit(support))
+        ours = found(np.full((N_DRAWS, 1), support))[:, 0]
+        np.testing.assert_allclose(ours.mean(), theirs.mean(), atol=0.01)
+        np.testing.assert_allclose(np.quantile(ours, [0.05, 0.95]), np.quantile(theirs, [0.05, 0.95]), atol=0.02)
+
+
+def test_a_weak_prior_and_nothing_but_right_answers() -> None:
+    """The penalty of preset paper on 30 questions is a scale of 5.8: the posterior is far from normal."""
+    support, correct = labelled("30 right")
+    settings = RecalibrationSettings()
+    scale = settings.prior_scale(30)
+    found = draw_recalibration(selected(support, correct), settings, SHAPE, np.random.default_rng(0))
+    side = np.linspace(-40, 40, 401)
+    intercept, slope = (part.ravel() for part in np.meshgrid(side, 1 + side, indexing="ij"))
+    log_density = -(intercept**2 + (slope - 1) ** 2) / (2 * scale**2)
+    for score in logit(support):
+        log_density += log_expit(intercept + slope * score)
+    probability = np.exp(log_density - log_density.max())
+    probability /= probability.sum()
+    for at in AT:
+        mean = probability @ expit(intercept + slope * logit(at))
+        drawn = found(np.full((N_DRAWS, 1), at))
+        error = drawn.std() / np.sqrt(min(size(found, name) for name in found.coefficients))
+        assert error < 0.01
+        assert abs(drawn.mean() - mean) < 4 * error
+
+
+def test_the_order_of_questions_changes_nothing() -> None:
+    support, correct = labelled("100 mixed")
+    order = np.random.default_rng(3).permutation(100)
+    again = draw_recalibration(selected(support[order], correct[order]), SETTINGS, SHAPE, np.random.default_rng(0))
+    before = drawn("100 mixed")
+    np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], atol=1e-6)
+    np.testing.assert_allclose(again.coefficients["slope"], before.coefficients["slope"], atol=1e-6)
+
+
+def test_equal_seeds_give_equal_draws() -> None:
+    first, again, other = drawn("30 mixed"), drawn("30 mixed"), drawn("30 mixed", seed=1)
+    assert (first.coefficients["intercept"] == again.coefficients["intercept"]).all()
+    assert (first.coefficients["slope"] == again.coefficients["slope"]).all()
+    assert (first.coefficients["intercept"] != other.coefficients["intercept"]).mean() > 0.99
+
+
+def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = drawn("500 mixed")
+    monkeypatch.setattr(recalibration_posterior, "_AT_ONCE", 10_000)
+    again = drawn("500 mixed")
+    np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], rtol=1e-12)
+
+
+def test_what_comes_out_is_a_recalibration_that_predicts() -> None:
+    found = drawn("30 mixed")
+    assert (found.method, found.eps) == ("platt", SETTINGS.eps)
+    sample = found(np.tile([[0.2, 0.8]], (N_DRAWS, 1)))
+    expected = expit(found.coefficients["intercept"].ravel() + found.coefficients["slope"].ravel() * logit(0.8))
+    np.testing.assert_allclose(sample[:, 1], expected, rtol=1e-12)
+
+
+def test_support_of_0_and_1_is_clipped() -> None:
+    settings = RecalibrationSettings(scale=0.5, eps=0.01)
+    correct = np.array([False, True, True])
+    shape = (2, 10)
+    edge, clipped = (
+        draw_recalibration(selected(support, correct), settings, shape, np.random.default_rng(0))
+        for support in (np.array([0.0, 1.0, 0.7]), np.array([0.01, 0.99, 0.7]))
+    )
+    np.testing.assert_allclose(edge.coefficients["slope"], clipped.coefficients["slope"], rtol=1e-12)
+
+
+def test_support_that_is_not_a_number_is_an_error() -> None:
+    with pytest.raises(ConvergenceError, match="the recalibration did not converge"):
+        draw_recalibration(
+            selected(np.array([0.5, np.nan]), np.array([True, False])), SETTINGS, (1, 4), np.random.default_rng(0)
+        )
+
+
+def test_four_terms_against_a_grid_of_importance_weights() -> None:
+    """With the votes' terms: moments against a million draws from the prior, weighted by the likelihood."""
+    rng = np.random.default_rng(2)
+    support, correct = labelled("30 mixed")
+    votes = Votes(rng.normal(1, 1, (1, 30)), rng.choice([0, 0.2], (1, 30)))
+    settings = RecalibrationSettings(scale=0.8, votes=True)
+    found = draw_recalibration(Selected(support[None], correct[None], votes), settings, SHAPE, rng)
+    prior = np.array([0, 1, 0, 0]) + 0.8 * rng.normal(size=(1_000_000, 4))
+    z = logit(support)
+    terms = np.stack([np.ones(30), z, votes.agreement[0] - z, votes.missing[0]])
+    reached = log_expit(prior @ np.where(correct, terms, -terms)).sum(axis=1)
+    weight = np.exp(reached - reached.max())
+    weight /= weight.sum()
+    for k, (name, values) in enumerate(found.coefficients.items()):
+        mean = weight @ prior[:, k]
+        sd = np.sqrt(weight @ (prior[:, k] - mean) ** 2)
+        error = sd * np.sqrt(1 / size(found, name) + (weight**2).sum())
+        assert abs(values.mean() - mean) < 4 * error
+        np.testing.assert_allclose(values.std(), sd, rtol=0.03)

@@ -1,0 +1,80 @@
+"""Questions that a model cannot tell apart are counted once, and nothing else changes."""
+
+import numpy as np
+import pytest
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.inference.map import likelihood_weights, map_estimates
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.model import Labels, log_likelihood, raw_from_vector
+from bayes_direag.model.patterns import distinct_rows, likelihood_patterns
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import VARIANTS, Variant
+from bayes_direag.model.simulate import simulate_observations
+
+
+def test_distinct_rows_are_those_of_numpy() -> None:
+    rng = np.random.default_rng(0)
+    table = rng.integers(0, 3, size=(500, 4))
+    rows, inverse = np.unique(table, axis=0, return_inverse=True)
+    found = distinct_rows([*table.T])
+    np.testing.assert_array_equal(table[found.member], rows)
+    np.testing.assert_array_equal(found.pattern, inverse)
+
+
+def test_no_rows_have_no_patterns() -> None:
+    found = distinct_rows([np.zeros(0), np.zeros(0, int)])
+    assert (len(found.member), len(found.pattern)) == (0, 0)
+
+
+def test_totals_add_up() -> None:
+    found = distinct_rows([np.array([5, 5, 2, 5])])
+    np.testing.assert_array_equal(found.total(np.array([[1.0, 2, 4, 8], [0, 0, 1, 0]])), [[4, 11], [1, 0]])
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(variant: Variant) -> None:
+    observations = simulate_observations(400, seed=3)
+    settings = preset("bayes")
+    reports, labels = Reports.of(observations), Labels.of(observations, np.ones(400))
+    patterns = likelihood_patterns(reports, labels, variant)
+    size = {"count": 5 + 1, "level": 5 + 5 + 2, "confidence": 5 + 5 + 3}[variant]
+    raw = raw_from_vector(np.random.default_rng(1).normal(size=size), preset=settings, variant=variant, n_levels=5)
+    reached = np.asarray(log_likelihood(raw, reports, labels, preset=settings, variant=variant))
+    np.testing.assert_array_equal(reached, reached[patterns.member][patterns.pattern])
+    if variant != "confidence":
+        assert len(patterns.member) < 200
+
+
+def test_the_reported_wrong_answer_does_not_matter() -> None:
+    confidence = np.full((2, 3), 0.8)
+    reports = Reports(confidence, np.array([[0, 1, 2], [0, 2, 1]]), np.array([3, 3]))
+    labels = Labels(np.array([[True, False, False]] * 2), np.array([1, 1]), np.ones(2))
+    assert len(likelihood_patterns(reports, labels, "confidence").member) == 1
+    two_right = labels._replace(n_correct=np.array([1, 2]))
+    assert len(likelihood_patterns(reports, two_right, "confidence").member) == 2
+
+
+@pytest.mark.parametrize("order", ["reversed", "shuffled"])
+def test_the_order_of_the_questions_changes_no_bit_of_a_fit(order: str) -> None:
+    observations = simulate_observations(300, seed=2)
+    index = np.arange(300)[::-1] if order == "reversed" else np.random.default_rng(0).permutation(300)
+
+    def raw(these: Observations) -> dict[str, np.ndarray]:
+        weight = likelihood_weights(np.ones((1, 300), bool), these, preset("paper"))
+        found = map_estimates(these, weight, preset=preset("paper"), variant="confidence")
+        return {name: np.asarray(value) for name, value in found.raw.items()}
+
+    first, second = raw(observations), raw(observations.select(index))
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name])
+
+
+def test_a_question_twice_is_a_question_of_weight_two() -> None:
+    observations = simulate_observations(200, seed=4)
+    settings = preset("bayes")
+    twice = observations.select(np.concatenate([np.arange(200), np.arange(200)]))
+    double = map_estimates(observations, np.full((1, 200), 2.0), preset=settings, variant="confidence")
+    repeated = map_estimates(twice, np.ones((1, 400)), preset=settings, variant="confidence")
+    for name, value in double.raw.items():
+        np.testing.assert_allclose(value, repeated.raw[name], rtol=1e-12)

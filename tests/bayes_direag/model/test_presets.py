@@ -1,0 +1,332 @@
+"""The presets hold the settings they are documented with, and nothing else can be set."""
+
+import json
+import math
+from typing import get_args
+
+import pytest
+from pydantic import ValidationError
+
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.presets import PRESETS, label, parse_overrides, preset
+from bayes_direag.model.settings import (
+    VARIANT_PARAMETERS,
+    VARIANTS,
+    Preset,
+    PresetName,
+    RawParameter,
+    RecalibrationSettings,
+)
+
+NAMES = sorted(PRESETS)
+PARAMETERS = VARIANT_PARAMETERS["confidence"]
+
+
+def softplus(raw: float) -> float:
+    return math.log1p(math.exp(raw))
+
+
+class TestDocumentedSettings:
+    def test_there_are_four(self):
+        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes", "pooled")
+        assert [PRESETS[name].name for name in PRESETS] == list(PRESETS)
+
+    @pytest.mark.parametrize(
+        ("name", "natural"),
+        [("weight", 1.0), ("prior_strength", 0.1), ("null_base", 0.01), ("null_gain", 0.25), ("slope", 0.5)],
+    )
+    def test_paper_starts_at_these_natural_values(self, name, natural):
+        raw = PRESETS["paper"].parameter(name)
+        assert raw.link == "softplus"
+        assert softplus(raw.start) == pytest.approx(natural, rel=1e-12)
+
+    def test_paper(self):
+        paper = PRESETS["paper"]
+        assert (paper.bias.link, paper.bias.start) == ("identity", 0)
+        assert (paper.eps, paper.penalty, paper.null_target_weight) == (1e-6, 0.001, 1)
+        assert not paper.is_weighted
+        assert paper.recalibration == RecalibrationSettings(method="platt", penalty=0.001, eps=1e-6, out_of_fold=0)
+        for name in PARAMETERS:
+            assert paper.parameter(name).bounds == (-math.inf, math.inf)
+            assert (paper.parameter(name).loc, paper.parameter(name).scale, paper.parameter(name).fixed) == (
+                0,
+                None,
+                None,
+            )
+
+    @pytest.mark.parametrize(
+        ("name", "link", "bounds"),
+        [
+            ("weight", "softplus", (-5, 3)),
+            ("bias", "identity", (-5, 5)),
+            ("slope", "identity", (-2, 2)),
+            ("prior_strength", "softplus", (-8, 3)),
+            ("null_base", "softplus", (-8, 3)),
+            ("null_gain", "softplus", (-8, 3)),
+        ],
+    )
+    def test_release_bounds_the_raw_parameters(self, name, link, bounds):
+        raw = PRESETS["release"].parameter(name)
+        assert (raw.link, raw.bounds) == (link, bounds)
+        assert raw.start == (0.05 if name == "slope" else PRESETS["paper"].parameter(name).start)
+
+    def test_release(self):
+        release = PRESETS["release"]
+        assert (release.eps, release.penalty, release.null_target_weight) == (1e-6, 0.001, "balanced")
+        assert release.is_weighted
+        assert release.recalibration == RecalibrationSettings(method="release", penalty=0.001, eps=1e-6, out_of_fold=0)
+
+    def test_bayes_has_the_prior_strength_as_its_unit_and_priors_of_its_own(self):
+        bayes = PRESETS["bayes"]
+        assert (bayes.penalty, bayes.null_target_weight, bayes.eps) == (None, 1, 0.005)
+        assert bayes.prior_strength.fixed == 1
+        assert bayes.free_parameters("confidence") == ("weight", "bias", "slope", "null_base", "null_gain")
+        for name in bayes.free_parameters("confidence"):
+            assert bayes.parameter(name).bounds == (-math.inf, math.inf)
+            assert bayes.parameter(name).scale is not None
+        assert bayes.recalibration == RecalibrationSettings(
+            method="platt",
+            scale=1.0,
+            votes=True,
+            eps=1e-6,
+            out_of_fold=5,
+        )
+        assert not bayes.is_weighted
+        assert not bayes.is_bounded
+
+    @pytest.mark.parametrize(
+        ("name", "link", "loc", "scale"),
+        [
+            ("weight", "exp", 2, 1.5),
+            ("bias", "identity", 0, 3),
+            ("slope", "exp", math.log(0.5), 1),
+            ("null_base", "softplus", 0, 2),
+            ("null_gain", "exp", 0, 1),
+        ],
+    )
+    def test_the_priors_of_bayes_are_those_that_are_explained(self, name, link, loc, scale):
+        raw = PRESETS["bayes"].parameter(name)
+        assert (raw.link, raw.loc, raw.scale, raw.fixed) == (link, loc, scale, None)
+
+    def test_what_is_said_of_the_priors_of_bayes_is_so(self):
+        """The medians and intervals in the documentation of the presets, by the normal quantiles."""
+        far = 1.96
+        weight, slope, null_base = (PRESETS["bayes"].parameter(name) for name in ("weight", "slope", "null_base"))
+        assert math.exp(weight.loc) == pytest.approx(7, rel=0.06)
+        assert math.exp(far * weight.scale) == pytest.approx(20, rel=0.06)
+        assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.07, rel=0.02)
+        assert math.exp(slope.loc + far * slope.scale) == pytest.approx(3.5, rel=0.02)
+        assert softplus(null_base.loc) == pytest.approx(0.7, rel=0.02)
+        assert softplus(null_base.loc + far * null_base.scale) == pytest.approx(4, rel=0.02)
+
+    def test_pooled_is_bayes_with_levels_that_borrow_from_each_other(self):
+        bayes, pooled = PRESETS["bayes"], PRESETS["pooled"]
+        spreads = {
+            "weight_spread": RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1),
+            "bias_spread": RawParameter(link="exp", start=0, loc=0, scale=1),
+        }
+        centre = bayes.bias.model_copy(update={"start": 0.0, "scale": 2.0})
+        assert pooled == bayes.model_copy(update={"name": "pooled", "bias": centre, **spreads})
+        assert (bayes.weight_spread, bayes.bias_spread) == (None, None)
+        assert [name for name in PARAMETERS if pooled.pools(name)] == ["weight", "bias"]
+        assert not any(PRESETS[name].pools(one) for name in ("paper", "release", "bayes") for one in PARAMETERS)
+
+    def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
+        pooled = PRESETS["pooled"]
+        assert pooled.free_parameters("confidence") == (
+            *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
+            *("slope", "null_base", "null_gain"),
+        )
+        assert pooled.free_parameters("count") == ("weight", "weight_centre", "weight_spread", "null_base")
+        offset, centre, spread = (pooled.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
+        assert (offset.link, offset.start, offset.loc, offset.scale) == ("exp", 0, 0, 1)
+        assert (centre.link, centre.start, centre.loc, centre.scale) == ("identity", 2, 2, 1.5)
+        assert spread == pooled.weight_spread
+        assert pooled.parameter("slope") == PRESETS["bayes"].parameter("slope")
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_every_free_parameter_has_a_proper_prior(self, name):
+        settings = PRESETS[name]
+        for parameter in PARAMETERS:
+            raw = settings.parameter(parameter)
+            assert settings.penalty or raw.scale or raw.fixed is not None
+
+    def test_variants_differ_in_their_parameters(self):
+        assert VARIANTS == ("count", "level", "confidence")
+        assert VARIANT_PARAMETERS["count"] == ("weight", "prior_strength", "null_base")
+        assert set(PARAMETERS) - set(VARIANT_PARAMETERS["level"]) == {"slope"}
+        assert PRESETS["paper"].free_parameters("count") == VARIANT_PARAMETERS["count"]
+        assert PRESETS["bayes"].free_parameters("count") == ("weight", "null_base")
+
+
+class TestByName:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_a_name_and_a_preset_of_your_own(self, name):
+        assert preset(name) is PRESETS[name]
+        own = PRESETS[name].override(name="own", eps=0.1)
+        assert preset(own) is own
+
+    def test_an_unknown_name(self):
+        with pytest.raises(
+            DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes, pooled\."
+        ):
+            preset("papre")
+
+
+class TestValues:
+    @pytest.mark.parametrize("name", NAMES)
+    def test_json_there_and_back(self, name):
+        settings = PRESETS[name]
+        assert Preset.model_validate_json(settings.model_dump_json()) == settings
+        assert Preset.model_validate(json.loads(settings.model_dump_json())) == settings
+
+    @pytest.mark.parametrize("name", NAMES)
+    def test_equal_presets_have_equal_hashes(self, name):
+        again = Preset.model_validate_json(PRESETS[name].model_dump_json())
+        assert again is not PRESETS[name]
+        assert hash(again) == hash(PRESETS[name])
+        assert len({again, PRESETS[name], again.override(eps=0.1)}) == 2
+
+    def test_frozen(self):
+        with pytest.raises(ValidationError, match="frozen"):
+            PRESETS["paper"].eps = 0.1  # type: ignore[misc]
+        with pytest.raises(ValidationError, match="frozen"):
+            PRESETS["paper"].weight.start = 0.1  # type: ignore[misc]
+
+    def test_the_label_tells_what_is_not_as_the_name_says(self):
+        paper = PRESETS["paper"]
+        assert label(paper) == "paper"
+        assert label(paper.override(eps=0.01, weight={"start": 0.0})) == "paper with weight.start=0.0, eps=0.01"
+        assert label(paper.override(eps=0.01).override(eps=1e-6)) == "paper"
+        assert label(paper.override(name="own", eps=0.01)) == "own"
+
+
+class TestOverride:
+    def test_nested_and_plain(self):
+        changed = PRESETS["paper"].override(eps=0.005, weight={"start": 0.0, "low": -1.0}, penalty=0.01)
+        assert (changed.eps, changed.penalty) == (0.005, 0.01)
+        assert (changed.weight.start, changed.weight.low, changed.weight.link) == (0, -1, "softplus")
+        same = {"bias", "slope", "prior_strength", "null_base", "null_gain", "recalibration", "name"}
+        assert all(getattr(changed, name) == getattr(PRESETS["paper"], name) for name in same)
+        assert PRESETS["paper"].eps == 1e-6
+
+    def test_a_whole_group(self):
+        recalibration = RecalibrationSettings(method="none")
+        assert PRESETS["paper"].override(recalibration=recalibration).recalibration is not None
+        assert PRESETS["paper"].override(recalibration=recalibration).recalibration == recalibration
+
+    def test_nothing(self):
+        assert PRESETS["bayes"].override() == PRESETS["bayes"]
+
+    @pytest.mark.parametrize(
+        ("changes", "message"),
+        [
+            (
+                {"epps": 0.1},
+                r"preset paper: there is no setting 'epps'; expected one of name, weight, .*, eps, penalty",
+            ),
+            ({"weight": {"strat": 1}}, r"no setting 'weight\.strat'; expected one of link, start, low, high, loc"),
+            ({"recalibration": {"bins": 1}}, r"no setting 'recalibration\.bins'; expected one of method"),
+            ({"eps": 0}, r"preset paper: eps: .* greater than 0; saw 0"),
+            ({"eps": 0.5}, r"eps: .* less than 0.5; saw 0.5"),
+            ({"eps": "small"}, r"eps: .* number.*; saw 'small'"),
+            ({"penalty": 0}, r"penalty: .* greater than 0; saw 0"),
+            ({"penalty": math.nan}, r"penalty: .* finite"),
+            ({"weight": {"loc": math.inf}}, r"weight\.loc: .* finite"),
+            ({"weight": {"scale": 0}}, r"weight\.scale: .* greater than 0"),
+            ({"weight": {"link": "log"}}, r"weight\.link: .*'identity', 'softplus' or 'exp'; saw 'log'"),
+            ({"weight": 1}, r"weight: .*; saw 1"),
+            ({"weight": {"low": 1.0}}, r"weight: start 0\.54.* lies outside the bounds \[1\.0, inf\]"),
+            ({"weight": {"start": 9, "high": 3}}, r"weight: start 9\.0 lies outside the bounds \[-inf, 3\.0\]"),
+            ({"weight": {"low": 2.0, "high": 1.0}}, r"weight: start"),
+            ({"null_gain": {"fixed": -1}}, r"null_gain cannot be fixed at -1"),
+            ({"weight": {"fixed": 1}}, r"preset paper: .* weight has a value for each level, so it cannot be fixed"),
+            ({"bias": {"fixed": 0}}, r"preset paper: .* bias has a value for each level, so it cannot be fixed"),
+            ({"prior_strength": {"fixed": 0}}, r"prior_strength cannot be fixed at 0"),
+            ({"null_target_weight": "balance"}, r"preset paper: null_target_weight: .*'balance'"),
+            ({"null_target_weight": 0}, r"null_target_weight must be positive, not 0"),
+            ({"penalty": None}, r"weight has no prior: give it a scale, fix it, or give the preset a penalty"),
+            ({"recalibration": {"out_of_fold": 1}}, r"recalibration: out_of_fold must be 0 .* or at least 2"),
+            ({"recalibration": {"out_of_fold": -1}}, r"recalibration\.out_of_fold: .* greater than or equal to 0"),
+            ({"recalibration": {"method": "plat"}}, r"recalibration\.method: .*; saw 'plat'"),
+        ],
+    )
+    def test_what_cannot_be(self, changes, message):
+        with pytest.raises(DirEAGError, match=message) as caught:
+            PRESETS["paper"].override(**changes)
+        assert "\n" not in str(caught.value)
+
+    def test_without_a_penalty_a_prior_of_its_own_or_a_fixed_value_will_do(self):
+        own = {name: {"scale": 1.0} for name in PARAMETERS} | {"slope": {"fixed": 1.0}, "null_base": {"fixed": 0.0}}
+        assert PRESETS["paper"].override(penalty=None, **own).free_parameters("confidence") == (
+            "weight",
+            "bias",
+            "prior_strength",
+            "null_gain",
+        )
+
+    @pytest.mark.parametrize("limits", [{"low": -5.0}, {"high": 5.0}])
+    @pytest.mark.parametrize("name", ["weight", "bias"])
+    def test_what_is_pooled_is_not_bounded(self, name, limits):
+        message = rf"preset pooled: .* {name} is pooled over levels \({name}_spread\), so it cannot be bounded"
+        with pytest.raises(DirEAGError, match=message):
+            PRESETS["pooled"].override(**{name: limits})
+        alone = PRESETS["pooled"].override(**{name: limits, f"{name}_spread": None})
+        assert not alone.pools(name)
+
+    @pytest.mark.parametrize("name", ["weight", "bias"])
+    def test_a_spread_is_not_fixed(self, name):
+        with pytest.raises(DirEAGError, match=rf"preset pooled: .* {name}_spread cannot be fixed"):
+            PRESETS["pooled"].override(**{f"{name}_spread": {"fixed": 0.5}})
+
+    def test_bounded_is_a_preset_with_a_free_parameter_that_is(self):
+        assert PRESETS["release"].is_bounded
+        assert not any(PRESETS[name].is_bounded for name in ("paper", "bayes", "pooled"))
+        assert PRESETS["pooled"].override(bias_spread={"high": 1.0}).is_bounded
+        assert PRESETS["bayes"].override(slope={"low": -5.0}).is_bounded
+        assert not PRESETS["bayes"].override(prior_strength={"low": -5.0}).is_bounded
+
+    def test_without_a_penalty_a_spread_needs_a_prior_of_its_own(self):
+        with pytest.raises(DirEAGError, match="bias_spread has no prior"):
+            PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0})
+        one = PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0, "scale": 1.0})
+        assert (one.pools("bias"), one.pools("weight")) == (True, False)
+        assert PRESETS["paper"].override(bias_spread={"link": "exp", "start": 0.0}).pools("bias")
+
+    def test_a_start_on_a_bound_is_within(self):
+        assert RawParameter(link="identity", start=1.0, low=1.0, high=1.0).bounds == (1, 1)
+
+
+class TestParseOverrides:
+    @pytest.mark.parametrize(
+        ("texts", "changes"),
+        [
+            ([], {}),
+            (["eps=0.01"], {"eps": 0.01}),
+            (["weight.start=0", "weight.low=-1"], {"weight": {"start": 0, "low": -1}}),
+            (["penalty=null"], {"penalty": None}),
+            (["null_target_weight=balanced"], {"null_target_weight": "balanced"}),
+            (["eps=0.01", "eps=0.02"], {"eps": 0.02}),
+            (['weight={"scale": 2}', "weight.loc=1"], {"weight": {"scale": 2, "loc": 1}}),
+            (["name=a=b"], {"name": "a=b"}),
+        ],
+    )
+    def test_texts(self, texts, changes):
+        assert parse_overrides(texts) == changes
+
+    @pytest.mark.parametrize(
+        ("texts", "message"),
+        [
+            (["eps"], r"setting 'eps': there is no '='; expected FIELD=VALUE"),
+            ([""], r"setting '': there is no '='"),
+            (["eps=1", "eps.x=2"], r"setting 'eps\.x=2': eps already has a plain value"),
+            (["eps=1", "eps.x.y=2"], r"setting 'eps\.x\.y=2': eps\.x already has"),
+        ],
+    )
+    def test_texts_that_cannot_be_read(self, texts, message):
+        with pytest.raises(DirEAGError, match=message):
+            parse_overrides(texts)
+
+    def test_an_empty_field_is_an_unknown_one(self):
+        with pytest.raises(DirEAGError, match="there is no setting ''"):
+            PRESETS["paper"].override(**parse_overrides(["=1"]))

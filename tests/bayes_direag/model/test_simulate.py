@@ -1,0 +1,52 @@
+import numpy as np
+import pytest
+
+from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.model.evidence import Reports, concentration, log_support
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
+
+
+def test_equal_seeds_give_equal_observations() -> None:
+    assert simulate_observations(n=30, seed=4).fingerprint == simulate_observations(n=30, seed=4).fingerprint
+    assert simulate_observations(n=30, seed=4).fingerprint != simulate_observations(n=30, seed=5).fingerprint
+
+
+def test_every_record_says_that_it_is_simulated() -> None:
+    for question in simulate_observations(n=20, seed=0).questions:
+        assert question.dataset == question.model == "simulated"
+        assert question.problem_id.startswith("simulated-")
+
+
+def test_it_has_five_levels_and_some_of_everything() -> None:
+    observations = simulate_observations(n=400, seed=0)
+    assert observations.level_names == LEVEL_NAMES
+    assert 0.5 < observations.gold_generated.mean() < 0.98
+    assert not observations.usable.all()
+    assert observations.n_candidates.max() >= 4
+    assert set(np.unique(observations.confidence[observations.usable])) >= {0.5, 0.95, 1.0}
+
+
+def test_what_comes_true_has_the_models_probabilities() -> None:
+    observations = simulate_observations(n=6000, seed=3)
+    alpha = concentration(Reports.of(observations), default_parameters(), 1e-6)
+    support = np.exp(np.asarray(log_support(alpha)))
+    came_true = np.concatenate([observations.correct_candidate, ~observations.gold_generated[:, None]], axis=1)
+    for low, high in [(0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)]:
+        cells = (support > low) & (support <= high)
+        mean, sd = support[cells].sum(), np.sqrt((support * (1 - support))[cells].sum())
+        assert abs(came_true[cells].sum() - mean) < 4.5 * sd
+
+
+@pytest.mark.slow
+def test_a_fit_to_many_questions_finds_the_identified_truth() -> None:
+    truth = default_parameters()
+    light = PRESETS["paper"].override(penalty=1e-6)
+    fit = fit_map(simulate_observations(n=30_000, seed=8), preset=light)
+    found = fit.parameters().set_index("parameter")
+    total = float(truth.weight.sum())
+    np.testing.assert_allclose(found.loc["weight", "relative"], np.asarray(truth.weight) / total, atol=0.05)
+    np.testing.assert_allclose(found.loc["slope", "mean"], float(truth.slope), rtol=0.15)
+    np.testing.assert_allclose(found.loc["null_gain", "mean"], float(truth.null_gain), rtol=0.15)
+    np.testing.assert_allclose(found.loc["recalibration_slope", "mean"], 1.0, atol=0.05)
+    np.testing.assert_allclose(found.loc["recalibration_intercept", "mean"], 0.0, atol=0.05)
