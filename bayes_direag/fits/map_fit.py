@@ -65,7 +65,7 @@ def fit_map_batch(
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
-    if settings.recalibration.out_of_fold and (used.sum(axis=1) > 1).all():
+    if settings.recalibration.out_of_fold:
         candidate, support = _out_of_fold(observations, used, settings, variant, seed)
     else:
         candidate, support = _selection(optimum, observations, settings, variant)
@@ -101,13 +101,17 @@ def _out_of_fold(
     variant: Variant,
     seed: int,
 ) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
-    """Return the selected candidate of each question and its support, from fits that did not see the question."""
-    n_folds = preset.recalibration.out_of_fold
-    fold = np.full(used.shape, -1)
-    for row, mine in zip(fold, used, strict=True):
-        row[mine] = assign_folds(int(mine.sum()), min(n_folds, int(mine.sum())), seed)
+    """Return the selected candidate of each question and its support, from fits that did not see the question.
+
+    Where a member has a single question, nothing is left to fit to without it: that one is selected in sample.
+    """
+    n_folds, n_used = preset.recalibration.out_of_fold, used.sum(axis=1)
+    fold = np.where(used, 0, -1)
+    for member in np.flatnonzero(n_used > 1):
+        n = int(n_used[member])
+        fold[member, used[member]] = assign_folds(n, min(n_folds, n), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
-    kept = (used[:, None, :] & ~held_out).reshape(-1, used.shape[1])
+    kept = (used[:, None, :] & ~(held_out & (n_used > 1)[:, None, None])).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant)
     candidate, support = (part.reshape(held_out.shape) for part in _selection(optimum, observations, preset, variant))

@@ -222,3 +222,14 @@ def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -
         alone = fit_map(simulated.select(row), variant=variant)
         np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
         assert fit.tree["constant_data"]["problem"].to_numpy().tolist() == list(simulated.select(row).problem_id)
+
+
+def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:
+    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 3})
+    one = np.arange(len(simulated)) == 5
+    fits = fit_map_batch(simulated, np.stack([~one, one]), preset=honest, variant="count", seed=2)
+    for row, fit in zip((~one, one), fits, strict=True):
+        alone = fit_map(simulated.select(row), preset=honest, variant="count", seed=2)
+        np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
+    in_sample = fit_map(simulated.select(one), variant="count")
+    np.testing.assert_allclose(fits[1].parameters()["mean"], in_sample.parameters()["mean"], rtol=1e-5)
