@@ -169,7 +169,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         reports=_reports(parts, question, predicted.iloc[1:], interval_level),
         unusable=_unusable(question, level_table(observations.questions, observations.origin)),
         states=states,
-        calibration=_calibration(fit, parts, None if answer is None else order[0], observations.n_levels),
+        calibration=_calibration(fit, parts, question, None if answer is None else order[0]),
         parts=_parts(parts, order),
     )
 
@@ -197,12 +197,12 @@ def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: 
     return [*order, len(candidates)]
 
 
-def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None, n_asked: int) -> pd.DataFrame:
+def _calibration(fit: Fit, parts: EvidenceParts, question: Observations, selected: int | None) -> pd.DataFrame:
     """Return the terms of a logistic recalibration and what each is multiplied by, means over the draws."""
     final = fit.recalibration
     rows = []
     if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
-        votes = Votes.of(parts.candidate[None], np.array([selected]), n_asked)
+        votes = Votes.of(question.candidate, np.array([selected]))
         support = parts.support.sum(axis=1)[:, selected, None]
         for name, values in linear_terms(support, votes, tuple(final.coefficients), final.eps).items():
             rows.append((name, float(final.coefficients[name].mean()), float(values.mean())))

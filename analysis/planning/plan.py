@@ -217,7 +217,7 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     return _Beliefs(
         probability,
         np.log(support) - np.log1p(-support),
-        Votes.of(aligned.candidate, selected, observations.n_levels),
+        Votes.of(aligned.candidate, selected),
         np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1),
         final,
     )

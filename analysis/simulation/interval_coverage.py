@@ -100,7 +100,7 @@ def place_truth(
         parts = list(select(fresh, parameters, preset.eps))
         support = np.concatenate([part.support for part in parts], axis=1)
         candidate = np.concatenate([part.candidate for part in parts])
-        votes = Votes.of(fresh.candidate, candidate, fresh.n_levels)
+        votes = Votes.of(fresh.candidate, candidate)
         right = truth[world, np.arange(len(fresh)), candidate]
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):

@@ -114,7 +114,7 @@ class Fit:
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
         aligned = observations.align(self.level_names)
-        columns = self.predictor(observations.n_levels, interval_level)(Reports.of(aligned))
+        columns = self.predictor(interval_level)(Reports.of(aligned))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
@@ -126,13 +126,11 @@ class Fit:
             }
         )
 
-    def predictor(self, n_asked: int, interval_level: float = 0.9) -> PatternPredictor:
+    def predictor(self, interval_level: float = 0.9) -> PatternPredictor:
         """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
 
         Parameters
         ----------
-        n_asked
-            Number of levels that the questions were asked at; a fit may have learned others beside.
         interval_level
             As in :meth:`predict`.
 
@@ -146,7 +144,7 @@ class Fit:
         with jax.enable_x64(True):
             parameters = sampled_parameters(self.tree, self.variant)
         return PatternPredictor(
-            jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level, n_asked
+            jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level
         )
 
     def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
@@ -156,7 +154,7 @@ class Fit:
         """
         candidate, loo = self.tree["constant_data"]["candidate"].to_numpy(), self.tree["loo"].to_dataset()
         support = loo["support"].to_numpy()
-        votes = Votes.of(candidate, loo["candidate"].to_numpy(), candidate.shape[1])
+        votes = Votes.of(candidate, loo["candidate"].to_numpy())
         parts = np.array_split(np.arange(len(support)), -(-len(support) * self.n_samples // _CELLS))
         every = [np.broadcast_to(support[part], (self.n_samples, len(part))) for part in parts]
         pairs = zip(every, parts, strict=True)

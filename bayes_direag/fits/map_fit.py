@@ -72,7 +72,7 @@ def fit_map_batch(
     selected = recalibration.Selected(
         support,
         np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0).T, axis=1).T,
-        Votes.of(observations.candidate, candidate, observations.n_levels),
+        Votes.of(observations.candidate, candidate),
     )
     final = recalibration.recalibrate(selected, used, settings.recalibration, observations.multiplicity)
     fits = []

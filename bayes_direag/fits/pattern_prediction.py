@@ -35,15 +35,12 @@ class PatternPredictor:
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     interval_level
         Posterior probability that the intervals hold.
-    n_asked
-        Number of levels that were asked.
     """
 
     parameters: Parameters
     recalibration: Recalibration
     eps: float
     interval_level: float
-    n_asked: int
     _known: Reports | None = field(default=None, init=False, repr=False)
     _found: Columns = field(default_factory=dict, init=False, repr=False)
 
@@ -99,7 +96,7 @@ class PatternPredictor:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _summary(self, reports: Reports, selection: Selection) -> Columns:
-        votes = Votes.of(np.asarray(reports.candidate), selection.candidate, self.n_asked)
+        votes = Votes.of(np.asarray(reports.candidate), selection.candidate)
         confidence = self.recalibration(selection.support, votes)
         columns = {"candidate": selection.candidate, "confidence": confidence.mean(axis=0)}
         if self.n_samples > 1:

@@ -62,7 +62,7 @@ def predict_parquet(
     if found is None:
         return None
     columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
-    predictor = fit.predictor(len(columns), interval_level)
+    predictor = fit.predictor(interval_level)
     job = _Prediction(found, predictor, tuple(columns), len(fit.level_names))
     tables = _checked(_counted(run(job, found, engine), found.n_questions, on_step), source)
     if target.suffix.lower() != ".parquet":

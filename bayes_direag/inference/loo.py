@@ -58,7 +58,7 @@ class LeaveOneOut(NamedTuple):
 
     def selected(self, observations: Observations) -> Selected:
         """Return its answers to the questions it is of as a batch of one, for the final calibration to learn from."""
-        votes = Votes.of(observations.candidate, self.candidate[None], observations.n_levels)
+        votes = Votes.of(observations.candidate, self.candidate[None])
         return Selected(self.support[None], self.correct[None], votes)
 
     def to_dataset(self) -> xr.Dataset:

@@ -95,7 +95,7 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
 
         chosen, support = select_each(fitting, parameters, release.eps)
         right = np.take_along_axis(fitting.correct_candidate, chosen.T, axis=1).T
-        votes = Votes.of(fitting.candidate, chosen, fitting.n_levels)
+        votes = Votes.of(fitting.candidate, chosen)
         (final,) = recalibrate(Selected(support, right, votes), np.ones_like(right), release.recalibration)
         _, support = select_each(mine, parameters, release.eps)
         before, after = before_and_after[config.variant]

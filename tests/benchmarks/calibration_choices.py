@@ -37,7 +37,7 @@ def selected(observations: Observations, held_out: list[HeldOut]) -> Selected:
     rows = pd.concat([one.predictions.set_axis(one.index) for one in held_out]).sort_index()
     pairs = zip(observations.candidates, rows["answer"], strict=True)
     place = np.array([own.index(answer) for own, answer in pairs])
-    votes = Votes.of(observations.candidate, place[None], observations.n_levels)
+    votes = Votes.of(observations.candidate, place[None])
     return Selected(rows["support"].to_numpy()[None], observations.is_right(rows["answer"])[None], votes)
 
 

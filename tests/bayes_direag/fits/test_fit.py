@@ -66,6 +66,25 @@ def test_predictions_do_not_depend_on_order_or_on_pieces(
     pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
 
 
+def test_a_question_is_predicted_alone_as_among_others_that_name_more_levels(simulated: Observations) -> None:
+    def at_levels(question: Question, levels: tuple[str, ...]) -> Question:
+        kept = tuple(one for one in question.observations if one.level_name in levels)
+        return question.model_copy(update={"observations": kept})
+
+    few, more = simulated.level_names[:2], simulated.level_names[1:4]
+    fewer = [at_levels(question, levels) for question, levels in zip(simulated.questions, (few, more), strict=False)]
+    learned = Observations.from_questions(
+        [*simulated.questions[:60], *(at_levels(question, few) for question in simulated.questions[60:])],
+        answers="numeric",
+    )
+    fit = fit_map(learned, preset="bayes", variant="count")
+    assert abs(fit.recalibration.to_dataset()["missing"].item()) > 0.05
+    together = fit.predict(Observations.from_questions(fewer, answers="numeric"))
+    for question, row in zip(fewer, together.itertuples(index=False), strict=True):
+        alone = fit.predict(Observations.from_questions([question], answers="numeric"))
+        assert next(alone.itertuples(index=False)) == row
+
+
 def test_an_unanswered_question_stays_in_the_table(fit: Fit, simulated: Observations) -> None:
     silent = Question(
         problem_id="silent", observations=(Observation(level=0, level_name="very_cautious", answer=None),)

@@ -38,7 +38,7 @@ def predictor(n_samples: int, n_levels: int = 4, seed: int = 1, without: tuple[s
         "agreement": rng.normal(0, 0.3, (1, n_samples)),
         "missing": rng.normal(0, 2, (1, n_samples)),
     }
-    return PatternPredictor(parameters, LogisticRecalibration("platt", coefficients, 1e-6), 1e-6, 0.8, n_levels + 1)
+    return PatternPredictor(parameters, LogisticRecalibration("platt", coefficients, 1e-6), 1e-6, 0.8)
 
 
 def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
@@ -81,7 +81,7 @@ def _final(by: PatternPredictor, sample: int, support: float, candidate: np.ndar
         by.recalibration.coefficients[name][0, sample] for name in ("intercept", "slope", "agreement", "missing")
     )
     agreement = np.log((votes + 0.5) / (used - votes + 0.5))
-    return 1 / (1 + np.exp(-(a + b * z + c * (agreement - z) + d * (1 - used / by.n_asked))))
+    return 1 / (1 + np.exp(-(a + b * z + c * (agreement - z) + d * (1 - used / len(candidate)))))
 
 
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
