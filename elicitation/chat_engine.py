@@ -59,7 +59,7 @@ class ChatEngine:
     ) -> None:
         self.urls = tuple(urls)
         self.model = model
-        self._key = os.environ.get(key_variable) or "none"
+        self._key = os.environ.get(key_variable, "")
         self._patience, self._timeout = patience, timeout
         self._clients: list[AsyncOpenAI] = []
         self._stack = AsyncExitStack()
@@ -150,7 +150,7 @@ class ChatEngine:
         # Loopback never goes through a proxy, whatever the environment says.
         return AsyncOpenAI(
             base_url=url,
-            api_key=self._key,
+            api_key=self._key or "none",  # the client wants one
             timeout=Timeout(self._timeout, connect=5.0),
             http_client=DefaultAsyncHttpxClient(trust_env=urlsplit(url).hostname not in _LOOPBACK),
         )
@@ -183,7 +183,8 @@ class ChatEngine:
         status = f"status {error.status_code}, " if isinstance(error, APIStatusError) else ""
         cause = f" ({error.__cause__})" if error.__cause__ is not None and not status else ""
         wait = f" within {self._patience:g} s" if _passes(error) else ""
-        seen = f"{status}{error}{cause}".replace(self._key, "***")[:400]
+        seen = f"{status}{error}{cause}"
+        seen = (seen.replace(self._key, "***") if self._key else seen)[:400]
         return EngineError(
             f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. See to the server, and give "
             "the same command to go on: finished generations are kept."

@@ -67,7 +67,8 @@ class Journal:
     """An append-only file: a header with the identity of the run, then one line a finished generation.
 
     Opening it makes the file, or continues it: a last line that was cut off is removed (its generation had not
-    counted), and the identity must be the same. The file is locked while open, so that no second run writes to it.
+    counted), and the identity must be the same. A file that is refused stays as it is. The file is locked while open,
+    so that no second run writes to it.
 
     Parameters
     ----------
@@ -98,12 +99,12 @@ class Journal:
             header = json.dumps({"journal": VERSION, "identity": dict(identity)})
             whole = self.path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
+            if not header.encode().startswith(whole):  # not new, and not cut off in its header
+                _check_identity(self.path, _header(self.path, whole), json.loads(header)["identity"])
+                self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
             os.truncate(self._descriptor, self._size)
             if not self._size:
                 self._write(header)
-            else:
-                _check_identity(self.path, _header(self.path, whole[: self._size]), json.loads(header)["identity"])
-                self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
         except BaseException:
             os.close(self._descriptor)
             raise

@@ -160,7 +160,8 @@ class _Run:
 
     def claim_folder(self) -> None:
         """Make the folder, or make sure that what lies in it is a run."""
-        if (self.folder / "observations.jsonl").exists() and not (self.folder / "journal.jsonl").exists():
+        journal = self.folder / "journal.jsonl"
+        if (self.folder / "observations.jsonl").exists() and not (journal.exists() and journal.stat().st_size):
             raise DirEAGError(
                 f"{self.folder}: saw observations.jsonl and no journal.jsonl; expected a run, or a folder without "
                 "either. Choose another folder."

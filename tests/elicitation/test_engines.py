@@ -167,3 +167,14 @@ def test_no_key_variable_needs_to_be_set(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "OPENAI_API_KEY" not in os.environ
     with Stub() as stub:
         assert generate(runs.chat(stub.url), request())
+
+
+@pytest.mark.parametrize("key", [None, ""])
+def test_without_a_key_nothing_is_masked(monkeypatch: pytest.MonkeyPatch, key: str | None) -> None:
+    if key is None:
+        monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    else:
+        monkeypatch.setenv("OPENAI_API_KEY", key)
+    with Stub(key="other") as stub, pytest.raises(EngineError, match="wrong key bearer none") as error:
+        generate(runs.chat(stub.url), request())
+    assert "*" not in str(error.value)

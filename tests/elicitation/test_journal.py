@@ -90,6 +90,9 @@ def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None
         (b"hello\n", "line 1: saw b'hello'; expected the header"),
         (b'{"journal": 99, "identity": {}}\n', "version 1"),
         (b'[1]\n{"journal": 1}\n', "line 1"),
+        (b"a draft without a newline", "line 1: saw b'a draft without a newline'; expected the header"),
+        (b"hello\nand a last line without its newline", "line 1: saw b'hello'; expected the header"),
+        (b'{"journal": 1, "identity": {"model": "another"}}', 'model: "another" there, "m" here'),
     ],
 )
 def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, content: bytes, message: str) -> None:
@@ -102,9 +105,11 @@ def test_what_is_no_journal_is_refused_and_left_alone(tmp_path: Path, content: b
 def test_a_damaged_line_and_a_line_twice_are_named(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     lines = written(path).splitlines(keepends=True)
-    path.write_bytes(b"".join([*lines[:2], b"\0\0\n", *lines[2:]]))
+    damaged = b"".join([*lines[:2], b"\0\0\n", *lines[2:]])[:-4]
+    path.write_bytes(damaged)
     with pytest.raises(JournalError, match="line 3"):
         Journal(path, IDENTITY)
+    assert path.read_bytes() == damaged
     path.write_bytes(b"".join([*lines, lines[1]]))
     with pytest.raises(JournalError, match="line 5: saw the generation of line 2 again"):
         Journal(path, IDENTITY)

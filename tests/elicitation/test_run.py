@@ -217,6 +217,10 @@ def test_observations_of_another_origin_are_not_written_over(tmp_path: Path) -> 
     with pytest.raises(DirEAGError, match="Choose another folder"):
         runs.ask(1, runs.canned(), tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["observations.jsonl"]
+    (tmp_path / "journal.jsonl").touch()
+    with pytest.raises(DirEAGError, match="Choose another folder"):
+        runs.ask(1, runs.canned(), tmp_path)
+    assert (tmp_path / "observations.jsonl").read_text() == "mine"
 
 
 def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
