@@ -7,7 +7,7 @@ import pandas as pd
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import convergence, raw_draws
+from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.nuts_fit import fit_nuts
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -85,6 +85,7 @@ def width_by_labels(
         table = fit.predict(measured, interval_level=interval_level)
         width = (table["confidence_high"] - table["confidence_low"]).to_numpy()
         low, median, high = np.quantile(width, [0.1, 0.5, 0.9])
+        sampler = sampler_summary(fit)
         rows.append(
             {
                 "n_labels": size,
@@ -93,8 +94,8 @@ def width_by_labels(
                 "low_width": float(low),
                 "median_width": float(median),
                 "high_width": float(high),
-                "divergences": int(fit.tree["sample_stats"]["diverging"].sum()),
-                "largest_rhat": float(convergence(raw_draws(fit))["rhat"].max()),
+                "divergences": sampler.divergences,
+                "largest_rhat": sampler.largest_rhat,
             }
         )
     return pd.DataFrame(rows)

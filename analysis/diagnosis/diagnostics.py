@@ -34,7 +34,14 @@ from analysis.diagnosis.verdict import (
     weighted_finding,
 )
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import ParameterDraws, chain_statistics, convergence, raw_draws, recalibration_draws
+from bayes_direag.fits.convergence import (
+    ParameterDraws,
+    SamplerSummary,
+    chain_statistics,
+    convergence,
+    raw_draws,
+    recalibration_draws,
+)
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings
 
@@ -104,8 +111,8 @@ class Diagnosis:
 
     @property
     def believable(self) -> bool:
-        """Whether the draws are draws from the posterior, as far as can be seen: no failure in the verdict."""
-        return all(finding.status != "failure" for finding in self.verdict)
+        """Whether the draws are draws from the posterior, as far as can be seen: the verdict then holds no failure."""
+        return SamplerSummary.of(self.parameters, self.chains).converged
 
 
 def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:

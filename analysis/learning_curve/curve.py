@@ -15,6 +15,7 @@ from analysis.learning_curve.methods import METHODS, Learned, is_sampled, learn
 from analysis.learning_curve.splits import Splits
 from analysis.scores.metrics import METRICS
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.convergence import SamplerSummary
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -44,8 +45,7 @@ RESULT_TYPES = {
     "n_test": "int64",
     **dict.fromkeys(CURVE_METRICS, "float64"),
     **dict.fromkeys((f"{name}_gap" for name in CURVE_METRICS), "float64"),
-    "largest_rhat": "float64",
-    "divergences": "float64",
+    **dict.fromkeys(SamplerSummary._fields, "float64"),
 }
 
 
@@ -88,7 +88,7 @@ def measured(
         ``split``, ``n_test``; the metrics of :data:`CURVE_METRICS` (NaN where undefined: AUROC with one class); each
         as ``NAME_gap`` on the first half of the test questions (which are in random order) less that on the second,
         from which :func:`~analysis.learning_curve.summary.summarise` learns how much it depends on the questions; and
-        for NUTS ``largest_rhat`` over the parameters and the number of ``divergences``.
+        for NUTS the figures of :class:`~bayes_direag.fits.convergence.SamplerSummary`.
 
     Raises
     ------
@@ -131,4 +131,4 @@ def _row(found: Learned, method: str) -> dict[str, int | float]:
         said = np.clip(confidence, CLIP, 1 - CLIP) if name == "nll" else confidence
         whole, one, other = getattr(METRICS, name)(said, correct, parts)
         row |= {name: float(whole), f"{name}_gap": float(one - other)}
-    return row | {"largest_rhat": found.largest_rhat, "divergences": found.divergences}
+    return row | (dict.fromkeys(SamplerSummary._fields, np.nan) if found.sampler is None else found.sampler._asdict())

@@ -10,7 +10,7 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.learning_curve.methods import ANSWERS, METHODS, is_sampled
 from bayes_direag.commands.console import plain_table, titled
-from bayes_direag.fits.convergence import RHAT_LIMIT
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
 
 #: The metrics that are shown; all are in the summary.
 SHOWN = ("nll", "brier", "smece", "accuracy")
@@ -49,11 +49,15 @@ def metric_title(metric: str) -> str:
 
 
 def sampling_note(results: pd.DataFrame) -> str:
-    """Say how many of the NUTS fits behind some results are not to be relied on."""
+    """Say how many of the NUTS fits behind some results did not converge."""
     sampled = results[results["method"].map(is_sampled)]
     fits = sampled.assign(source=sampled["method"].map(METHODS)).drop_duplicates(["source", "n_labels", "split"])
-    poor = ~(fits["largest_rhat"] < RHAT_LIMIT) | (fits["divergences"] > 0)
-    return f"{poor.sum()} of {len(fits)} NUTS fits have an R-hat of {RHAT_LIMIT} or more, or divergences.\n"
+    summaries = map(SamplerSummary._make, fits[list(SamplerSummary._fields)].itertuples(index=False))
+    n_poor = sum(not one.converged for one in summaries)
+    return (
+        f"{n_poor} of {len(fits)} NUTS fits did not converge (an R-hat of {RHAT_LIMIT} or more, {ESS_LIMIT:.0f} or "
+        f"fewer effective draws, a BFMI of {BFMI_LIMIT} or less, or divergences).\n"
+    )
 
 
 def _table(summary: pd.DataFrame, metric: str) -> Group:

@@ -27,7 +27,7 @@ from analysis.scores.paired import Scored
 from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import convergence, raw_draws
+from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.fits.map_fit import fit_map
 from bayes_direag.fits.nuts_fit import fit_nuts
 from bayes_direag.model.presets import PRESETS
@@ -75,13 +75,12 @@ class Learned(NamedTuple):
     ----------
     said : dict
         By method: confidence and correctness of its answer to every test question.
-    largest_rhat, divergences : float
-        Of the fit's draws; NaN where nothing was sampled.
+    sampler : SamplerSummary or None
+        Of the fit's draws; None where nothing was sampled.
     """
 
     said: dict[str, Scored]
-    largest_rhat: float = np.nan
-    divergences: float = np.nan
+    sampler: SamplerSummary | None = None
 
 
 def chosen_methods(names: Sequence[str]) -> tuple[str, ...]:
@@ -132,10 +131,7 @@ def learn(
     correct = tested.is_right(table["answer"])
     columns = {source: "support", f"{source}{_CALIBRATED}": "confidence"}
     said = {method: Scored(table[column].to_numpy(float), correct) for method, column in columns.items()}
-    if not is_sampled(source):
-        return Learned(said)
-    rhat = convergence(raw_draws(fit))["rhat"].to_numpy(float).max()  # of a NaN and a number numpy takes the NaN
-    return Learned(said, float(rhat), float(fit.tree["sample_stats"]["diverging"].sum()))
+    return Learned(said, sampler_summary(fit) if is_sampled(source) else None)
 
 
 def _recalibrated_baseline(source: str, labelled: Observations, tested: Observations) -> dict[str, Scored]:

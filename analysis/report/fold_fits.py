@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.evaluation_folder import FITS
-from analysis.report.numbers import number
-from bayes_direag.commands.show import fit_summary
-from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
+from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
@@ -60,11 +58,7 @@ def _of_map(variant: str, parameters: pd.DataFrame) -> Convergence:
 
 
 def _of_nuts(variant: str, paths: list[Path]) -> Convergence:
-    found = [fit_summary(Fit.load(path)) for path in paths]
-    rhat, size = (np.array([one[name] for one in found], float) for name in ("largest_rhat", "smallest_ess"))
-    divergences = sum(one["divergences"] for one in found)
-    worst = (
-        f"R-hat {number(rhat.max())} (below {RHAT_LIMIT} is fine), {number(size.min(), 0)} effective draws (above "
-        f"{ESS_LIMIT:.0f}), {divergences} divergences (none)"
-    )
-    return Convergence(variant, len(found), sum(one["converged"] for one in found), worst)
+    summaries = [sampler_summary(Fit.load(path)) for path in paths]
+    rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
+    worst = SamplerSummary(rhat.max(), size.min(), bfmi.min(), divergences.sum())
+    return Convergence(variant, len(summaries), sum(one.converged for one in summaries), str(worst))

@@ -109,6 +109,7 @@ class FitSummary(TypedDict):
     draws: NotRequired[int]
     largest_rhat: NotRequired[float]
     smallest_ess: NotRequired[float]
+    smallest_bfmi: NotRequired[float]
     divergences: NotRequired[int]
     seed: int
     observations_sha256: str
@@ -151,22 +152,10 @@ def _optimised(fit: "Fit") -> dict[str, Any]:
 
 
 def _sampled(fit: "Fit") -> dict[str, Any]:
-    """Judge the raw parameters by the limits of a diagnosis; an undefined R-hat or size is a failure."""
-    from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, convergence, raw_draws
+    from bayes_direag.fits.convergence import sampler_summary
 
-    table = convergence(raw_draws(fit))
-    rhat = float(table["rhat"].to_numpy(float).max())  # of a NaN and a number numpy takes the NaN
-    size = float(table[["ess_bulk", "ess_tail"]].to_numpy(float).min())
-    divergences = int(fit.tree["sample_stats"]["diverging"].sum())
-    sizes = fit.tree["posterior"].sizes
-    return {
-        "converged": rhat < RHAT_LIMIT and size > ESS_LIMIT and divergences == 0,
-        "chains": sizes["chain"],
-        "draws": sizes["draw"],
-        "largest_rhat": rhat,
-        "smallest_ess": size,
-        "divergences": divergences,
-    }
+    summary, sizes = sampler_summary(fit), fit.tree["posterior"].sizes
+    return {"converged": summary.converged, "chains": sizes["chain"], "draws": sizes["draw"], **summary._asdict()}
 
 
 def summary_table(fit: "Fit", title: str) -> Group:
@@ -205,12 +194,13 @@ def summary_table(fit: "Fit", title: str) -> Group:
 
 
 def _reached(summary: FitSummary) -> str:
-    from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
+    from bayes_direag.fits.convergence import SamplerSummary
 
     if summary["method"] == "nuts":
-        return (
-            f"R-hat at most {summary['largest_rhat']:.3f} (below {RHAT_LIMIT}), effective draws at least "
-            f"{summary['smallest_ess']:.0f} (above {ESS_LIMIT:.0f}), {summary['divergences']} divergences (none)"
+        return str(
+            SamplerSummary(
+                summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
+            )
         )
     return f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
 

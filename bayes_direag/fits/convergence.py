@@ -1,6 +1,7 @@
 """Has the sampler explored the posterior? The raw draws by parameter, their convergence, and how each chain moved."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,6 +19,59 @@ BFMI_LIMIT = 0.3
 
 #: Where numpyro's NUTS cuts a trajectory: at 2**10 - 1 steps.
 MAX_TREE_DEPTH = 10
+
+
+class SamplerSummary(NamedTuple):
+    """The worst figures of what NUTS has drawn; NaN where one is undefined.
+
+    Attributes
+    ----------
+    largest_rhat, smallest_ess : float
+        Over all parameters, those of the final calibration included; the latter of bulk and tail.
+    smallest_bfmi : float
+        Over the chains.
+    divergences : int
+        In all.
+    """
+
+    largest_rhat: float
+    smallest_ess: float
+    smallest_bfmi: float
+    divergences: int
+
+    @classmethod
+    def of(cls, parameters: pd.DataFrame, chains: pd.DataFrame) -> "SamplerSummary":
+        """Take them from :func:`convergence` and :func:`chain_statistics`."""
+        return cls(
+            float(parameters["rhat"].to_numpy(float).max()),  # of a NaN and a number numpy takes the NaN
+            float(parameters[["ess_bulk", "ess_tail"]].to_numpy(float).min()),
+            float(chains["bfmi"].to_numpy(float).min()),
+            int(chains["divergences"].sum()),
+        )
+
+    @property
+    def converged(self) -> bool:
+        """Whether all are within the limits; what is undefined is not."""
+        return (
+            self.largest_rhat < RHAT_LIMIT
+            and self.smallest_ess > ESS_LIMIT
+            and self.smallest_bfmi > BFMI_LIMIT
+            and self.divergences == 0
+        )
+
+    def __str__(self) -> str:
+        """Return the figures, each with its limit."""
+        return (
+            f"R-hat at most {self.largest_rhat:.3f} (below {RHAT_LIMIT}), effective draws at least "
+            f"{self.smallest_ess:.0f} (above {ESS_LIMIT:.0f}), BFMI at least {self.smallest_bfmi:.2f} (above "
+            f"{BFMI_LIMIT}), {self.divergences} divergences (none)"
+        )
+
+
+def sampler_summary(fit: Fit) -> SamplerSummary:
+    """Return the worst figures of a NUTS fit, by which it has converged or not."""
+    parts = [convergence(draws) for draws in (raw_draws(fit), recalibration_draws(fit)) if draws is not None]
+    return SamplerSummary.of(pd.concat(parts), chain_statistics(fit.tree["sample_stats"].to_dataset()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +176,26 @@ def convergence(draws: ParameterDraws) -> pd.DataFrame:
     ----------
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), doi:10.1214/20-BA1221.
     """
-    rows = [_convergence_of(draws.values[:, :, column]) for column in range(draws.values.shape[2])]
-    return pd.concat([draws.names, pd.DataFrame(rows)], axis=1)
+    from arviz_stats import (
+        ess,
+        mcse,
+        rhat,
+    )  # here, and below: its import takes a second, which a MAP fit need not wait for
+
+    axes = {"chain_axis": 0, "draw_axis": 1}
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moves = np.isfinite(draws.values).all(axis=(0, 1)) & (np.ptp(draws.values, axis=(0, 1)) > 0)
+        values = np.where(moves, draws.values, np.nan)
+        error = mcse(values, method="mean", **axes)
+        figures = {
+            "rhat": rhat(values, **axes),
+            "ess_bulk": ess(values, method="bulk", **axes),
+            "ess_tail": ess(values, method="tail", prob=(0.05, 0.95), **axes),
+            "mcse": error,
+            "mcse_relative": error / values.std(axis=(0, 1), ddof=1),
+        }
+    table = pd.DataFrame(figures)
+    return pd.concat([draws.names, table.where(np.isfinite(table))], axis=1)
 
 
 def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
@@ -142,7 +214,7 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
         fraction of missing information (Betancourt 2016, arXiv:1604.00695); ``acceptance``, the mean acceptance
         rate; ``step_size``, its mean.
     """
-    from arviz_stats import bfmi  # here, and below: its import takes a second, which a MAP fit need not wait for
+    from arviz_stats import bfmi
 
     energy = sample_stats["energy"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -158,25 +230,3 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
             "step_size": sample_stats["step_size"].to_numpy().mean(axis=1),
         }
     )
-
-
-def _convergence_of(values: Float[np.ndarray, "chain draw"]) -> dict[str, float]:
-    if not np.isfinite(values).all() or not np.ptp(values) > 0:
-        return dict.fromkeys(("rhat", "ess_bulk", "ess_tail", "mcse", "mcse_relative"), np.nan)
-    from arviz_stats import ess, mcse, rhat
-
-    with np.errstate(divide="ignore", invalid="ignore"):
-        error = _defined(mcse(values, method="mean"))
-        return {
-            "rhat": _defined(rhat(values)),
-            "ess_bulk": _defined(ess(values, method="bulk")),
-            "ess_tail": _defined(ess(values, method="tail", prob=(0.05, 0.95))),
-            "mcse": error,
-            "mcse_relative": error / float(values.std(ddof=1)),
-        }
-
-
-def _defined(value: object) -> float:
-    """Return a finite number as it is; infinite and undefined ones as NaN."""
-    number = float(np.asarray(value))
-    return number if np.isfinite(number) else np.nan

@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.learning_curve.curve import CURVE_METRICS, RESULT_TYPES
+from bayes_direag.fits.convergence import SamplerSummary
 
 
 def made_results(value: Mapping[str, Mapping[int, np.ndarray]], *, gap: float = 0.0, n_test: int = 100) -> pd.DataFrame:
@@ -21,8 +22,7 @@ def made_results(value: Mapping[str, Mapping[int, np.ndarray]], *, gap: float = 
             "n_test": n_test,
             **dict.fromkeys(CURVE_METRICS, one),
             **{f"{name}_gap": gap * (-1) ** split for name in CURVE_METRICS},
-            "largest_rhat": np.nan,
-            "divergences": np.nan,
+            **dict.fromkeys(SamplerSummary._fields, np.nan),
         }
         for method, by_count in value.items()
         for n_labels, values in by_count.items()

@@ -12,6 +12,7 @@ from analysis.learning_curve.splits import draw_splits
 from analysis.scores.paired import Scored
 from analysis.scores.smooth_ece import smooth_ece
 from bayes_direag.data.observations import Observations
+from bayes_direag.fits.convergence import SamplerSummary
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
@@ -94,7 +95,7 @@ def test_slow_methods_come_last_and_get_a_seed_of_their_own(monkeypatch: pytest.
     def stand_in(source: str, _: Observations, tested: Observations, *, sampling: object, seed: int) -> Learned:
         asked.append((source, sampling, seed))
         said = Scored(np.full(len(tested), 0.5), np.arange(len(tested)) % 3 > 0)
-        return Learned({"nuts_bayes_calibrated": said, "majority": said}, 1.01, 2.0)
+        return Learned({"nuts_bayes_calibrated": said, "majority": said}, SamplerSummary(1.01, 500.0, 0.9, 2))
 
     sampling = SamplingSettings(n_chains=2)
     monkeypatch.setattr(curve, "learn", stand_in)
@@ -103,7 +104,7 @@ def test_slow_methods_come_last_and_get_a_seed_of_their_own(monkeypatch: pytest.
     assert [source for source, _, _ in asked] == ["majority"] * 6 + ["nuts_bayes"] * 6
     assert [seed for _, _, seed in asked[:3]] == [10, 11, 12]
     assert {one for _, one, _ in asked} == {sampling}
-    assert tables[-1][["largest_rhat", "divergences"]].to_numpy().tolist() == [[1.01, 2.0]]
+    assert tables[-1][list(SamplerSummary._fields)].to_numpy().tolist() == [[1.01, 500.0, 0.9, 2.0]]
 
 
 def test_more_than_asked_for_is_left_out() -> None:

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arviz_stats import rhat
 
 from analysis.baselines import BASELINES, Selection, majority
 from analysis.learning_curve import methods
@@ -19,7 +18,7 @@ from analysis.learning_curve.methods import (
 from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import raw_draws
+from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
@@ -77,7 +76,7 @@ def test_a_map_before_and_after_its_calibration(monkeypatch: pytest.MonkeyPatch)
     np.testing.assert_allclose(found.said["map_bayes_calibrated"].confidence, table["confidence"])
     for _, correct in found.said.values():
         np.testing.assert_array_equal(correct, TESTED.is_right(table["answer"]))
-    assert np.isnan([found.largest_rhat, found.divergences]).all()
+    assert found.sampler is None
 
 
 def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,10 +103,8 @@ def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -
     table = fit.predict(TESTED)
     np.testing.assert_allclose(found.said["nuts_pooled"].confidence, table["support"])
     np.testing.assert_allclose(found.said["nuts_pooled_calibrated"].confidence, table["confidence"])
-    assert found.divergences == 3
-    draws = raw_draws(fit)
-    expected = max(float(rhat(draws.values[..., column])) for column in range(len(draws.parameter)))
-    assert found.largest_rhat == pytest.approx(expected)
+    assert found.sampler == sampler_summary(fit)
+    assert found.sampler.divergences == 3
 
 
 @pytest.mark.parametrize("source", ["majority", "vote_logistic", "vote_boosting"])

@@ -5,19 +5,23 @@ import pytest
 import xarray as xr
 from arviz_stats import ess
 
+from analysis.diagnosis.diagnostics import diagnose
+from bayes_direag.commands.show import fit_summary
 from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
     ESS_LIMIT,
     RHAT_LIMIT,
     ParameterDraws,
+    SamplerSummary,
     chain_statistics,
     convergence,
     raw_draws,
     recalibration_draws,
+    sampler_summary,
 )
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import CENTRE, gaussian_draws, good_fit, made_posterior
+from tests.analysis.posteriors import CENTRE, gaussian_draws, good_fit, made_posterior, replaced
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((4, 1000))
@@ -148,6 +152,50 @@ class TestChainStatistics:
         table = chain_statistics(self.statistics(diverging=diverging, tree_depth=depth))
         assert table["divergences"].tolist() == [0, 2, 0, 0]
         assert table["at_max_depth"].tolist() == [0, 0, 0, 0.25]
+
+
+class TestSamplerSummary:
+    def test_the_worst_figures(self):
+        fit = good_fit()
+        summary = sampler_summary(fit)
+        parts = [convergence(draws) for draws in (raw_draws(fit), recalibration_draws(fit))]
+        assert summary.largest_rhat == max(part["rhat"].max() for part in parts)
+        assert summary.smallest_ess == min(part[["ess_bulk", "ess_tail"]].min(axis=None) for part in parts)
+        assert summary.smallest_bfmi == chain_statistics(fit.tree["sample_stats"].to_dataset())["bfmi"].min()
+        assert summary.divergences == 0
+        assert str(summary).startswith(f"R-hat at most {summary.largest_rhat:.3f} (below 1.01), effective draws at ")
+
+    @pytest.mark.parametrize(
+        ("figures", "converged"),
+        [
+            ((1.0099, 401.0, 0.31, 0), True),
+            ((1.01, 401.0, 0.31, 0), False),
+            ((1.0, 400.0, 1.0, 0), False),
+            ((1.0, 900.0, 0.3, 0), False),
+            ((1.0, 900.0, 1.0, 1), False),
+            ((np.nan, 900.0, 1.0, 0), False),
+            ((1.0, np.nan, 1.0, 0), False),
+            ((1.0, 900.0, np.nan, 0), False),
+        ],
+    )
+    def test_the_limits(self, figures, converged):
+        assert SamplerSummary(*figures).converged is converged
+
+    @pytest.mark.parametrize("fault", ["none", "energy", "divergence", "evidence", "calibration"])
+    def test_it_is_what_show_and_diagnose_go_by(self, fault):
+        shifted, fit = np.repeat([0.0, 0.0, 0.0, 1.0], 250).reshape(4, 250), good_fit()
+        rising = np.tile(np.linspace(-3, 3, 250), (4, 1))
+        changed = {
+            "none": fit,
+            "energy": replaced(fit, "sample_stats", energy=rising),
+            "divergence": replaced(fit, "sample_stats", diverging=shifted.astype(bool)),
+            "evidence": replaced(fit, "posterior", slope_raw=fit.tree["posterior"]["slope_raw"].to_numpy() + shifted),
+            "calibration": replaced(fit, "recalibration", slope=1 + shifted + fit.tree["recalibration"]["intercept"]),
+        }[fault]
+        diagnosis = diagnose(changed)
+        failed = [finding for finding in diagnosis.verdict if finding.status == "failure"]
+        judgements = [sampler_summary(changed).converged, fit_summary(changed)["converged"], diagnosis.believable]
+        assert judgements == [not failed] * 3 == [fault == "none"] * 3
 
 
 class TestParameterDraws:
