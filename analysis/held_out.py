@@ -126,13 +126,12 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     DirEAGError
         If there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
     """
-    if fit.is_counted:
+    seen = fit.has_seen(observations)
+    if seen is None:
         raise DirEAGError(
             f"{name}: the fit counted its {fit.n_questions:,} questions by pattern and does not say which they were; "
             "expected one that does. Fit with --keep-questions, or evaluate on a test set (direag evaluate --test)."
         )
-    learned_from = set(fit.tree["observed_data"]["problem"].to_numpy().astype(str))
-    seen = np.array([problem in learned_from for problem in observations.problem_id], bool)
     unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
     if not len(unseen):
         raise DirEAGError(

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -27,12 +27,15 @@ class LabelledReports:
         As stated, in [0, 1]; NaN where there is no usable report.
     correct : (problem, level) array
         Whether the level's own answer is right; False where there is no usable report.
+    multiplicity : (problem,) array
+        How many questions each stands for.
     """
 
     problem_id: tuple[str, ...]
     level_names: tuple[str, ...]
     confidence: Float[np.ndarray, "problem level"]
     correct: Bool[np.ndarray, "problem level"]
+    multiplicity: Int[np.ndarray, " problem"]
 
     @property
     def gold_present(self) -> pd.Series:
@@ -44,7 +47,7 @@ class LabelledReports:
         """Take the labelled, answered questions out of observations."""
         chosen = np.flatnonzero(observations.labelled & observations.answered)
         kept = observations.select(chosen)
-        return cls(kept.problem_id, kept.level_names, kept.confidence, kept.correct)
+        return cls(kept.problem_id, kept.level_names, kept.confidence, kept.correct, np.ones(len(kept), int))
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
@@ -58,15 +61,16 @@ class LabelledReports:
         levels = {fit.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
-        found: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"]]] = {}
+        found: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
         for fit in fits:
             seen, observed = fit.tree["constant_data"].to_dataset(), fit.tree["observed_data"]["correct"].to_numpy()
             candidate = seen["candidate"].to_numpy()
             right = (candidate >= 0) & np.take_along_axis(observed, np.maximum(candidate, 0), axis=1)
             names = seen["problem"].to_numpy().astype(str).tolist()
-            found |= dict(zip(names, zip(seen["confidence"].to_numpy(), right, strict=True), strict=True))
-        confidence, correct = (np.stack(part) for part in zip(*found.values(), strict=True))
-        return cls(tuple(found), levels.pop(), confidence, correct)
+            rows = zip(seen["confidence"].to_numpy(), right, fit.multiplicity.tolist(), strict=True)
+            found |= dict(zip(names, rows, strict=True))
+        confidence, correct, multiplicity = (np.stack(part) for part in zip(*found.values(), strict=True))
+        return cls(tuple(found), levels.pop(), confidence, correct, multiplicity)
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
@@ -84,7 +88,10 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     tables = []
     for level, name in enumerate(reports.level_names):
         usable, right = ~np.isnan(percent[:, level]), reports.correct[:, level]
-        counts = [np.bincount(place[usable & own, level], minlength=len(STATED_EDGES) - 1) for own in (right, ~right)]
+        counts = [
+            np.bincount(place[kept, level], reports.multiplicity[kept], len(STATED_EDGES) - 1).astype(int)
+            for kept in (usable & right, usable & ~right)
+        ]
         tables.append(
             pd.DataFrame(
                 {

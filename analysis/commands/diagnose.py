@@ -44,8 +44,7 @@ def diagnose_command(
     if as_json:
         out.print_json(data={"file": str(fit), **diagnosis_record(found, fitted)}, allow_nan=False)
     else:
-        n = fitted.tree["constant_data"].sizes["problem"]
-        out.print(diagnosis_tables(found, f"{fit}: {n} questions, {fitted.n_samples} draws"))
+        out.print(diagnosis_tables(found, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
         if target is not None:
             out.print(f"\n{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
     if not found.believable:

@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.special import expit
 
 from analysis.scores.paired import Scored, paired_table
@@ -118,7 +118,8 @@ def compare_predictions(
         two different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and
         ``second_high``, posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and
         ``second_correct``, missing where the right answer is not known; ``first_fitted`` and ``second_fitted``,
-        whether the fit learned from this question (a question being its ``problem_id``). Unanswered questions have
+        whether the fit learned from this question (a question being its ``problem_id``), missing where it does not
+        say, having counted its questions by pattern. Unanswered questions have
         neither answers nor confidences, and nothing that follows from them.
 
     Raises
@@ -135,7 +136,8 @@ def compare_predictions(
             columns[f"{name}_{bound}"] = predicted.get(f"confidence_{bound}", np.nan)
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
-        columns[f"{name}_fitted"] = was_fitted(fit, observations)
+        seen = fit.has_seen(observations)
+        columns[f"{name}_fitted"] = pd.array([None] * len(observations) if seen is None else seen, dtype="boolean")
     table = pd.DataFrame(columns)
     differ = (table["first_answer"] != table["second_answer"]).astype("boolean")
     table["changed"] = differ.where(observations.answered)
@@ -151,8 +153,8 @@ class PredictionSummary:
     ----------
     n, unanswered : int
         Answered questions, which all else is over; the others.
-    first_fitted, second_fitted : int
-        How many of the n each fit learned from.
+    first_fitted, second_fitted : int or None
+        How many of the n each fit learned from; None where it does not say.
     changed : int
         Questions whose answer changes.
     mean_shift, mean_absolute_shift, largest_shift : float
@@ -167,8 +169,8 @@ class PredictionSummary:
 
     n: int
     unanswered: int
-    first_fitted: int
-    second_fitted: int
+    first_fitted: int | None
+    second_fitted: int | None
     changed: int
     mean_shift: float
     mean_absolute_shift: float
@@ -179,6 +181,11 @@ class PredictionSummary:
     median_width: float
     largest_width: float
 
+    @property
+    def held_out(self) -> bool:
+        """Whether neither fit has learned from any of the questions."""
+        return self.first_fitted == 0 == self.second_fitted
+
 
 def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
     """Summarise what :func:`compare_predictions` has found."""
@@ -188,8 +195,8 @@ def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
     return PredictionSummary(
         n=len(answered),
         unanswered=len(table) - len(answered),
-        first_fitted=int(answered["first_fitted"].sum()),
-        second_fitted=int(answered["second_fitted"].sum()),
+        first_fitted=_n_fitted(answered["first_fitted"]),
+        second_fitted=_n_fitted(answered["second_fitted"]),
         changed=int(answered["changed"].sum()),
         mean_shift=float(shift.mean()),
         mean_absolute_shift=float(shift.abs().mean()),
@@ -203,10 +210,17 @@ def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
 
 
 def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
-    """Say whether the predicted questions were held out: from both fits, or how many of them from neither."""
-    one, other, n = summary.first_fitted, summary.second_fitted, summary.n
-    if not one and not other:
+    """Say whether the predicted questions were held out from both fits, else how many of them from neither."""
+    if summary.held_out:
         return "held out: neither fit has learned from any of them"
+    one, other, n = summary.first_fitted, summary.second_fitted, summary.n
+    if one is None or other is None:
+        silent = " and ".join(name for name, fitted in zip(names, (one, other), strict=True) if fitted is None)
+        told = [
+            f"; {k} of {n} questions were fitted to by {by}" for by, k in zip(names, (one, other), strict=True) if k
+        ]
+        verb = "do" if one == other else "does"
+        return f"perhaps in sample: {silent} {verb} not say which questions were fitted to{''.join(told)}"
     by = "both fits" if one == other else f"{names[0]}, {other} by {names[1]}"
     return f"in sample: {one} of {n} questions were fitted to by {by}"
 
@@ -227,10 +241,8 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
     return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level)
 
 
-def was_fitted(fit: Fit, observations: Observations) -> Bool[np.ndarray, " problem"]:
-    """Say which questions a fit learned from, a question being its ``problem_id``."""
-    learned = set(fit.tree["constant_data"]["problem"].to_numpy().tolist())
-    return np.array([problem_id in learned for problem_id in observations.problem_id], bool)
+def _n_fitted(fitted: pd.Series) -> int | None:
+    return None if fitted.isna().any() else int(fitted.sum())
 
 
 def _check_same_model(first: Fit, second: Fit) -> None:

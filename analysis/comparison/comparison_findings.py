@@ -93,9 +93,10 @@ def describe_fit(fit: Fit) -> str:
     if how == "NUTS":
         sizes = fit.tree["posterior"].sizes
         how += f" ({sizes['chain']} chains of {sizes['draw']} draws)"
-    n = fit.tree["constant_data"].sizes["problem"]
     weighted = "; its likelihood is weighted, and no probability model's" if fit.preset.is_weighted else ""
-    return f"{how}, variant {fit.variant}, preset {label(fit.preset)}, learned from {n} questions{weighted}"
+    return (
+        f"{how}, variant {fit.variant}, preset {label(fit.preset)}, learned from {fit.n_questions} questions{weighted}"
+    )
 
 
 def describe_evaluation(run: EvaluatedRun) -> str:
@@ -106,28 +107,35 @@ def describe_evaluation(run: EvaluatedRun) -> str:
 def add_parameters(findings: Findings, pair: FitPair) -> None:
     """Add the parameters of both fits, side by side."""
     found = compare_parameters(pair.first, pair.second, interval_level=INTERVAL_LEVEL)
-    own, theirs = (set(fit.tree["constant_data"]["problem"].to_numpy().tolist()) for fit in (pair.first, pair.second))
+    own, theirs = pair.first.learned_from, pair.second.learned_from
+    n_own, n_theirs = pair.first.n_questions, pair.second.n_questions
+    n_both = None if own is None or theirs is None else len(own & theirs)
     title = f"Parameters, variant {pair.first.variant}. "
-    if own == theirs:
-        title += f"Both fits learned from the same {len(own)} questions."
+    if n_both is None:
+        title += (
+            f"The fits learned from {n_own} and {n_theirs} questions. Whether from the same, one that counted by "
+            "pattern does not say."
+        )
+    elif own == theirs:
+        title += f"Both fits learned from the same {n_own} questions."
     else:
         title += (
-            f"The fits learned from different questions ({len(own)} and {len(theirs)}, {len(own & theirs)} of them the "
-            "same), so not all differences are of method."
+            f"The fits learned from different questions ({n_own} and {n_theirs}, {n_both} of them the same), so not "
+            "all differences are of method."
         )
     if pair.first.preset.model_settings != pair.second.preset.model_settings:
         title += " Their presets differ, so what separates them is also what each believed beforehand."
     findings.shown.append(comparison_tables.parameter_comparison_table(found, title, pair.heads))
     findings.record.update(
         interval_level=INTERVAL_LEVEL,
-        questions_fitted={"first": len(own), "second": len(theirs), "both": len(own & theirs)},
+        questions_fitted={"first": n_own, "second": n_theirs, "both": n_both},
         scale=found.scale,
         parameters=as_records(found.table),
     )
     findings.tables["parameters"] = found.table
     if found.table["distance"].notna().any():
         first, second = pair.captions
-        captions = f"{first} (n = {len(own)})", f"{second} (n = {len(theirs)})"
+        captions = f"{first} (n = {n_own})", f"{second} (n = {n_theirs})"
         findings.pictures["parameters"] = lambda: comparison_plots.parameter_figure(found, captions)
 
 
@@ -161,7 +169,8 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
         return
     metrics = score_predictions(table, seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
     metrics["p_adjusted"] = control_false_discoveries(metrics["p_value"].to_numpy(float))
-    seen = "in sample, see above" if summary.first_fitted or summary.second_fitted else "held out"
+    known = summary.first_fitted or summary.second_fitted
+    seen = "held out" if summary.held_out else f"{'' if known else 'perhaps '}in sample, see above"
     title = f"Metrics on {n_scored} labelled questions ({seen})"
     findings.shown.append(comparison_tables.paired_metrics_table(metrics, title, pair.heads, BOOTSTRAP_LEVEL))
     findings.record.update(n_scored=n_scored, metrics_level=BOOTSTRAP_LEVEL, metrics=as_records(metrics))

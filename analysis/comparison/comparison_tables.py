@@ -65,8 +65,7 @@ def prediction_table(summary: PredictionSummary, heads: tuple[str, str], interva
     table.add_column(overflow="fold")
     unanswered = f"; {summary.unanswered} more were not answered" if summary.unanswered else ""
     table.add_row("questions", f"{summary.n}{unanswered}")
-    is_seen = summary.first_fitted or summary.second_fitted
-    table.add_row("seen in fitting", Text(seen_in_fitting(summary, heads), style="bold" if is_seen else ""))
+    table.add_row("seen in fitting", Text(seen_in_fitting(summary, heads), style="" if summary.held_out else "bold"))
     table.add_row("answer changes", f"{summary.changed} of {summary.n}")
     table.add_row(
         "confidence shift",

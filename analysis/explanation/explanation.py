@@ -46,8 +46,9 @@ class Explanation:
         Posterior draws; questions that the fit learned from.
     n_fitted_as_few : int
         How many of those had no more usable reports than this one: the fit's experience with so few.
-    learned_from : bool
-        Whether a question of this name is among those, so that its gold answer may have had a part in the fit.
+    learned_from : bool or None
+        Whether a question of this name is among those, so that its gold answer may have had a part in the fit; None
+        if they were counted by pattern, and the fit does not say.
     interval_level : float
         Posterior probability that the intervals hold.
     answer : str or None
@@ -91,7 +92,7 @@ class Explanation:
     n_samples: int
     n_fitted: int
     n_fitted_as_few: int
-    learned_from: bool
+    learned_from: bool | None
     interval_level: float
     answer: str | None
     confidence: float
@@ -144,16 +145,15 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
     states = _states(parts, question, order, interval_level)
-    fitted = fit.tree["constant_data"]["problem"].to_numpy()
-    n_used = (fit.tree["constant_data"]["candidate"] >= 0).sum("level")
+    n_used = (fit.tree["constant_data"]["candidate"] >= 0).sum("level").to_numpy()
     labelled = bool(question.labelled[0])
     return Explanation(
         problem_id=problem_id,
         question=question.questions[0].question,
         n_samples=fit.n_samples,
-        n_fitted=len(fitted),
-        n_fitted_as_few=int((n_used <= len(parts.level)).sum()),
-        learned_from=problem_id in fitted,
+        n_fitted=fit.n_questions,
+        n_fitted_as_few=int(fit.multiplicity[n_used <= len(parts.level)].sum()),
+        learned_from=None if fit.learned_from is None else problem_id in fit.learned_from,
         interval_level=interval_level,
         answer=answer,
         confidence=float(selected["confidence"]),

@@ -65,7 +65,9 @@ def _caption(explanation: Explanation) -> str:
     if explanation.n_samples > 1:
         level = f"{explanation.interval_level:.0%}"
         sentences.append(f"Means over {explanation.n_samples} posterior draws; lines: {level} intervals.")
-    seen = "this one among them" if explanation.learned_from else "not this one"
+    seen = {True: "this one among them", False: "not this one", None: "and does not say whether from this one"}[
+        explanation.learned_from
+    ]
     sentences.append(f"The fit learned from {questions(explanation.n_fitted)}, {seen}.")
     return f"{what_decided(explanation)}\n{' '.join(sentences)}"
 

@@ -141,7 +141,11 @@ def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "probability", _recalibration(explanation)
     if not math.isnan(explanation.change_probability):
         yield "another answer", f"leads in {explanation.change_probability:.1%} of the draws"
-    this = "; a question of this name among them, so it is not new to the fit" if explanation.learned_from else ""
+    this = {
+        True: "; a question of this name among them, so it is not new to the fit",
+        False: "",
+        None: ", counted by pattern; it does not say whether this one is among them",
+    }[explanation.learned_from]
     yield "the fit", f"learned from {questions(explanation.n_fitted)}{this}"
     if explanation.labelled:
         yield "right answer", _gold(explanation)

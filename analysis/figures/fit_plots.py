@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from analysis.figures.panels import diagonal, fitting, forest, headed_figure, panel_grid, row_labels
 from analysis.figures.style import REFERENCE, RIGHT, figure_style
@@ -148,7 +148,12 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
 
 
 def recalibration_figure(
-    curve: pd.DataFrame, support: Float[np.ndarray, " problem"], kind: str, about: str, interval_level: float
+    curve: pd.DataFrame,
+    support: Float[np.ndarray, " problem"],
+    multiplicity: Int[np.ndarray, " problem"],
+    kind: str,
+    about: str,
+    interval_level: float,
 ) -> "Figure":
     """Draw the final probability against support, over where support lies.
 
@@ -158,13 +163,15 @@ def recalibration_figure(
         From :func:`~analysis.figures.learned.recalibration_curve`.
     support
         Of the questions fitted to, from :func:`~analysis.figures.learned.fitted_support`.
+    multiplicity
+        How many questions have it.
     kind
         What support that is: leave-one-out or in-sample.
     """
     caption = (
         f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', point by point')} Dashed: support left as "
-        f"it is. Below: the {kind} support of the selected answers, n = {len(support)} questions fitted to; where "
-        "there are none, the curve is extrapolated."
+        f"it is. Below: the {kind} support of the selected answers, n = {multiplicity.sum()} questions fitted to; "
+        "where there are none, the curve is extrapolated."
     )
     with figure_style():
         figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
@@ -172,7 +179,7 @@ def recalibration_figure(
         diagonal(above)
         _draw_curve(above, *(curve[column].to_numpy() for column in ("support", "probability", "low", "high")))
         above.set(xlim=(0, 1), ylim=(0, 1), ylabel="final probability")
-        below.hist(support, bins=np.linspace(0, 1, 41).tolist(), color="0.45")
+        below.hist(support, bins=np.linspace(0, 1, 41).tolist(), weights=multiplicity, color="0.45")
         below.set_ylabel("questions")
         below.set_xlabel("support of the selected answer")
     return figure

@@ -106,17 +106,15 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
         yield LeftOut("recalibration", "there is none: the support is the final probability")
         return
     curve, support = learned.recalibration_curve(fit, level), learned.fitted_support(fit)
+    fitted = pd.DataFrame({"problem_id": fit.tree["constant_data"]["problem"].to_numpy(), "support": support})
+    if fit.is_counted:
+        fitted = fitted.assign(multiplicity=fit.multiplicity)
     yield Picture(
         "recalibration",
         fit_plots.recalibration_figure(
-            curve, support, "leave-one-out" if "loo" in fit.tree else "in-sample", about, level
+            curve, support, fit.multiplicity, "leave-one-out" if "loo" in fit.tree else "in-sample", about, level
         ),
-        {
-            "recalibration": curve.assign(interval_level=level),
-            "recalibration_support": pd.DataFrame(
-                {"problem_id": fit.tree["observed_data"]["problem"].to_numpy(), "support": support}
-            ),
-        },
+        {"recalibration": curve.assign(interval_level=level), "recalibration_support": fitted},
     )
 
 
@@ -125,9 +123,9 @@ def describe_fit(fit: Fit) -> str:
     attributes = fit.tree.attrs
     how = {"map": "MAP", "nuts": f"NUTS ({fit.n_samples} draws)"}[attributes["method"]]
     of = ", ".join(attributes[name] for name in ("dataset", "model") if attributes[name] != "not stated")
-    n = fit.tree["constant_data"].sizes["problem"]
     return (
-        f"Fitted to {n} questions{f' of {of}' if of else ''}: {how}, preset {label(fit.preset)}, variant {fit.variant}."
+        f"Fitted to {fit.n_questions} questions{f' of {of}' if of else ''}: {how}, preset {label(fit.preset)}, variant "
+        f"{fit.variant}."
     )
 
 

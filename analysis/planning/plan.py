@@ -168,10 +168,8 @@ def plan(
     if fit.n_samples == 1:
         raise DirEAGError("the fit is a MAP, which says nothing of how uncertain it is; expected one by --method nuts.")
     rng = np.random.default_rng(seed)
-    seen = np.zeros(len(observations), bool)
-    if not fit.is_counted:
-        names = {str(name) for name in fit.tree["constant_data"]["problem"].to_numpy()}
-        seen = np.array([name in names for name in observations.problem_id], bool)
+    seen = fit.has_seen(observations)
+    assert seen is not None  # noqa: S101 - narrows the type: no NUTS fit is counted
     usable = np.flatnonzero(~seen & observations.answered)
     if not len(usable):
         raise DirEAGError(

@@ -62,9 +62,15 @@ def _data(source: ReportSource) -> Table:
             rows.append((Cell(file), Cell(f"{one['questions']:,}"), Cell(names), Cell(one["sha256"])))
     if source.fit is not None:
         attributes = source.fit.tree.attrs
-        n = source.fit.tree["constant_data"].sizes["problem"]
         names = f"{attributes['dataset']}, {attributes['model']}"
-        rows.append((Cell("of the fit"), Cell(f"{n:,}"), Cell(names), Cell(attributes["observations_sha256"])))
+        rows.append(
+            (
+                Cell("of the fit"),
+                Cell(f"{source.fit.n_questions:,}"),
+                Cell(names),
+                Cell(attributes["observations_sha256"]),
+            )
+        )
     columns = (
         Column("observations", holds="name"),
         Column("questions"),

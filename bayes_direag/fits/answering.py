@@ -131,7 +131,9 @@ def answer(
         an answer; if there is nothing new among the observations; or if target or assurance are out of range.
     """
     check_wanted(target, assurance)
-    seen = _among(observations, set() if fit.is_counted else set(_seen(fit)))
+    seen = fit.has_seen(observations)
+    if seen is None:
+        seen = np.zeros(len(observations), bool)
     source: Source = "labelled"
     used = np.zeros(len(observations), bool)
     if labelled is not None:
@@ -167,14 +169,6 @@ def answer(
     return Answering(table, found, source, int(np.isnan(probability[new]).sum()), int((~new).sum()))
 
 
-def _seen(fit: Fit) -> list[str]:
-    return [str(name) for name in fit.tree["constant_data"]["problem"].to_numpy()]
-
-
-def _among(observations: Observations, names: set[str]) -> Bool[np.ndarray, " problem"]:
-    return np.array([name in names for name in observations.problem_id], bool)
-
-
 def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"]) -> bool:
     """Say whether there are labelled questions that the fit has not seen, and unlabelled ones to use them for."""
     own = observations.labelled & observations.answered & ~seen
@@ -183,8 +177,8 @@ def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"])
 
 def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
     for names, what in (
-        (set() if fit.is_counted else set(_seen(fit)), "the fit was fitted to them"),
-        (set(observations.problem_id), "they are also among the questions to be predicted"),
+        (fit.learned_from or frozenset(), "the fit was fitted to them"),
+        (frozenset(observations.problem_id), "they are also among the questions to be predicted"),
     ):
         both = [name for name in labelled.problem_id if name in names]
         if both:
@@ -220,7 +214,7 @@ def _fitted(fit: Fit) -> Observations:
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     right = fit.tree["observed_data"]["correct"].to_numpy()
-    names = _seen(fit)
+    names = [str(name) for name in data["problem"].to_numpy()]
     n_candidates = data["n_candidates"].to_numpy()
     return Observations(
         problem_id=tuple(names),

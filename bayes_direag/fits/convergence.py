@@ -150,7 +150,7 @@ def recalibration_draws(fit: Fit) -> ParameterDraws | None:
         return None
     final = fit.tree["recalibration"].to_dataset()
     names = fit.preset.recalibration.terms
-    prior_scale = fit.preset.recalibration.prior_scale(fit.tree["constant_data"].sizes["problem"])
+    prior_scale = fit.preset.recalibration.prior_scale(fit.n_questions)
     return ParameterDraws(
         tuple(f"recalibration_{name}" for name in names),
         (None,) * len(names),

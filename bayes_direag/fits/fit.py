@@ -8,7 +8,7 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.writing import atomic_path
@@ -71,13 +71,29 @@ class Fit:
     @property
     def n_questions(self) -> int:
         """Number of questions that it was fitted to; of those counted by pattern, all."""
-        seen = self.tree["constant_data"]
-        return int(seen["multiplicity"].sum()) if self.is_counted else int(seen.sizes["problem"])
+        return int(self.multiplicity.sum())
 
     @property
     def is_counted(self) -> bool:
         """Whether it was fitted to questions counted by pattern, and does not say which they were."""
         return "multiplicity" in self.tree["constant_data"]
+
+    @property
+    def multiplicity(self) -> Int[np.ndarray, " problem"]:
+        """How many questions each row of its data stands for: one, unless they were counted by pattern."""
+        data = self.tree["constant_data"]
+        return data["multiplicity"].to_numpy() if self.is_counted else np.ones(data.sizes["problem"], int)
+
+    @cached_property
+    def learned_from(self) -> frozenset[str] | None:
+        """The ``problem_id`` of each question that it was fitted to; None if they were counted by pattern."""
+        names = self.tree["constant_data"]["problem"].to_numpy()
+        return None if self.is_counted else frozenset(map(str, names))
+
+    def has_seen(self, observations: Observations) -> Bool[np.ndarray, " problem"] | None:
+        """Say which questions it was fitted to, each known by its ``problem_id``; None if it does not say which."""
+        names = self.learned_from
+        return None if names is None else np.array([name in names for name in observations.problem_id], bool)
 
     def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.

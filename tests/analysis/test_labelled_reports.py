@@ -54,7 +54,9 @@ class TestStatedConfidences:
     def test_bins_hold_their_upper_edge(self):
         confidence = np.array([[0.0, 1.0], [0.05, 0.95], [0.051, 0.15], [np.nan, 0.29]])
         correct = np.array([[True, False], [False, True], [True, True], [False, True]])
-        table = stated_confidences(LabelledReports(("a", "b", "c", "d"), ("one", "two"), confidence, correct))
+        table = stated_confidences(
+            LabelledReports(("a", "b", "c", "d"), ("one", "two"), confidence, correct, np.ones(4, int))
+        )
         counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
         assert counted[["level", "low", "high", "right", "wrong"]].to_numpy().tolist() == [
             ["one", 0, 5, 1, 1],
@@ -68,5 +70,7 @@ class TestStatedConfidences:
 
     def test_every_whole_percentage_falls_where_it_belongs(self):
         percent = np.arange(101)
-        reports = LabelledReports(tuple(map(str, percent)), ("one",), (percent / 100)[:, None], np.ones((101, 1), bool))
+        reports = LabelledReports(
+            tuple(map(str, percent)), ("one",), (percent / 100)[:, None], np.ones((101, 1), bool), np.ones(101, int)
+        )
         assert stated_confidences(reports)["right"].tolist() == [6] + [5] * 19

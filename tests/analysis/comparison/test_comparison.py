@@ -12,7 +12,6 @@ from analysis.comparison.comparison import (
     compare_predictions,
     score_predictions,
     summarise_predictions,
-    was_fitted,
 )
 from analysis.scores.metrics import evaluate_metrics
 from bayes_direag.data.observations import Observation, Observations, Question
@@ -220,7 +219,7 @@ class TestPredictions:
         assert silent[["first_answer", "second_answer", "shift", "changed", "first_correct"]].isna().all()
         assert table["first_fitted"].tolist() == [True] * 10 + [False] * 31
         assert table["second_fitted"].tolist() == [True] * 20 + [False] * 21
-        assert was_fitted(point, some).sum() == 10
+        assert point.has_seen(some).sum() == 10
 
     def test_scores_are_those_of_the_labelled_answered_questions(self, table: pd.DataFrame) -> None:
         scored = table[table["first_correct"].notna()]

@@ -124,9 +124,9 @@ class TestRecalibration:
     @pytest.mark.parametrize("method", ["platt", "isotonic"])
     def test_the_curve_over_the_support(self, observations, method):
         fit = handmade_fit(observations, n_draws=1 if method == "isotonic" else 5, recalibration=method)
-        curve, support = recalibration_curve(fit, 0.8), np.linspace(0.2, 1, 30)
-        figure = recalibration_figure(curve, support, "in-sample", ABOUT, 0.8)
-        assert_stands_alone(figure, ABOUT, f"in-sample support of the selected answers, n = {len(support)}")
+        curve, support, multiplicity = recalibration_curve(fit, 0.8), np.linspace(0.2, 1, 30), np.arange(30)
+        figure = recalibration_figure(curve, support, multiplicity, "in-sample", ABOUT, 0.8)
+        assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 questions fitted to")
         above, below = figure.axes
         np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
-        assert sum(bar.get_height() for bar in below.containers[0]) == len(support)
+        assert sum(bar.get_height() for bar in below.containers[0]) == 435
