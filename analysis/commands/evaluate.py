@@ -120,7 +120,7 @@ def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) ->
 def show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
     from analysis.tables import interval_table, metrics_table
-    from bayes_direag.data.tables import as_records
+    from bayes_direag.data.writing import as_records
 
     if as_json:
         out.print_json(data={"out": str(target), "metrics": as_records(found.metrics)}, allow_nan=False)

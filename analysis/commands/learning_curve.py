@@ -71,7 +71,7 @@ def learning_curve_command(
     from analysis.learning_curve.methods import chosen_methods, is_sampled
     from analysis.learning_curve.splits import draw_splits
     from analysis.learning_curve.summary import summarise
-    from bayes_direag.data.tables import as_records
+    from bayes_direag.data.writing import as_records
 
     wanted = chosen_methods([name.strip() for name in methods.split(",")])
     sampled = any(map(is_sampled, wanted))

@@ -53,7 +53,7 @@ def plot_command(
         from analysis.figures.style import save_figure
         from analysis.held_out import read_held_out, unseen_questions
         from bayes_direag.data.observations import Observations
-        from bayes_direag.data.tables import write_table
+        from bayes_direag.data.writing import write_table
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():

@@ -26,8 +26,8 @@ def quickstart_command(
     from analysis.report.report_file import write_report
     from analysis.report.source import read_source
     from analysis.tables import reliability_table
-    from bayes_direag.data.example import example_observations
-    from bayes_direag.data.tables import write_table
+    from bayes_direag.data.observations import example_observations
+    from bayes_direag.data.writing import write_table
     from bayes_direag.fits.map_fit import fit_map
 
     require_parent(target)

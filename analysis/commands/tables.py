@@ -61,7 +61,7 @@ def tables_command(
         differences = method_differences(runs, level=level, seed=seed, on_step=step)
     everything = [*layouts, differences_layout(differences, runs, level)]
     if target is not None:
-        from bayes_direag.data.tables import write_table
+        from bayes_direag.data.writing import write_table
 
         target.mkdir(exist_ok=True)
         for table, rows, layout in zip(PRINTED_TABLES, tables, layouts, strict=True):
@@ -98,7 +98,7 @@ def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, see
     """Return a table with what it takes to repeat it."""
     from importlib.metadata import version
 
-    from bayes_direag.data.tables import as_records
+    from bayes_direag.data.writing import as_records
 
     origin = [
         {"run": str(run.folder), **run.protocol._asdict(), "fit_method": run.fit_method, "preset": run.preset}

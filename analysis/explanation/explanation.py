@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
 from bayes_direag.data.answers import canonical
+from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
-from bayes_direag.data.readings import level_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms

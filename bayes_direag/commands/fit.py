@@ -27,7 +27,9 @@ from bayes_direag.commands.options import (
     chosen_sampling,
 )
 from bayes_direag.commands.show import show_fit, show_quality
-from bayes_direag.model.settings import Variant
+from bayes_direag.data.engines import Engine
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.settings import Method, Variant
 
 
 def fit_command(
@@ -63,7 +65,7 @@ def fit_command(
 
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
-    from bayes_direag.data.labelled_file import read_labelled
+    from bayes_direag.data.counted import read_labelled
 
     check_file(target, *observations)
     if pool:
@@ -83,9 +85,7 @@ def fit_command(
         return
     source = only_file(observations)
     settings = chosen_preset(preset, method, recalibration, out_of_fold, overrides)
-    one_by_one = method == "nuts" or settings.recalibration.out_of_fold > 0
-    if one_by_one and by_pattern is None and engine == "local":
-        by_pattern = False
+    by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with progress() as step:
         labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step)
     if not as_json:
@@ -111,3 +111,26 @@ def fit_command(
         )
     found.save(target)
     show_fit(found, target, as_json=as_json)
+
+
+def _counting(by_pattern: bool | None, engine: Engine, method: Method, out_of_fold: int) -> bool | None:
+    """Return whether to count questions by pattern; None where the size of the file decides.
+
+    Raises
+    ------
+    DirEAGError
+        If one option asks for it, and another for every question.
+    """
+    counts = "--count-patterns" if by_pattern else f"--engine {engine}" if engine != "local" else None
+    keeps = (
+        "--keep-questions" if by_pattern is False
+        else "--method nuts" if method == "nuts"
+        else f"--out-of-fold {out_of_fold}" if out_of_fold
+        else None
+    )  # fmt: skip
+    if counts and keeps:
+        raise DirEAGError(
+            f"{counts} counts questions by pattern, and {keeps} takes a file question by question; expected one or the "
+            "other. Leave one of them out."
+        )
+    return False if keeps else by_pattern

@@ -126,8 +126,8 @@ def chosen_fit(path: Path, observations: Path, setting: str | None) -> tuple["Fi
     DirEAGError
         If there is no such setting, several would do, or the fit is not pooled though one is asked for.
     """
+    from bayes_direag.data.files import is_parquet
     from bayes_direag.data.observations import Observations
-    from bayes_direag.data.parquet_rows import is_parquet
     from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.multi_setting import PooledFit, is_pooled, pairs_of
 

@@ -55,22 +55,26 @@ def predict_command(
     check_file(target, fit, observations)
     if target_accuracy is None and labelled is not None:
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
+    if target_accuracy is not None and engine != "local":
+        raise DirEAGError(
+            f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them out."
+        )
     prepare(engine, observations)
+    from bayes_direag.data.files import is_parquet
     from bayes_direag.data.observations import Observations
-    from bayes_direag.data.parquet_rows import is_parquet
-    from bayes_direag.data.tables import check_table_path, write_table
+    from bayes_direag.data.writing import check_table_path, write_table
     from bayes_direag.fits.answering import answer
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 
     check_table_path(target)
     learned, taken = chosen_fit(fit, observations, setting)
     with progress() as step:
-        predicted = decided = None
+        decided = None
         if is_parquet(observations) and target_accuracy is None:
             predicted = predict_parquet(
                 learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
             )
-        if predicted is None:
+        else:
             questions = Observations.read(observations, learned.tree.attrs["answers"])
             step(f"predicting {len(questions)} questions")
             table = learned.predict(questions, interval_level=interval_level)

@@ -22,6 +22,12 @@ _MAX_TEXT = 4000  # characters of an answer that is read as a number or a choice
 _MAX_SIZE = 400  # characters of a number, and its decimal exponent: more would only cost memory
 _PLAIN_DIGITS = 30  # decimal exponents up to here are written out
 
+#: What is its own canonical form, as most answers are: they need no parsing.
+_PLAIN: dict[AnswerKind, re.Pattern[str]] = {
+    "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
+    "choice": re.compile(r"[A-Z]"),
+    "text": re.compile(r"[a-z0-9]+(?: [a-z0-9]+)*"),
+}
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _REWRITES = tuple(
     (re.compile(pattern), replacement)
@@ -104,8 +110,8 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     >>> canonical("(b) a cat", "choice"), canonical("  New\tYORK ", "text")
     ('B', 'new york')
     """
-    if text is None:
-        return None
+    if text is None or _PLAIN[kind].fullmatch(text):
+        return text
     if kind == "text":
         return _folded(text)
     if len(text) > _MAX_TEXT:

@@ -16,13 +16,16 @@ import pyarrow
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.engines import Engine, run
+from bayes_direag.data.engines import Engine, Span, prepare
+from bayes_direag.data.files import is_parquet
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.parquet_rows import Span
-from bayes_direag.data.parquet_survey import Survey, survey
-from bayes_direag.data.question_columns import QuestionColumns, read_columns
-from bayes_direag.data.readings import Stated, Status, check_percentages
+from bayes_direag.data.parquet import group_edges
+from bayes_direag.data.question_arrays import QuestionArrays, Stated, Status, check_percentages
 from bayes_direag.data.records import Origin, Question
+from bayes_direag.data.survey import Survey, survey
+
+#: A Parquet file with more rows than this is counted by pattern unless told otherwise.
+LARGEST_KEPT = 1_000_000
 
 
 class Patterns(NamedTuple):
@@ -64,14 +67,51 @@ def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
     return Patterns(first[order], place[code])
 
 
+def read_labelled(
+    path: Path,
+    answers: AnswerKind | None = None,
+    *,
+    by_pattern: bool | None = None,
+    engine: Engine = "local",
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Observations:
+    """Read an observation file for a fit.
+
+    Parameters
+    ----------
+    answers
+        How answers are compared; inferred from the gold answers if not given.
+    by_pattern
+        Keep a row a pattern, instead of a row a question. Left out: for
+        Parquet files of more than :data:`LARGEST_KEPT` rows, and on another engine than this process.
+
+    Raises
+    ------
+    ObservationError
+        If the file or something in it cannot be used.
+    DirEAGError
+        If the engine is not installed, or cannot read such a file.
+    """
+    prepare(engine, path)
+    if by_pattern is None:
+        by_pattern = engine != "local" or (is_parquet(path) and group_edges(path)[-1] > LARGEST_KEPT)
+    if not by_pattern:
+        return Observations.read(path, answers)
+    return (
+        count_parquet(path, answers, engine=engine, on_step=on_step)
+        if is_parquet(path)
+        else count_patterns(Observations.read(path, answers))
+    )
+
+
 def count_parquet(
     source: Path,
     answers: AnswerKind | None = None,
     *,
     engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
-) -> Observations | None:
-    """Read a Parquet file as patterns; None if only the ordinary reader can take it.
+) -> Observations:
+    """Read a Parquet file as patterns.
 
     Parameters
     ----------
@@ -93,10 +133,8 @@ def count_parquet(
     """
     on_step(f"looking through {source}")
     found = survey(source, answers, labels=True)
-    if found is None:
-        return None
     start, done, counts = monotonic(), 0, _Counts()
-    for table in run(_Counting(found), found, engine):
+    for table in found.run(_Counting(found), engine):
         counts.add(table)
         done += int(table["multiplicity"].to_numpy().sum())
         rate = done / (monotonic() - start)
@@ -130,9 +168,8 @@ class _Counting:
     survey: Survey
 
     def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
-        for questions in read_columns(self.survey, span):
-            once = np.ones(len(questions.labelled), int)
-            yield _counted(_table(questions, questions.problem_id, once))
+        for names, questions in self.survey.arrays(span):
+            yield _counted(_table(questions, names, np.ones(len(names), int)))
 
 
 @dataclass
@@ -155,7 +192,7 @@ class _Counts:
 
 
 def _table(
-    questions: QuestionColumns | Observations,
+    questions: QuestionArrays | Observations,
     name: pyarrow.Array | Int[np.ndarray, " problem"],
     times: Int[np.ndarray, " problem"],
 ) -> pyarrow.Table:

@@ -1,14 +1,27 @@
 """Observation files: told apart by content when read, by suffix when written."""
 
-from collections.abc import Callable, Iterable, Sequence
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 from pydantic_core import from_json
 
-from bayes_direag.data import long_form
-from bayes_direag.data.records import Origin, Question, check_unique, question_from_record
+from bayes_direag.data.records import (
+    COLUMNS,
+    OF_OBSERVATION,
+    OF_QUESTION,
+    Origin,
+    Question,
+    question_from_record,
+    question_from_rows,
+)
 from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import ObservationError
+
+_REQUIRED = ("problem_id", "level", "answer", "confidence")
+
+type _Row = dict[str, object]
 
 # The names of the released implementation of the paper, by those of this project.
 _RELEASED = {
@@ -19,53 +32,38 @@ _RELEASED = {
 }
 
 
-def read_questions(path: str | Path) -> list[Question]:
-    """Read the questions of an observation file.
+def is_parquet(path: str | Path) -> bool:
+    """Tell by its first bytes whether there is a Parquet file."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
 
-    The file may be JSON Lines (one question a line, in this project's form or in that of the released
-    implementation of the paper), or a Parquet or CSV table in long form (one row an observation). Its content
-    decides, not its name.
 
-    Parameters
-    ----------
-    path : path-like
-        The file.
+def read_records(path: Path) -> tuple[tuple[Question, ...], Origin]:
+    """Read the questions of a text file, JSON Lines or CSV as its content says, and the line on which each begins.
 
-    Returns
-    -------
-    list of Question
-        In the order of the file.
+    JSON Lines hold one question a line, in this project's form or in that of the released implementation of the paper;
+    CSV is a table in long form.
 
     Raises
     ------
     ObservationError
         If the file cannot be read, or something in it cannot be used.
     """
-    return read_with_origin(path)[0]
-
-
-def read_with_origin(path: str | Path) -> tuple[list[Question], Origin]:
-    """Read the questions of an observation file, and where each begins; see :func:`read_questions`."""
-    path = Path(path)
-    data = _contents(path)
-    if data.startswith(b"PAR1"):
-        numbered = long_form.from_parquet(path)
-    else:
-        text = _decode(data, path)
-        start = text.lstrip()[:1]
-        if not start:
-            raise ObservationError(
-                "the file is empty",
-                path=path,
-                expected="one question a line",
-                remedy="Check that the run that should have written it has finished.",
-            )
-        numbered = _from_json_lines(text, path) if start in "{[" else long_form.from_csv(text, path)
-    numbered = list(numbered)
-    questions = [question for _, question in numbered]
-    origin = Origin(path, tuple(line for line, _ in numbered))
-    check_unique(questions, origin)
-    return questions, origin
+    text = _text(path)
+    start = text.lstrip()[:1]
+    if not start:
+        raise ObservationError(
+            "the file is empty",
+            path=path,
+            expected="one question a line",
+            remedy="Check that the run that should have written it has finished.",
+        )
+    numbered = list(_from_json_lines(text, path) if start in "{[" else _from_csv(text, path))
+    questions = tuple(question for _, question in numbered)
+    return questions, Origin(path, tuple(line for line, _ in numbered))
 
 
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
@@ -83,8 +81,8 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     path = Path(path)
     writers: dict[str, Callable[[Sequence[Question], Path], None]] = {
         ".jsonl": _to_json_lines,
-        ".parquet": long_form.to_parquet,
-        ".csv": long_form.to_csv,
+        ".parquet": _to_parquet,
+        ".csv": _to_csv,
     }
     if path.suffix.lower() not in writers:
         raise ObservationError(
@@ -105,9 +103,9 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
         ) from error
 
 
-def _contents(path: Path) -> bytes:
+def _text(path: Path) -> str:
     try:
-        return path.read_bytes()
+        data = path.read_bytes()
     except OSError as error:
         known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder"}
         raise ObservationError(
@@ -116,9 +114,6 @@ def _contents(path: Path) -> bytes:
             expected="an observation file (JSON Lines, Parquet or CSV)",
             remedy="Check the path.",
         ) from error
-
-
-def _decode(data: bytes, path: Path) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -193,7 +188,109 @@ def _renamed_output(output: object) -> object:
     return kept
 
 
+def _from_csv(text: str, path: Path) -> Iterable[tuple[int, Question]]:
+    """Yield the questions of a CSV table in the order of their first rows, each with the line of that."""
+    groups: dict[object, list[tuple[int, _Row]]] = {}
+    for line, row in _csv_rows(text, path):
+        groups.setdefault(row["problem_id"], []).append((line, row))
+    for group in groups.values():
+        lines, rows = zip(*group, strict=True)
+        yield lines[0], question_from_rows(rows, lines, path)
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
+    """Yield the rows of a CSV table as numbers, flags and texts, each with the line on which it begins."""
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+    line = 1
+    try:
+        header = next(reader)
+        check_columns(header, path)
+        line = reader.line_num + 1
+        for cells in reader:
+            if cells:
+                _check_length(cells, header, path, line)
+                yield line, {name: _value(name, cell) for name, cell in zip(header, cells, strict=True)}
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise ObservationError(
+            f"this is not CSV ({error})",
+            path=path,
+            line=line,
+            expected="comma-separated cells, quotation marks in pairs",
+            remedy="Write the table with a CSV library, which quotes what needs it.",
+        ) from error
+
+
+def _check_length(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> None:
+    if len(cells) != len(header):
+        raise ObservationError(
+            f"this row has {len(cells)} cells",
+            path=path,
+            line=line,
+            seen=",".join(cells),
+            expected=f"{len(header)} cells, as in the header",
+            remedy="Put quotation marks around cells that hold commas.",
+        )
+
+
+def _value(column: str, cell: str) -> object:
+    """Return what a CSV cell means; a cell that should be a number or a flag and is none stays text."""
+    if not cell:
+        return None
+    if column == "correct":
+        return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
+    if column in ("level", "confidence"):
+        try:
+            return float(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+def check_columns(names: Sequence[str], path: Path | None) -> None:
+    """Raise ObservationError unless a table has the columns that it needs, each once."""
+    missing = [name for name in _REQUIRED if name not in names]
+    if missing or len(set(names)) < len(names):
+        raise ObservationError(
+            f"the table has no column {missing[0]}" if missing else "the table has two columns of one name",
+            path=path,
+            line=1,
+            seen=", ".join(names),
+            expected=f"the columns {', '.join(_REQUIRED)}, each once",
+            remedy="Name the columns so; a file in another form than a table begins with { on every line.",
+        )
+
+
 def _to_json_lines(questions: Iterable[Question], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for question in questions:
             file.write(question.model_dump_json(exclude_unset=True) + "\n")
+
+
+def _to_csv(questions: Sequence[Question], path: Path) -> None:
+    """Write questions as a CSV table with a header."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in _long_form(questions):
+            writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
+
+
+def _to_parquet(questions: Sequence[Question], path: Path) -> None:
+    """Write questions as a Parquet table."""
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
+    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
+
+
+def _long_form(questions: Iterable[Question]) -> Iterator[_Row]:
+    for question in questions:
+        for observation in question.observations or (None,):
+            yield {
+                "problem_id": question.problem_id,
+                **{name: getattr(observation, name, None) for name in OF_OBSERVATION},
+                **{name: getattr(question, name) for name in OF_QUESTION},
+            }

@@ -5,24 +5,18 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.resources import as_file, files
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.files import read_questions, read_with_origin, write_questions
-from bayes_direag.data.observation_quality import ObservationQuality
-from bayes_direag.data.readings import (
-    Status,
-    check_percentages,
-    level_columns,
-    level_table,
-    read_question,
-    resolve_kind,
-    stated,
-)
-from bayes_direag.data.records import Observation, Origin, Question, check_unique
+from bayes_direag.data.files import is_parquet, read_records, write_questions
+from bayes_direag.data.long_table import LongTable, Overview, level_columns, long_table
+from bayes_direag.data.question_arrays import Status, check_percentages, question_arrays
+from bayes_direag.data.records import Observation, Origin, Question, check_unique, no_questions
 
 __all__ = [
     "Observation",
@@ -30,9 +24,43 @@ __all__ = [
     "Observations",
     "Question",
     "Status",
+    "example_observations",
     "read_questions",
     "write_questions",
 ]
+
+_EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationQuality:
+    """How much of a set of observations can be used.
+
+    Attributes
+    ----------
+    n_questions, n_answered, n_labelled : int
+        Questions in all, with at least one usable observation, and with known correctness.
+    n_gold_generated : int
+        Questions to which some level gave a right answer.
+    n_several_correct : int
+        Questions with more than one right candidate.
+    n_conflicts : int
+        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
+    level_names : tuple of str
+        The levels.
+    counts : array, (level, status)
+        Observations by level and :class:`~bayes_direag.data.question_arrays.Status`; every row sums to the number of
+        questions.
+    """
+
+    n_questions: int
+    n_answered: int
+    n_labelled: int
+    n_gold_generated: int
+    n_several_correct: int
+    n_conflicts: int
+    level_names: tuple[str, ...]
+    counts: Int[np.ndarray, "level status"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +128,7 @@ class Observations:
         ObservationError
             If the file or something in it cannot be used; see also :meth:`from_questions`.
         """
-        questions, origin = read_with_origin(path)
-        return cls.from_questions(questions, answers, origin)
+        return cls._of(*_read(Path(path)), answers)
 
     @classmethod
     def from_questions(
@@ -132,41 +159,28 @@ class Observations:
         """
         source = source or Origin(None, (None,) * len(questions))
         check_unique(questions, source)
-        kind = resolve_kind(questions, answers, source)
-        levels = level_table(questions, source)
-        column = {number: position for position, number in enumerate(levels)}
-        readings = [
-            read_question(question, kind, source.path, line)
-            for question, line in zip(questions, source.lines, strict=True)
-        ]
-        percents = [percent for reading in readings for _, _, percent in reading.usable]
-        check_percentages([stated(np.array(percents, float))], source.path)
-        shape = (len(questions), len(levels))
-        confidence = np.full(shape, np.nan)
-        candidate = np.full(shape, -1, np.int32)
-        correct = np.zeros(shape, bool)
-        status = np.full(shape, Status.ABSENT, np.int8)
-        for row, reading in enumerate(readings):
-            for level, state in reading.status.items():
-                status[row, column[level]] = state
-            for level, answer, percent in reading.usable:
-                place = row, column[level]
-                confidence[place] = percent / 100
-                candidate[place] = reading.candidates.index(answer)
-                correct[place] = answer in reading.right
+        return cls._of(long_table(questions, source), questions, answers)
+
+    @classmethod
+    def _of(cls, table: LongTable, questions: Sequence[Question], answers: AnswerKind | None) -> "Observations":
+        overview = Overview()
+        overview.add(table)
+        kind, levels = overview.kind(answers, table.path), overview.levels(table.path)
+        arrays = question_arrays(table, levels, kind)
+        check_percentages([arrays.stated], table.path)
         return cls(
             problem_id=tuple(question.problem_id for question in questions),
             level_names=tuple(levels.values()),
             kind=kind,
-            confidence=confidence,
-            candidate=candidate,
-            candidates=tuple(reading.candidates for reading in readings),
-            correct=correct,
-            labelled=np.array([reading.labelled for reading in readings], bool),
-            status=status,
-            conflicting=np.array([reading.n_conflicts for reading in readings], np.int32),
+            confidence=arrays.confidence,
+            candidate=arrays.candidate,
+            candidates=arrays.candidates(),
+            correct=arrays.correct,
+            labelled=arrays.labelled,
+            status=arrays.status,
+            conflicting=arrays.conflicting,
             questions=tuple(questions),
-            origin=source,
+            origin=Origin(table.path, tuple(table.line)),
         )
 
     def __len__(self) -> int:
@@ -300,3 +314,45 @@ class Observations:
             level_names=self.level_names,
             counts=np.tensordot(times, self.status[:, :, None] == np.array(Status), axes=1),
         )
+
+
+def read_questions(path: str | Path) -> list[Question]:
+    """Read the records of an observation file, in its order: JSON Lines, Parquet or CSV, told apart by content.
+
+    Raises
+    ------
+    ObservationError
+        If the file cannot be read, or something in it cannot be used.
+    """
+    return list(_read(Path(path))[1])
+
+
+def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
+    """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
+
+    ``steered``: five confidence-steering prompts. ``samples``: five samples of the neutral one. ``topk``: one list of
+    five guesses. The questions are the same.
+
+    Examples
+    --------
+    >>> observations = example_observations()
+    >>> len(observations), observations.level_names[0]
+    (300, 'very_cautious')
+    """
+    with as_file(files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
+        return Observations.read(path, "numeric")
+
+
+def _read(path: Path) -> tuple[LongTable, tuple[Question, ...]]:
+    """Return the columns of a file, and its records."""
+    if not is_parquet(path):
+        questions, origin = read_records(path)
+        check_unique(questions, origin)
+        return long_table(questions, origin), questions
+    from bayes_direag.data.parquet import whole_file
+
+    part = whole_file(path)
+    if not len(part.start):
+        raise no_questions(path)
+    part.check()
+    return part.long_table(), part.records()

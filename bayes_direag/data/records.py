@@ -1,4 +1,4 @@
-"""One question with its observations, as a file states them, and the errors of one that cannot be used."""
+"""One question with its observations, as a file states them, and the words for one that cannot be used."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -38,7 +38,7 @@ class Observation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
-    level: Annotated[int, Field(ge=0, strict=True)]
+    level: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
     level_name: OptionalText = None
     answer: OptionalText = None
     confidence: Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)] | None = None
@@ -83,6 +83,12 @@ class Question(BaseModel):
         return observations
 
 
+#: The columns of a table in long form: one row an observation, or a question that has none.
+OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct")
+OF_QUESTION = ("gold_answer", "dataset", "model", "question")
+COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
+
+
 class Origin(NamedTuple):
     """Where questions were read: the file, and the line on which each begins; None if they were not."""
 
@@ -90,15 +96,20 @@ class Origin(NamedTuple):
     lines: tuple[int | None, ...]
 
 
+def no_questions(path: Path | None) -> ObservationError:
+    """Return the error of a file that holds no question."""
+    return ObservationError(
+        "there are no questions",
+        path=path,
+        expected="at least one question",
+        remedy="Check that the run that should have written them has finished.",
+    )
+
+
 def check_unique(questions: Sequence[Question], source: Origin) -> None:
     """Raise ObservationError if there is no question, or two go by one problem_id."""
     if not questions:
-        raise ObservationError(
-            "there are no questions",
-            path=source.path,
-            expected="at least one question",
-            remedy="Check that the run that should have written them has finished.",
-        )
+        raise no_questions(source.path)
     lines: dict[str, int | None] = {}
     for question, line in zip(questions, source.lines, strict=True):
         if question.problem_id in lines:
@@ -142,7 +153,7 @@ _OTHERWISE = ("text, a number or null", "Correct the value, or leave the field o
 
 def question_from_record(
     record: object,
-    path: str | Path,
+    path: Path | None,
     line: int,
     *,
     rows: Sequence[int] = (),
@@ -175,10 +186,45 @@ def question_from_record(
         raise _record_error(error.errors(include_url=False)[0], more, path, line, rows, spelling or {}) from error
 
 
+def question_from_rows(rows: Sequence[Mapping[str, object]], lines: Sequence[int], path: Path | None) -> Question:
+    """Make a question of its rows in a table, at least one; a row without anything of a report is no observation.
+
+    Raises
+    ------
+    ObservationError
+        If the rows disagree about the question, or as :func:`question_from_record` does.
+    """
+    name = rows[0].get("problem_id")
+    record: dict[str, object] = {} if name is None else {"problem_id": name}
+    observations, places = [], []
+    for line, row in zip(lines, rows, strict=True):
+        given = {column: value for column, value in row.items() if value is not None}
+        for column in OF_QUESTION:
+            value = given.get(column, "")
+            if str(value).strip() and record.setdefault(column, value) != value:
+                raise ObservationError(
+                    f"question {name!r} has {record[column]!r} in an earlier row",
+                    path=path,
+                    line=line,
+                    field=column,
+                    seen=value,
+                    expected="one value in all rows of a question",
+                    remedy="Make the rows agree, or give the questions different ids.",
+                )
+        observation = {column: given[column] for column in OF_OBSERVATION if column in given}
+        level = observation.get("level")
+        if isinstance(level, float) and level.is_integer():  # tables hold levels as floats where one is missing
+            observation["level"] = int(level)
+        if observation:
+            observations.append(observation)
+            places.append(line)
+    return question_from_record({**record, "observations": observations}, path, lines[0], rows=places)
+
+
 def _record_error(
     first: ErrorDetails,
     more: int,
-    path: str | Path,
+    path: Path | None,
     line: int,
     rows: Sequence[int],
     spelling: Mapping[str, str],

@@ -20,7 +20,7 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.readings import Status
+from bayes_direag.data.question_arrays import Status
 from bayes_direag.data.records import Origin, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold

@@ -10,15 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow
 import pyarrow.compute as pc
+from jaxtyping import Int
 from pyarrow import parquet
 
-from bayes_direag.data.engines import Engine, run
-from bayes_direag.data.parquet_rows import Span
-from bayes_direag.data.parquet_survey import Survey, survey
-from bayes_direag.data.question_columns import QuestionColumns, read_columns
-from bayes_direag.data.readings import Stated, check_percentages, level_columns
-from bayes_direag.data.tables import write_table
-from bayes_direag.data.writing import atomic_path
+from bayes_direag.data.engines import Engine, Span
+from bayes_direag.data.long_table import level_columns
+from bayes_direag.data.question_arrays import QuestionArrays, Stated, check_percentages
+from bayes_direag.data.survey import Survey, survey
+from bayes_direag.data.writing import atomic_path, write_table
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.pattern_prediction import PatternPredictor
 from bayes_direag.model.evidence import Reports
@@ -41,8 +40,8 @@ def predict_parquet(
     interval_level: float = 0.9,
     engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
-) -> Predicted | None:
-    """Predict the questions of a Parquet file, streamed; None if only the ordinary reader can take it.
+) -> Predicted:
+    """Predict the questions of a Parquet file, streamed.
 
     The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Parquet is written
     as it comes, whole or not at all; CSV and JSON Lines once all of it is there.
@@ -59,12 +58,10 @@ def predict_parquet(
     """
     on_step(f"looking through {source}")
     found = survey(source, fit.tree.attrs["answers"], labels=False)
-    if found is None:
-        return None
     columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
     predictor = fit.predictor(interval_level)
     job = _Prediction(found, predictor, tuple(columns), len(fit.level_names))
-    tables = _checked(_counted(run(job, found, engine), found.n_questions, on_step), source)
+    tables = _checked(_counted(found.run(job, engine), found.n_questions, on_step), source)
     if target.suffix.lower() != ".parquet":
         whole = pyarrow.concat_tables(tables)
         write_table(whole.to_pandas(), target)
@@ -87,27 +84,32 @@ class _Prediction:
     n_levels: int
 
     def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
-        for questions in read_columns(self.survey, span):
+        for names, questions in self.survey.arrays(span):
             predicted = self.predictor(self._reports(questions))
-            n = len(questions.problem_id)
             yield pyarrow.table(
                 {
-                    "problem_id": questions.problem_id,
-                    "answer": questions.answers(predicted.pop("candidate")),
+                    "problem_id": names,
+                    "answer": _answers(questions, predicted.pop("candidate")),
                     **{name: pyarrow.array(values, from_pandas=True) for name, values in predicted.items()},
                     "n_candidates": questions.candidate.max(axis=1, initial=-1).astype(np.int64) + 1,
                     "n_used": (questions.candidate >= 0).sum(axis=1),
-                    **{name: np.full(n, getattr(questions.stated, name)) for name in _OF_STATED},
+                    **{name: np.full(len(names), getattr(questions.stated, name)) for name in _OF_STATED},
                 }
             )
 
-    def _reports(self, questions: QuestionColumns) -> Reports:
+    def _reports(self, questions: QuestionArrays) -> Reports:
         """Put the levels in the order of the fit."""
-        shape = (len(questions.problem_id), self.n_levels)
+        shape = (len(questions.candidate), self.n_levels)
         candidate, confidence = np.full(shape, -1, np.int32), np.full(shape, 0.5)
         candidate[:, self.columns] = questions.candidate
         confidence[:, self.columns] = np.where(questions.candidate >= 0, questions.confidence, 0.5)
         return Reports(confidence, candidate, candidate.max(axis=1, initial=-1) + 1)
+
+
+def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:
+    """Return the text of one candidate of each question; missing for -1."""
+    said = np.where(questions.candidate == candidate[:, None], questions.answer, -1).max(axis=1, initial=-1)
+    return pyarrow.array(questions.texts, pyarrow.large_string()).take(pyarrow.array(said, mask=candidate < 0))
 
 
 def _checked(tables: Iterator[pyarrow.Table], source: Path) -> Iterator[pyarrow.Table]:

@@ -124,13 +124,12 @@ def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) ->
 
 def count(path: Path) -> int:
     """Return how many patterns a prediction has to tell apart."""
-    from bayes_direag.data.parquet_survey import survey
-    from bayes_direag.data.question_columns import read_columns
+    from bayes_direag.data.survey import survey
     from bayes_direag.fits.pattern_prediction import by_first_mention
     from bayes_direag.model.patterns import distinct_rows
 
     seen = None
-    for part in read_columns(survey(path, "numeric", labels=False)):
+    for _, part in survey(path, "numeric", labels=False).arrays():
         own = np.concatenate([by_first_mention(part.candidate), np.nan_to_num(part.confidence)], axis=1)
         own = own if seen is None else np.concatenate([seen, own])
         seen = own[distinct_rows(list(own.T)).member]

@@ -8,7 +8,7 @@ import xarray as xr
 
 from analysis.planning.plan import Plan, plan
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.readings import Status
+from bayes_direag.data.question_arrays import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.nuts_fit import fit_nuts

@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from bayes_direag.data import labelled_file, parquet_rows
-from bayes_direag.data.counted import count_parquet, count_patterns
-from bayes_direag.data.labelled_file import read_labelled
+from bayes_direag.data import counted as counted_module
+from bayes_direag.data import parquet
+from bayes_direag.data.counted import count_parquet, count_patterns, read_labelled
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -85,7 +85,7 @@ def test_what_looks_at_single_questions_refuses_patterns(coarse):
 @pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
 @pytest.mark.parametrize("rows_at_once", [20, 100_000])
 def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, rows_at_once):
-    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", rows_at_once)
     path = written(long_table(kind, seed=1), tmp_path / "o.parquet")
     said: list[str] = []
     found, expected = count_parquet(path, kind, on_step=said.append), count_patterns(Observations.read(path, kind))
@@ -105,6 +105,27 @@ def test_fractions_are_refused_as_ever(tmp_path):
     assert str(found.value) == str(expected.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--engine", "ray", "--method", "nuts"], "--engine ray"),
+        (["--engine", "ray", "--out-of-fold", "3"], "--engine ray"),
+        (["--engine", "ray", "--keep-questions"], "--keep-questions"),
+        (["--count-patterns", "--method", "nuts"], "--count-patterns"),
+        (["--count-patterns", "--out-of-fold", "3"], "--count-patterns"),
+    ],
+)
+def test_what_patterns_cannot_do_is_refused_before_any_work(tmp_path, monkeypatch, options, said):
+    simulate_observations(5, seed=4).write(tmp_path / "o.parquet")
+    monkeypatch.setattr(counted_module, "survey", lambda *_, **__: pytest.fail("the file was looked through"))
+    monkeypatch.setattr(counted_module, "prepare", lambda *_: pytest.fail("the engine was started"))
+    arguments = ["fit", str(tmp_path / "o.parquet"), "--out", str(tmp_path / "f.nc"), *options]
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert "question by question" in " ".join(done.stderr.split())
+
+
 @pytest.mark.slow
 class TestTheCommand:
     @pytest.fixture(scope="class")
@@ -121,7 +142,7 @@ class TestTheCommand:
     def test_a_large_file_is_counted_and_said_to_be(self, tmp_path, source, monkeypatch):
         kept = self.direag("fit", source, "--out", tmp_path / "kept.nc")
         assert "counted by pattern" not in kept
-        monkeypatch.setattr(labelled_file, "LARGEST_KEPT", 100)
+        monkeypatch.setattr(counted_module, "LARGEST_KEPT", 100)
         printed = self.direag("fit", source, "--out", tmp_path / "counted.nc")
         assert "counted by pattern" in " ".join(printed.split())
         assert "learned from 60 questions" in " ".join(printed.split())
@@ -135,7 +156,7 @@ class TestTheCommand:
     def test_options_decide(self, tmp_path, source, monkeypatch):
         self.direag("fit", source, "--out", tmp_path / "f.nc", "--count-patterns")
         assert Fit.load(tmp_path / "f.nc").is_counted
-        monkeypatch.setattr(labelled_file, "LARGEST_KEPT", 100)
+        monkeypatch.setattr(counted_module, "LARGEST_KEPT", 100)
         self.direag("fit", source, "--out", tmp_path / "f.nc", "--keep-questions")
         assert not Fit.load(tmp_path / "f.nc").is_counted
         self.direag("fit", source, "--out", tmp_path / "f.nc", "--out-of-fold", 3)

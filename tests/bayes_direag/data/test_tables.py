@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.data.tables import as_records, check_table_path, write_table
+from bayes_direag.data.writing import as_records, check_table_path, write_table
 from bayes_direag.errors import DirEAGError
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")

@@ -7,7 +7,7 @@ import pytest
 import xarray as xr
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.readings import Status
+from bayes_direag.data.question_arrays import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import choose_threshold
 from bayes_direag.fits.answering import answer

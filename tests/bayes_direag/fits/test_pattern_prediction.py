@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bayes_direag.data.question_columns import ranks
+from bayes_direag.data.question_arrays import ranks
 from bayes_direag.fits import pattern_prediction, selection
 from bayes_direag.fits.pattern_prediction import PatternPredictor, by_first_mention
 from bayes_direag.inference.recalibration import LogisticRecalibration

@@ -10,7 +10,7 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from bayes_direag.data import parquet_rows
+from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
@@ -47,7 +47,7 @@ def source(observations: Observations, tmp_path_factory: pytest.TempPathFactory)
 def test_the_table_is_that_of_observations_in_memory(
     tmp_path, monkeypatch, fit, observations, source, rows_at_once, suffix
 ):
-    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
     said: list[str] = []
     target = tmp_path / f"p{suffix}"
     assert predict_parquet(fit, source, target, on_step=said.append) == (62, 2)
@@ -92,7 +92,7 @@ def test_levels_go_by_name(tmp_path, fit, source):
 
 
 def test_fractions_are_refused_at_the_end_and_nothing_is_written(tmp_path, fit, source, monkeypatch):
-    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", 20)
+    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", 20)
     table = pd.read_parquet(source)
     table["confidence"] /= 100
     table.to_parquet(tmp_path / "o.parquet")
@@ -112,12 +112,21 @@ def test_the_command(tmp_path, fit, source):
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62
 
 
-def test_columns_that_only_the_ordinary_reader_takes(tmp_path, fit, source):
+def test_a_column_of_another_type_is_one_clear_line(tmp_path, fit, source):
     table = pd.read_parquet(source).assign(confidence=lambda own: own["confidence"].astype(str))
     table.to_parquet(tmp_path / "o.parquet")
-    assert predict_parquet(fit, tmp_path / "o.parquet", tmp_path / "p.parquet") is None
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", tmp_path / "o.parquet", "--out", tmp_path / "p.parquet"]
     done = CliRunner().invoke(app, [str(argument) for argument in arguments])
     assert done.exit_code == 2
-    assert "field confidence: this value cannot be used" in done.stderr
+    assert "line 2, field confidence: this value cannot be used" in done.stderr
+
+
+def test_deciding_which_to_answer_is_refused_on_a_cluster_before_any_work(tmp_path, fit, source):
+    fit.save(tmp_path / "fit.nc")
+    arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--engine", "ray"]
+    done = CliRunner().invoke(app, [*map(str, arguments), "--target-accuracy", "0.9"])
+    assert done.exit_code == 2
+    assert "--target-accuracy" in done.stderr
+    assert "--engine ray" in done.stderr
+    assert not (tmp_path / "p.parquet").exists()

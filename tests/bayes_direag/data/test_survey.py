@@ -4,10 +4,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data import parquet_rows, parquet_survey
+from bayes_direag.data import parquet
+from bayes_direag.data import survey as survey_module
+from bayes_direag.data.engines import Span
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.parquet_rows import Span
-from bayes_direag.data.parquet_survey import survey
+from bayes_direag.data.survey import survey
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
@@ -27,7 +28,7 @@ def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
 
 @pytest.mark.parametrize("rows_at_once", [2, 7, 1000])
 def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_at_once):
-    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", rows_at_once)
     path = written(rows_of(20), tmp_path / "o.parquet", row_group=8)
     found = survey(path, "numeric", labels=False)
     # a question has 3 rows and a row group 8: the first question to begin in each
@@ -35,27 +36,19 @@ def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_
     assert found.spans(1) == [Span(*pair) for pair in zip(found.cuts, [*found.cuts[1:], 60], strict=True)]
     assert found.spans(20) == [Span(0, 24), Span(24, 48), Span(48, 60)]
     assert found.spans(1000) == [Span(0, 60)]
-    seen = [rows for span in found.spans(1) for rows in found.rows(span)]
-    assert np.concatenate([rows.line for rows in seen]).tolist() == list(range(1, 61))
-    assert sum(len(rows.start) for rows in seen) == 20
-    names = [rows.table["problem_id"].to_pylist() for rows in seen]
-    assert [len(set(own)) for own in names] == [len(rows.start) for rows in seen]
+    seen = [part for span in found.spans(1) for part in parquet.parts(path, ("problem_id",), span)]
+    assert np.concatenate([part.line for part in seen]).tolist() == list(range(1, 61))
+    assert [name for part in seen for name in part.problem_id.to_pylist()] == [f"q{number}" for number in range(20)]
 
 
 def test_rows_apart_are_refused_where_they_are_too_many_to_sort(tmp_path, monkeypatch):
     path = written(rows_of(20).sort_values("level", kind="stable"), tmp_path / "o.parquet")
     assert not survey(path, "numeric", labels=False).together
-    monkeypatch.setattr(parquet_survey, "LARGEST_REGROUPED", 59)
+    monkeypatch.setattr(survey_module, "LARGEST_REGROUPED", 59)
     with pytest.raises(ObservationError) as caught:
         survey(path, "numeric", labels=False)
     assert (caught.value.line, caught.value.seen) == (21, "q0")
     assert "ORDER BY problem_id" in str(caught.value)
-
-
-def test_names_whose_hashes_agree_by_chance_are_told_apart(tmp_path, monkeypatch):
-    path = written(rows_of(20), tmp_path / "o.parquet")
-    monkeypatch.setattr(parquet_survey, "_hashed", lambda names: np.arange(len(names), dtype=np.uint64) % 7)
-    assert survey(path, "numeric", labels=False).together
 
 
 def test_contradicting_levels_are_refused_as_ever(tmp_path):
@@ -74,7 +67,7 @@ def test_contradicting_levels_are_refused_as_ever(tmp_path):
     ("golds", "kind"), [(["7", "8"], "numeric"), (["A", "b"], "choice"), (["7", "A"], "text"), (["A", "rome"], "text")]
 )
 def test_the_kind_is_what_all_gold_answers_show(tmp_path, monkeypatch, golds, kind):
-    monkeypatch.setattr(parquet_rows, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", 3)
     table = rows_of(20)
     table["gold_answer"] = [golds[0]] * 30 + [golds[1]] * 30
     path = written(table, tmp_path / "o.parquet")

@@ -13,10 +13,9 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from bayes_direag.data import engines
+from bayes_direag.data import survey
 from bayes_direag.data.counted import count_parquet
-from bayes_direag.data.parquet_rows import Span
-from bayes_direag.data.ray_engine import run_on_ray
+from bayes_direag.data.engines import Job, Span, prepare, run_on_ray
 from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.map_fit import fit_map
@@ -30,7 +29,7 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     simulate_observations(3, seed=1).write(tmp_path / "o.parquet")
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DirEAGError, match=r"Install it: pip install 'bayes-direag\[ray\]'"):
-        engines.prepare("ray", tmp_path / "o.parquet")
+        prepare("ray", tmp_path / "o.parquet")
 
 
 @pytest.fixture(scope="module")
@@ -59,10 +58,10 @@ def fit() -> Fit:
 
 @pytest.fixture
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "ROWS_AT_ONCE", ROWS)
+    monkeypatch.setattr(survey, "ROWS_AT_ONCE", ROWS)
 
 
-def killed_once(job: engines.Job, marker: Path) -> engines.Job:
+def killed_once(job: Job, marker: Path) -> Job:
     """Return the same job, whose worker is killed when it is first in the middle of the file."""
 
     def work(span: Span | None) -> Iterator[pyarrow.Table]:
@@ -78,7 +77,7 @@ def killed_once(job: engines.Job, marker: Path) -> engines.Job:
 @pytest.fixture
 def a_worker_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     marker = tmp_path / "killed"
-    monkeypatch.setattr(engines, "run_on_ray", lambda job, spans: run_on_ray(killed_once(job, marker), spans))
+    monkeypatch.setattr(survey, "run_on_ray", lambda job, spans: run_on_ray(killed_once(job, marker), spans))
 
     def check() -> None:
         assert int(marker.read_text()) != os.getpid()

@@ -1,0 +1,188 @@
+"""Observations in long form, in columns: what every form of file comes to, whole or in parts.
+
+A row is what one level said of one question. Records (JSON Lines, CSV) and Arrow tables (Parquet) both become such
+columns; here is worked out which levels a file has, and of what kind its answers are.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from bayes_direag.data.answers import AnswerKind, infer_kind
+from bayes_direag.data.records import Origin, Question
+from bayes_direag.errors import LevelError, ObservationError
+
+
+class Texts(NamedTuple):
+    """A column of texts: the distinct ones, none of them blank, and the place of each row's among them, or -1."""
+
+    values: tuple[str, ...]
+    code: Int[np.ndarray, " row"]
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """Some whole questions, a row a report.
+
+    Attributes
+    ----------
+    path : Path, optional
+        The file they are from.
+    line : sequence of int
+        The line on which each question begins; None where that is not known.
+    record : callable
+        Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
+    question, level : (row,) arrays
+        The number of the question, and that of the level.
+    level_name, answer : Texts
+        As given.
+    percent : (row,) array
+        The stated confidence; NaN where there is none.
+    flag : (row,) array
+        1 where the answer is flagged as right, 0 where as wrong, -1 where it is not flagged.
+    gold : Texts
+        The gold answer of each question.
+    """
+
+    path: Path | None
+    line: Sequence[int | None]
+    record: Callable[[int], Question]
+    question: Int[np.ndarray, " row"]
+    level: Int[np.ndarray, " row"]
+    level_name: Texts
+    answer: Texts
+    percent: Float[np.ndarray, " row"]
+    flag: Int[np.ndarray, " row"]
+    gold: Texts
+
+
+def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
+    """Return the columns of records, at least one."""
+    reports = [report for question in questions for report in question.observations]
+    return LongTable(
+        path=source.path,
+        line=source.lines,
+        record=questions.__getitem__,
+        question=np.repeat(np.arange(len(questions)), [len(question.observations) for question in questions]),
+        level=np.array([report.level for report in reports], np.int64),
+        level_name=_coded(report.level_name for report in reports),
+        answer=_coded(report.answer for report in reports),
+        percent=np.array([report.confidence for report in reports], float),
+        flag=np.array([-1 if report.correct is None else report.correct for report in reports], np.int8),
+        gold=_coded(question.gold_answer for question in questions),
+    )
+
+
+def _coded(texts: Iterable[str | None]) -> Texts:
+    place: dict[str, int] = {}
+    code = [-1 if text is None else place.setdefault(text, len(place)) for text in texts]
+    return Texts(tuple(place), np.array(code, np.int64))
+
+
+@dataclass
+class Overview:
+    """What has to be known of a whole file before any of it becomes arrays; add all its parts first.
+
+    Attributes
+    ----------
+    pairs : dict
+        The pairs of level and level name that occur, in the order of the file, with the line of the first question.
+    kinds : set of str
+        What the gold answers of each part show.
+    flagged : bool
+        Whether any answer is flagged right or wrong.
+    """
+
+    pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
+    kinds: set[AnswerKind] = field(default_factory=set)
+    flagged: bool = False
+
+    def add(self, table: LongTable) -> None:
+        """Take in some questions."""
+        names = table.level_name
+        _, first = np.unique(table.level * (len(names.values) + 1) + names.code, return_index=True)
+        for row in np.sort(first).tolist():
+            code = int(names.code[row])
+            pair = int(table.level[row]), names.values[code] if code >= 0 else None
+            self.pairs.setdefault(pair, table.line[table.question[row]])
+        self.flagged |= bool((table.flag >= 0).any())
+        if table.gold.values:
+            self.kinds.add(infer_kind(table.gold.values))
+
+    def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
+        """Return the declared kind of answers, or what the gold answers show; text if there are only flags.
+
+        Raises
+        ------
+        ObservationError
+            If nothing tells.
+        """
+        if declared is not None:
+            return declared
+        if not self.kinds and not self.flagged:
+            return infer_kind([], path)
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
+
+    def levels(self, path: Path | None) -> dict[int, str]:
+        """Return the level numbers that occur, in order, each with its name, or ``level_3`` where it has none.
+
+        Raises
+        ------
+        ObservationError
+            If a number goes by two names, or a name by two numbers.
+        """
+        named: dict[int, dict[str, int | None]] = {}
+        for (level, name), line in self.pairs.items():
+            named.setdefault(level, {}).update({} if name is None else {name: line})
+        table: dict[int, str] = {}
+        for level, names in sorted(named.items()):
+            name, *others = list(names) or [f"level_{level}"]
+            if others:
+                problem, name = f"level {level} is called {name!r} before", others[0]
+            elif name in table.values():
+                problem = f"level {level} has the name of another level"
+            else:
+                table[level] = name
+                continue
+            raise ObservationError(
+                problem,
+                path=path,
+                line=names.get(name),
+                field="level_name",
+                seen=name,
+                expected="one name for each level number, and one number for each name, in all questions",
+                remedy="Rename the level, or correct its number.",
+            )
+        return table
+
+
+def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]:
+    """Return the level numbers of records, in order, each with its name; see :meth:`Overview.levels`."""
+    overview = Overview()
+    overview.add(long_table(questions, source))
+    return overview.levels(source.path)
+
+
+def level_columns(
+    level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
+) -> list[int]:
+    """Return where each level stands among those that a fit knows.
+
+    Raises
+    ------
+    LevelError
+        If there is one that the fit does not know; ``line_of`` says where it is first used.
+    """
+    for name in level_names:
+        if name not in known:
+            line = line_of(name)
+            place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
+            raise LevelError(
+                f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
+                "the level if it is one of these; else remove its observations, or fit anew with it."
+            )
+    return [known.index(name) for name in level_names]

@@ -1,0 +1,260 @@
+"""Tables in long form, in columns: a whole Arrow table, or a Parquet file streamed by whole questions.
+
+What is wrong with a row is seen in columns; the question is then made a record, which says it in words.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute as pc
+from jaxtyping import Bool, Float, Int
+from pyarrow import parquet, types
+from pydantic import ConfigDict, TypeAdapter
+
+from bayes_direag.data.engines import Span
+from bayes_direag.data.files import check_columns
+from bayes_direag.data.long_table import LongTable, Texts
+from bayes_direag.data.records import COLUMNS, OF_OBSERVATION, OF_QUESTION, Question, question_from_rows
+from bayes_direag.errors import ObservationError
+
+#: Rows that are held at once; more only where one question has more.
+ROWS_AT_ONCE = 1 << 20
+_BUFFER = 1 << 20
+
+_AS_TEXT = TypeAdapter(str, config=ConfigDict(coerce_numbers_to_str=True))
+_TEXTS = (types.is_string, types.is_large_string, types.is_string_view, types.is_binary, types.is_large_binary)
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The rows of some whole questions, those of one question together.
+
+    Attributes
+    ----------
+    path : Path, optional
+        The file they are from.
+    given : pyarrow.Table
+        The rows as they stand there.
+    columns : dict of str to pyarrow.Array
+        All columns as texts (``large_string``), doubles and flags; missing where the table lacks a column, or holds
+        something else than should be there.
+    line : (row,) array
+        The number of each row in the file, from 1.
+    start : (problem,) array
+        Where each question begins.
+    """
+
+    path: Path | None
+    given: pyarrow.Table
+    columns: dict[str, pyarrow.Array]
+    line: Int[np.ndarray, " row"]
+    start: Int[np.ndarray, " problem"]
+
+    @classmethod
+    def of(cls, given: pyarrow.Table, path: Path | None, line: Int[np.ndarray, " row"]) -> "Part":
+        """Take in rows; a question ends where the next row is of another."""
+        columns = {name: _column(name, given) for name in COLUMNS}
+        names = columns["problem_id"]
+        changes = pc.fill_null(pc.not_equal(names[1:], names[:-1]), True).to_numpy(zero_copy_only=False)
+        start = np.flatnonzero(np.concatenate([np.ones(min(len(names), 1), bool), changes.astype(bool)]))
+        return cls(path, given, columns, line, start)
+
+    @classmethod
+    def of_whole(cls, given: pyarrow.Table, path: Path | None = None) -> "Part":
+        """Take in a whole table: put the rows of each question together, questions in the order of their first rows."""
+        part = cls.of(given, path, np.arange(1, given.num_rows + 1))
+        code = part.columns["problem_id"].dictionary_encode(null_encoding="encode").indices.to_numpy()
+        order = np.argsort(code, kind="stable")
+        return part if (np.diff(order) == 1).all() else cls.of(given.take(order), path, order + 1)
+
+    @property
+    def problem_id(self) -> pyarrow.Array:
+        """The questions."""
+        return self.columns["problem_id"].take(self.start)
+
+    def without_last(self) -> "Part":
+        """Return the same less the last question."""
+        end = int(self.start[-1])
+        columns = {name: column[:end] for name, column in self.columns.items()}
+        return Part(self.path, self.given[:end], columns, self.line[:end], self.start[:-1])
+
+    def record(self, number: int) -> Question:
+        """Make a question of its rows; see :func:`~bayes_direag.data.records.question_from_rows`."""
+        begin, end = [*self.start[number : number + 2].tolist(), len(self.line)][:2]
+        return question_from_rows(self.given[begin:end].to_pylist(), self.line[begin:end].tolist(), self.path)
+
+    def records(self) -> tuple[Question, ...]:
+        """Make every question of its rows."""
+        rows, lines = self.given.to_pylist(), self.line.tolist()
+        ends = [*self.start[1:].tolist(), len(lines)]
+        spans = zip(self.start.tolist(), ends, strict=True) if rows else ()
+        return tuple(question_from_rows(rows[begin:end], lines[begin:end], self.path) for begin, end in spans)
+
+    def check(self) -> None:
+        """Raise ObservationError about the first question that its rows cannot make, if any."""
+        given = {name: ~_missing(self.given[name]) for name in self.given.column_names if name in COLUMNS}
+        unread = [given[name] & _missing(self.columns[name]) for name in given]
+        names, percent = self.columns["problem_id"], self._number("confidence")
+        unnamed = _missing(names) | pc.fill_null(pc.equal(names, ""), True).to_numpy(zero_copy_only=False).astype(bool)
+        reported = np.logical_or.reduce([given[name] for name in OF_OBSERVATION if name in given])
+        out_of_range = given["confidence"] & ~((percent >= 0) & (percent <= 100))
+        rows = np.logical_or.reduce([*unread, unnamed, reported & ~_is_level(self._number("level")), out_of_range])
+        wrong = np.logical_or.reduceat(rows, self.start)
+        for name in set(OF_QUESTION) & given.keys():
+            code = texts_of(self.columns[name]).code
+            first, last = np.where(code < 0, len(code), code), code
+            wrong |= np.minimum.reduceat(first, self.start) < np.maximum.reduceat(last, self.start)
+        for number in np.flatnonzero(wrong).tolist():
+            self.record(number)
+        if wrong.any():
+            raise AssertionError(f"{self.path}: what is wrong in the columns makes records that are not")
+
+    def long_table(self) -> LongTable:
+        """Return the columns of the reports; rows without a level that can be are left out."""
+        level = self._number("level")
+        row = np.flatnonzero(_is_level(level))
+        question = np.repeat(np.arange(len(self.start)), np.diff(self.start, append=len(level)))
+        name, answer, gold = (texts_of(self.columns[name]) for name in ("level_name", "answer", "gold_answer"))
+        return LongTable(
+            path=self.path,
+            line=self.line[self.start].tolist(),
+            record=self.record,
+            question=question[row],
+            level=level[row].astype(np.int64),
+            level_name=Texts(name.values, name.code[row]),
+            answer=Texts(answer.values, answer.code[row]),
+            percent=self._number("confidence")[row],
+            flag=self.columns["correct"].cast("int8").fill_null(-1).to_numpy()[row],
+            gold=Texts(gold.values, np.maximum.reduceat(gold.code, self.start)),
+        )
+
+    def _number(self, name: str) -> Float[np.ndarray, " row"]:
+        return np.asarray(self.columns[name].to_numpy(zero_copy_only=False), float)
+
+
+def whole_file(path: Path, columns: Sequence[str] = COLUMNS) -> Part:
+    """Read a file as it is, or at least those of some columns that it has.
+
+    Raises
+    ------
+    ObservationError
+        If it cannot be read or lacks a column.
+    """
+    with _opened(path, columns) as (file, names):
+        return Part.of_whole(file.read(columns=names), path)
+
+
+def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Iterator[Part]:
+    """Yield a file, or a span of it that begins and ends with a question, in parts.
+
+    Rows of one question are taken to stand together.
+
+    Parameters
+    ----------
+    columns
+        Which to read; those that the file lacks are left out.
+    """
+    with _opened(path, columns) as (file, names):
+        here = Span(0, file.metadata.num_rows) if span is None else span
+        first, n_held = here.start, 0
+        held: list[pyarrow.RecordBatch] = []
+        for batch in _batches(file, names, here):
+            held.append(batch)
+            n_held += batch.num_rows
+            if n_held < ROWS_AT_ONCE:
+                continue
+            part = _part(held, path, first)
+            if len(part.start) > 1:
+                yield part.without_last()
+                cut = int(part.start[-1])
+                held, first, n_held = part.given[cut:].to_batches(), first + cut, n_held - cut
+        if held:
+            yield _part(held, path, first)
+
+
+def group_edges(path: Path) -> Int[np.ndarray, " edge"]:
+    """Return the rows of a file at which row groups begin, and in the last place the number of rows."""
+    with _opened(path) as (file, _):
+        return _edges(file)
+
+
+def texts_of(column: pyarrow.Array) -> Texts:
+    """Return a column of texts by its distinct ones; a blank one is missing."""
+    coded = column.dictionary_encode()
+    values = coded.dictionary.to_pylist()
+    kept = np.array([*(bool(text) and not text.isspace() for text in values), False])
+    place = np.where(kept, np.cumsum(kept) - 1, -1)
+    code = place[coded.indices.fill_null(-1).to_numpy()]
+    return Texts(tuple(text for text, is_kept in zip(values, kept.tolist(), strict=False) if is_kept), code)
+
+
+@contextmanager
+def _opened(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+    """Open a file that has the columns that it must have, and tell which of some it has."""
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
+            check_columns(file.schema_arrow.names, path)
+            yield file, [name for name in columns if name in file.schema_arrow.names]
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ObservationError(
+            f"this Parquet file cannot be read ({error})",
+            path=path,
+            expected="a whole Parquet file",
+            remedy="Write it again: a copy or a run may have been interrupted.",
+        ) from error
+
+
+def _edges(file: parquet.ParquetFile) -> Int[np.ndarray, " edge"]:
+    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
+    return np.cumsum([0, *sizes])
+
+
+def _part(batches: list[pyarrow.RecordBatch], path: Path, first: int) -> Part:
+    table = pyarrow.Table.from_batches(batches)
+    return Part.of(table, path, np.arange(first + 1, first + 1 + table.num_rows))
+
+
+def _batches(file: parquet.ParquetFile, names: list[str], span: Span) -> Iterator[pyarrow.RecordBatch]:
+    """Yield the batches of a span, from no more row groups than it takes."""
+    edges = _edges(file)
+    groups = np.flatnonzero((edges[1:] > span.start) & (edges[:-1] < span.stop)).tolist()
+    here = int(edges[groups[0]]) if groups else 0
+    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=names) if groups else ():
+        low, high = max(span.start - here, 0), min(span.stop - here, batch.num_rows)
+        here += batch.num_rows
+        if low < high:
+            yield batch.slice(low, high - low)
+
+
+def _column(name: str, given: pyarrow.Table) -> pyarrow.Array:
+    """Return a column in its one type and one piece; numbers that stand for texts become such as in records."""
+    is_number = name in ("level", "confidence")
+    wanted = pyarrow.bool_() if name == "correct" else pyarrow.float64() if is_number else pyarrow.large_string()
+    column = given[name] if name in given.column_names else pyarrow.chunked_array([pyarrow.nulls(given.num_rows)])
+    kind = column.type.value_type if types.is_dictionary(column.type) else column.type
+    column = column.cast(kind)
+    number = types.is_integer(kind) or types.is_floating(kind)
+    fits = types.is_boolean(kind) if name == "correct" else number
+    fits |= wanted == pyarrow.large_string() and (types.is_decimal(kind) or any(test(kind) for test in _TEXTS))
+    if not fits:
+        return pyarrow.nulls(len(column), wanted)
+    if types.is_floating(kind) and not is_number:
+        coded = pyarrow.concat_arrays(column.cast(pyarrow.float64()).chunks).dictionary_encode()
+        texts = [_AS_TEXT.validate_python(value) for value in coded.dictionary.to_pylist()]
+        return pyarrow.array(texts, wanted).take(coded.indices)
+    chunks = column.cast(wanted, safe=False).chunks
+    return chunks[0] if len(chunks) == 1 else pyarrow.concat_arrays([*chunks, pyarrow.nulls(0, wanted)])
+
+
+def _is_level(number: Float[np.ndarray, " row"]) -> Bool[np.ndarray, " row"]:
+    """Tell which numbers can be that of a level; a missing one (NaN) cannot."""
+    return np.asarray((number >= 0) & (number < 2**31) & (np.floor(number) == number))
+
+
+def _missing(column: Any) -> Bool[np.ndarray, " row"]:
+    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)

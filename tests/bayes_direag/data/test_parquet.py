@@ -1,0 +1,154 @@
+"""Columns say what records say, whole or in parts, and what is wrong with them is said in the words of records."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow
+import pytest
+from pyarrow import parquet
+
+from bayes_direag.data import parquet as parquet_parts
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.parquet import Part, whole_file
+from bayes_direag.data.survey import survey
+from bayes_direag.errors import ObservationError
+from tests.bayes_direag.long_tables import long_table, written
+
+FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting")
+
+
+def in_parts(path: Path, kind: str | None = None) -> None:
+    """Read a file in parts, to the end."""
+    for _ in survey(path, kind, labels=True).arrays():
+        pass
+
+
+def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
+    """Compare a file read in parts, the same in one piece, and its records."""
+    whole = Observations.read(path, kind)
+    records = Observations.from_questions(whole.questions, whole.kind)
+    assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
+    found = survey(path, kind, labels=True)
+    assert (found.kind, tuple(found.levels.values()), found.n_questions) == (whole.kind, whole.level_names, len(whole))
+    parts = list(found.arrays())
+    assert tuple(name for names, _ in parts for name in names.to_pylist()) == whole.problem_id
+    assert tuple(own for _, arrays in parts for own in arrays.candidates()) == whole.candidates
+    for field in FIELDS:
+        seen = np.concatenate([getattr(arrays, field) for _, arrays in parts])
+        np.testing.assert_array_equal(seen, getattr(whole, field), err_msg=field)
+        np.testing.assert_array_equal(seen, getattr(records, field), err_msg=field)
+
+
+@pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
+@pytest.mark.parametrize(("seed", "rows_at_once"), [(0, 30), (1, 1000), (2, 9)])
+def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once):
+    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
+    path = written(long_table(kind, seed=seed, flagged=seed % 2 == 0), tmp_path / "o.parquet")
+    assert_parts_make_the_whole(path, kind if seed else None)
+
+
+@pytest.mark.parametrize("shuffle", ["by level", "at random"])
+def test_scattered_rows_are_put_together(tmp_path, shuffle):
+    table = long_table("numeric", seed=3)
+    mixed = table.sort_values("level", kind="stable") if shuffle == "by level" else table.sample(frac=1, random_state=1)
+    path = written(mixed, tmp_path / "o.parquet")
+    assert not survey(path, "numeric", labels=True).together
+    assert_parts_make_the_whole(path, "numeric")
+
+
+def test_foreign_types(tmp_path):
+    frame = pd.DataFrame(
+        {
+            "problem_id": [1, 1, 2, 2, 3],
+            "level": [0.0, 1.0, 0.0, 1.0, None],
+            "level_name": pd.Categorical(["a", "b", "a", "b", None]),
+            "answer": [9.0, 1e16, 1e22, 0.1, None],
+            "confidence": pd.array([80, 70, 60, None, None], dtype="Int32"),
+            "gold_answer": [b"9", b"9", b"3", b"3", b"4"],
+            "model": [None] * 5,
+        }
+    )
+    frame.to_parquet(tmp_path / "o.parquet")
+    assert_parts_make_the_whole(tmp_path / "o.parquet")
+    first, _, last = Observations.read(tmp_path / "o.parquet").questions
+    reports = (
+        Observation(level=0, level_name="a", answer="9.0", confidence=80.0),
+        Observation(level=1, level_name="b", answer="1e+16", confidence=70.0),
+    )
+    assert first == Question(problem_id="1", gold_answer="9", observations=reports)
+    assert last == Question(problem_id="3", gold_answer="4", observations=())
+
+
+def test_an_arrow_table_without_a_file():
+    table = pyarrow.Table.from_pandas(long_table("numeric", seed=1).sample(frac=1, random_state=2))
+    part = Part.of_whole(table)
+    part.check()
+    assert [question.problem_id for question in part.records()] == part.problem_id.to_pylist()
+    assert part.long_table().path is None
+
+
+@pytest.mark.parametrize("golden_name", ["strong", "weak"])
+def test_recorded_sets(golden, golden_name):
+    assert_parts_make_the_whole(golden / f"{golden_name}.parquet")
+
+
+ROWS = [
+    {"problem_id": f"q{i // 3}", "level": float(i % 3), "answer": "7", "confidence": 50.0, "gold_answer": "7",
+     "dataset": "d", "correct": None}
+    for i in range(12)
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "said"),
+    [
+        ({7: {"problem_id": None}}, 8, "field problem_id: this field is missing"),
+        ({7: {"problem_id": ""}}, 8, "field problem_id: this value cannot be used; saw ''"),
+        ({7: {"level": None}}, 8, "field level: this field is missing"),
+        ({7: {"level": -1.0}}, 8, "field level: this value cannot be used; saw -1"),
+        ({7: {"level": 0.5}}, 8, "field level: this value cannot be used; saw 0.5"),
+        ({7: {"level": 2.0**40}}, 8, "field level: this value cannot be used; saw 1099511627776"),
+        ({7: {"level": float("nan")}}, 8, "field level: this value cannot be used; saw nan"),
+        ({7: {"level": 0.0}}, 8, "field level: this level stands twice in the question; saw 0"),
+        ({7: {"confidence": 100.5}}, 8, "field confidence: this value cannot be used; saw 100.5"),
+        ({7: {"confidence": -1.0}}, 8, "field confidence: this value cannot be used; saw -1.0"),
+        ({7: {"confidence": float("nan")}}, 8, "field confidence: this value cannot be used; saw nan"),
+        ({7: {"gold_answer": "8"}}, 8, "field gold_answer: question 'q2' has '7' in an earlier row; saw '8'"),
+        ({7: {"dataset": "e"}}, 8, "field dataset: question 'q2' has 'd' in an earlier row; saw 'e'"),
+        ({6: {"gold_answer": "2 or 3"}, 7: {"gold_answer": None}, 8: {"gold_answer": None}}, 7,
+         "field gold_answer: the gold answer of question 'q2' cannot be read as numeric; saw '2 or 3'"),
+        ({row: {"gold_answer": None, "correct": True if row == 7 else None} for row in (6, 7, 8)}, 7,
+         "field correct: question 'q2' has no gold answer, and 1 of its 3 usable"),
+        ({6: {"answer": True}, 7: {"confidence": 101.0}}, 7, "field answer"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("read", [Observations.read, in_parts])
+def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, line, said, read):
+    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", 5)
+    rows = [row | changes.get(number, {}) for number, row in enumerate(ROWS)]
+    types = {"level": pyarrow.float64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
+    flags = any(row["answer"] is True for row in rows)
+    types["answer"] = pyarrow.bool_() if flags else pyarrow.string()
+    rows = [row | ({"answer": row["answer"] is True or None} if flags else {}) for row in rows]
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in rows[0]])
+    path = tmp_path / "o.parquet"
+    parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
+    with pytest.raises(ObservationError) as caught:
+        read(path, "numeric")
+    assert str(caught.value).startswith(f"{path}, line {line}, {said}")
+
+
+def test_labels_are_not_looked_at_unless_asked_for(tmp_path):
+    path = written(long_table("numeric", seed=1).assign(gold_answer="no number"), tmp_path / "o.parquet")
+    parts = list(survey(path, "numeric", labels=False).arrays())
+    assert not any(arrays.correct.any() or arrays.labelled.any() for _, arrays in parts)
+    with pytest.raises(ObservationError, match="gold answer"):
+        in_parts(path, "numeric")
+
+
+def test_what_is_not_parquet(tmp_path):
+    path = tmp_path / "broken.parquet"
+    path.write_bytes(b"PAR1 and no more")
+    with pytest.raises(ObservationError, match="cannot be read"):
+        whole_file(path)
