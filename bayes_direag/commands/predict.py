@@ -57,7 +57,8 @@ def predict_command(
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     if target_accuracy is not None and engine != "local":
         raise DirEAGError(
-            f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them out."
+            f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them "
+            "out."
         )
     prepare(engine, observations)
     from bayes_direag.data.files import is_parquet

@@ -5,7 +5,8 @@ how confidently and if rightly. What is left is as large as the number of patter
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -20,7 +21,7 @@ from bayes_direag.data.engines import Engine, Span, prepare
 from bayes_direag.data.files import is_parquet
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import group_edges
-from bayes_direag.data.question_arrays import QuestionArrays, Stated, Status, check_percentages
+from bayes_direag.data.question_arrays import QuestionArrays, Status
 from bayes_direag.data.records import Origin, Question
 from bayes_direag.data.survey import Survey, survey
 
@@ -82,26 +83,22 @@ def read_labelled(
     answers
         How answers are compared; inferred from the gold answers if not given.
     by_pattern
-        Keep a row a pattern, instead of a row a question. Left out: for
-        Parquet files of more than :data:`LARGEST_KEPT` rows, and on another engine than this process.
+        Keep a row a pattern instead of a row a question. Left out: for Parquet files of more than
+        :data:`LARGEST_KEPT` rows, and on another engine than this process.
 
     Raises
     ------
-    ObservationError
-        If the file or something in it cannot be used.
-    DirEAGError
-        If the engine is not installed, or cannot read such a file.
+    ObservationError, DirEAGError
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does and
+        :func:`~bayes_direag.data.engines.prepare`.
     """
     prepare(engine, path)
     if by_pattern is None:
         by_pattern = engine != "local" or (is_parquet(path) and group_edges(path)[-1] > LARGEST_KEPT)
-    if not by_pattern:
-        return Observations.read(path, answers)
-    return (
-        count_parquet(path, answers, engine=engine, on_step=on_step)
-        if is_parquet(path)
-        else count_patterns(Observations.read(path, answers))
-    )
+    if by_pattern and is_parquet(path):
+        return count_parquet(path, answers, engine=engine, on_step=on_step)
+    observations = Observations.read(path, answers)
+    return count_patterns(observations) if by_pattern else observations
 
 
 def count_parquet(
@@ -111,40 +108,27 @@ def count_parquet(
     engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Observations:
-    """Read a Parquet file as patterns.
-
-    Parameters
-    ----------
-    answers
-        How answers are compared; inferred from the gold answers if not given.
-    on_step
-        Told how far it has come.
+    """Read a Parquet file as patterns, in parts; see :func:`read_labelled`.
 
     Returns
     -------
     Observations
         A row a pattern, with its ``multiplicity``. A pattern goes by the first question that has it, its candidates by
         their number; the records behind the rows name the datasets and models of the file, and nothing else.
-
-    Raises
-    ------
-    ObservationError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does.
     """
     on_step(f"looking through {source}")
     found = survey(source, answers, labels=True)
-    start, done, counts = monotonic(), 0, _Counts()
-    for table in found.run(_Counting(found), engine):
-        counts.add(table)
+    start, done, n_counted = monotonic(), 0, 0
+    tables: list[pyarrow.Table] = []
+    for table in found.run(partial(_patterns, found), engine):
+        tables.append(table)
+        if sum(part.num_rows for part in tables) > 2 * n_counted:  # so seldom that it costs little, however many parts
+            tables = [_counted(pyarrow.concat_tables(tables))]
+            n_counted = tables[0].num_rows
         done += int(table["multiplicity"].to_numpy().sum())
         rate = done / (monotonic() - start)
         on_step(f"counted {done:,} of {found.n_questions:,} questions, {rate:,.0f} a second")
-    patterns = _observations(counts.whole(), found)
-    percent = np.round(patterns.confidence * 100, 9)
-    between = (percent > 0) & (percent < 1)
-    n_reports = int((patterns.usable.sum(axis=1) * patterns.multiplicity).sum())
-    check_percentages([Stated(n_reports, float(np.nanmax(percent, initial=0)), bool(between.any()))], source)
-    return patterns
+    return _observations(_counted(pyarrow.concat_tables(tables)), found)
 
 
 def count_patterns(observations: Observations) -> Observations:
@@ -161,34 +145,9 @@ def count_patterns(observations: Observations) -> Observations:
     return replace(observations.select(table["question"].to_numpy()), multiplicity=table["multiplicity"].to_numpy())
 
 
-@dataclass(frozen=True, eq=False)
-class _Counting:
-    """The patterns of a span."""
-
-    survey: Survey
-
-    def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
-        for names, questions in self.survey.arrays(span):
-            yield _counted(_table(questions, names, np.ones(len(names), int)))
-
-
-@dataclass
-class _Counts:
-    """Patterns of several tables; they are put together whenever they have come to twice as many rows."""
-
-    tables: list[pyarrow.Table] = field(default_factory=list)
-    n_counted: int = 0
-
-    def add(self, table: pyarrow.Table) -> None:
-        """Take in the patterns of more questions."""
-        self.tables.append(table)
-        if sum(table.num_rows for table in self.tables) > 2 * self.n_counted:
-            whole = self.whole()
-            self.tables, self.n_counted = [whole], whole.num_rows
-
-    def whole(self) -> pyarrow.Table:
-        """Return the patterns of all questions so far."""
-        return _counted(pyarrow.concat_tables(self.tables))
+def _patterns(file: Survey, span: Span | None) -> Iterator[pyarrow.Table]:
+    for names, questions in file.arrays(span):
+        yield _counted(_table(questions, names, np.ones(len(names), int)))
 
 
 def _table(

@@ -38,10 +38,7 @@ def prepare(engine: Engine, path: Path) -> None:
 
     Ray joins the cluster that it knows of, or starts one on this machine; best before JAX has any threads.
 
-    Raises
-    ------
-    DirEAGError
-        If it is not installed, or the file is not Parquet.
+    Raises DirEAGError if it is not installed, or the file is not Parquet.
     """
     if engine == "local":
         return
@@ -68,14 +65,9 @@ def prepare(engine: Engine, path: Path) -> None:
 
 
 def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
-    """Yield the tables that a job makes of each span of a file, in the order of the spans; :func:`prepare` first.
+    """Yield the tables that a job makes of each span of a file, in their order; :func:`prepare` first.
 
-    All workers must see the file under the same path.
-
-    Raises
-    ------
-    DirEAGError
-        As the job does in a worker.
+    All workers must see the file under the same path. Raises DirEAGError as the job does in a worker.
     """
     import ray
 

@@ -208,7 +208,15 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
         line = reader.line_num + 1
         for cells in reader:
             if cells:
-                _check_length(cells, header, path, line)
+                if len(cells) != len(header):
+                    raise ObservationError(
+                        f"this row has {len(cells)} cells",
+                        path=path,
+                        line=line,
+                        seen=",".join(cells),
+                        expected=f"{len(header)} cells, as in the header",
+                        remedy="Put quotation marks around cells that hold commas.",
+                    )
                 yield line, {name: _value(name, cell) for name, cell in zip(header, cells, strict=True)}
             line = reader.line_num + 1
     except csv.Error as error:
@@ -219,18 +227,6 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
             expected="comma-separated cells, quotation marks in pairs",
             remedy="Write the table with a CSV library, which quotes what needs it.",
         ) from error
-
-
-def _check_length(cells: Sequence[str], header: Sequence[str], path: Path, line: int) -> None:
-    if len(cells) != len(header):
-        raise ObservationError(
-            f"this row has {len(cells)} cells",
-            path=path,
-            line=line,
-            seen=",".join(cells),
-            expected=f"{len(header)} cells, as in the header",
-            remedy="Put quotation marks around cells that hold commas.",
-        )
 
 
 def _value(column: str, cell: str) -> object:

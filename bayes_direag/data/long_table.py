@@ -30,16 +30,12 @@ class LongTable:
 
     Attributes
     ----------
-    path : Path, optional
-        The file they are from.
-    line : sequence of int
-        The line on which each question begins; None where that is not known.
+    path, line
+        The file they are from, and the line on which each question begins; None where that is not known.
     record : callable
         Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
     question, level : (row,) arrays
         The number of the question, and that of the level.
-    level_name, answer : Texts
-        As given.
     percent : (row,) array
         The stated confidence; NaN where there is none.
     flag : (row,) array
@@ -91,15 +87,18 @@ class Overview:
     ----------
     pairs : dict
         The pairs of level and level name that occur, in the order of the file, with the line of the first question.
-    kinds : set of str
-        What the gold answers of each part show.
-    flagged : bool
-        Whether any answer is flagged right or wrong.
+    kinds, flagged
+        What the gold answers of each part show, and whether any answer is flagged right or wrong.
+    n_stated, largest, any_between
+        How many confidences are stated, the largest, and whether any is in (0, 1).
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     kinds: set[AnswerKind] = field(default_factory=set)
     flagged: bool = False
+    n_stated: int = 0
+    largest: float = 0.0
+    any_between: bool = False
 
     def add(self, table: LongTable) -> None:
         """Take in some questions."""
@@ -112,14 +111,15 @@ class Overview:
         self.flagged |= bool((table.flag >= 0).any())
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))
+        percents = table.percent[~np.isnan(table.percent)]
+        self.n_stated += len(percents)
+        self.largest = max(self.largest, float(percents.max(initial=0)))
+        self.any_between |= bool(((percents > 0) & (percents < 1)).any())
 
     def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
         """Return the declared kind of answers, or what the gold answers show; text if there are only flags.
 
-        Raises
-        ------
-        ObservationError
-            If nothing tells.
+        Raises ObservationError if nothing tells.
         """
         if declared is not None:
             return declared
@@ -130,10 +130,7 @@ class Overview:
     def levels(self, path: Path | None) -> dict[int, str]:
         """Return the level numbers that occur, in order, each with its name, or ``level_3`` where it has none.
 
-        Raises
-        ------
-        ObservationError
-            If a number goes by two names, or a name by two numbers.
+        Raises ObservationError if a number goes by two names, or a name by two numbers.
         """
         named: dict[int, dict[str, int | None]] = {}
         for (level, name), line in self.pairs.items():
@@ -158,6 +155,18 @@ class Overview:
                 remedy="Rename the level, or correct its number.",
             )
         return table
+
+    def check_percentages(self, path: Path | None) -> None:
+        """Raise ObservationError if 20 or more confidences look like fractions: all in 0..1, some inside it."""
+        if self.n_stated >= 20 and self.largest <= 1 and self.any_between:
+            raise ObservationError(
+                f"none of the {self.n_stated} confidences is above 1, as if they were fractions",
+                path=path,
+                field="confidence",
+                seen=self.largest,
+                expected="percentages, 0 to 100",
+                remedy="Multiply the confidences by 100.",
+            )
 
 
 def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]:

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.files import is_parquet, read_records, write_questions
 from bayes_direag.data.long_table import LongTable, Overview, level_columns, long_table
-from bayes_direag.data.question_arrays import Status, check_percentages, question_arrays
+from bayes_direag.data.question_arrays import Status, question_arrays
 from bayes_direag.data.records import Observation, Origin, Question, check_unique, no_questions
 
 __all__ = [
@@ -40,17 +40,14 @@ class ObservationQuality:
     ----------
     n_questions, n_answered, n_labelled : int
         Questions in all, with at least one usable observation, and with known correctness.
-    n_gold_generated : int
-        Questions to which some level gave a right answer.
-    n_several_correct : int
-        Questions with more than one right candidate.
+    n_gold_generated, n_several_correct : int
+        Questions to which some level gave a right answer, and with more than one right candidate.
     n_conflicts : int
         Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
     level_names : tuple of str
         The levels.
     counts : array, (level, status)
-        Observations by level and :class:`~bayes_direag.data.question_arrays.Status`; every row sums to the number of
-        questions.
+        Observations by level and :class:`Status`; every row sums to the number of questions.
     """
 
     n_questions: int
@@ -114,20 +111,7 @@ class Observations:
 
     @classmethod
     def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
-        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content).
-
-        Parameters
-        ----------
-        path : path-like
-            The file.
-        answers : {"numeric", "choice", "text"}, optional
-            How answers are compared; inferred from the gold answers if not given.
-
-        Raises
-        ------
-        ObservationError
-            If the file or something in it cannot be used; see also :meth:`from_questions`.
-        """
+        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`."""
         return cls._of(*_read(Path(path)), answers)
 
     @classmethod
@@ -167,7 +151,7 @@ class Observations:
         overview.add(table)
         kind, levels = overview.kind(answers, table.path), overview.levels(table.path)
         arrays = question_arrays(table, levels, kind)
-        check_percentages([arrays.stated], table.path)
+        overview.check_percentages(table.path)
         return cls(
             problem_id=tuple(question.problem_id for question in questions),
             level_names=tuple(levels.values()),
@@ -241,13 +225,7 @@ class Observations:
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
-        """Return some of the questions, in the order given, with all the levels.
-
-        Parameters
-        ----------
-        index : array of int or bool, or slice
-            Which questions, as in indexing an array.
-        """
+        """Return some of the questions, in the order given as in indexing an array, with all the levels."""
         rows = np.arange(len(self))[index]
         return replace(
             self,
@@ -268,12 +246,7 @@ class Observations:
         """Return the same observations under the levels of a fit, in its order.
 
         A level of the fit that these observations lack is absent from every question. The records stay as
-        they are, so :meth:`write` writes the levels of the file.
-
-        Raises
-        ------
-        LevelError
-            If there is a level that the fit does not know.
+        they are, so :meth:`write` writes the levels of the file. Raises LevelError if the fit does not know a level.
         """
         columns = level_columns(self.level_names, level_names, self.origin.path, self._first_line_of)
 
@@ -319,10 +292,7 @@ class Observations:
 def read_questions(path: str | Path) -> list[Question]:
     """Read the records of an observation file, in its order: JSON Lines, Parquet or CSV, told apart by content.
 
-    Raises
-    ------
-    ObservationError
-        If the file cannot be read, or something in it cannot be used.
+    Raises ObservationError if the file cannot be read, or something in it cannot be used.
     """
     return list(_read(Path(path))[1])
 

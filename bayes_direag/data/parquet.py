@@ -83,17 +83,16 @@ class Part:
         columns = {name: column[:end] for name, column in self.columns.items()}
         return Part(self.path, self.given[:end], columns, self.line[:end], self.start[:-1])
 
+    def records(self) -> tuple[Question, ...]:
+        """Make every question of its rows; see :func:`~bayes_direag.data.records.question_from_rows`."""
+        rows, lines = self.given.to_pylist(), self.line.tolist()
+        ends = zip(self.start.tolist(), [*self.start[1:].tolist(), len(lines)], strict=True)
+        return tuple(question_from_rows(rows[begin:end], lines[begin:end], self.path) for begin, end in ends)
+
     def record(self, number: int) -> Question:
-        """Make a question of its rows; see :func:`~bayes_direag.data.records.question_from_rows`."""
+        """Make one question of its rows."""
         begin, end = [*self.start[number : number + 2].tolist(), len(self.line)][:2]
         return question_from_rows(self.given[begin:end].to_pylist(), self.line[begin:end].tolist(), self.path)
-
-    def records(self) -> tuple[Question, ...]:
-        """Make every question of its rows."""
-        rows, lines = self.given.to_pylist(), self.line.tolist()
-        ends = [*self.start[1:].tolist(), len(lines)]
-        spans = zip(self.start.tolist(), ends, strict=True) if rows else ()
-        return tuple(question_from_rows(rows[begin:end], lines[begin:end], self.path) for begin, end in spans)
 
     def check(self) -> None:
         """Raise ObservationError about the first question that its rows cannot make, if any."""

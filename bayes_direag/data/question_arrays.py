@@ -3,8 +3,6 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,28 +26,6 @@ class Status(IntEnum):
     """The answer can be read, but the confidence is null."""
 
 
-class Stated(NamedTuple):
-    """What tells percentages from fractions: how many confidences there are, the largest, and if any is in (0, 1)."""
-
-    n: int
-    largest: float
-    any_between: bool
-
-
-def check_percentages(parts: Iterable[Stated], path: Path | None) -> None:
-    """Raise ObservationError if 20 or more confidences look like fractions: all in 0..1, some inside it."""
-    numbers, largest, between = zip(*parts, strict=True)
-    if sum(numbers) >= 20 and max(largest) <= 1 and any(between):
-        raise ObservationError(
-            f"none of the {sum(numbers)} confidences is above 1, as if they were fractions",
-            path=path,
-            field="confidence",
-            seen=max(largest),
-            expected="percentages, 0 to 100",
-            remedy="Multiply the confidences by 100.",
-        )
-
-
 @dataclass(frozen=True, eq=False)
 class QuestionArrays:
     """Some whole questions as arrays.
@@ -62,8 +38,6 @@ class QuestionArrays:
         The place of the answer given among the texts; -1 where not usable.
     confidence, candidate, status, correct, labelled, conflicting : arrays
         As in :class:`~bayes_direag.data.observations.Observations`.
-    stated : Stated
-        What tells percentages from fractions.
     """
 
     texts: tuple[str, ...]
@@ -74,7 +48,6 @@ class QuestionArrays:
     correct: Bool[np.ndarray, "problem level"]
     labelled: Bool[np.ndarray, " problem"]
     conflicting: Int[np.ndarray, " problem"]
-    stated: Stated
 
     def candidates(self) -> tuple[tuple[str, ...], ...]:
         """Return the distinct answers to each question, in string order."""
@@ -82,15 +55,10 @@ class QuestionArrays:
 
 
 def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -> QuestionArrays:
-    """Turn the rows of questions into arrays.
+    """Turn the rows of questions into arrays, given the numbers of all levels, in order.
 
     An answer is right if more than half of its flags in that question say so, or, where it carries none, if it equals
     the gold answer.
-
-    Parameters
-    ----------
-    levels
-        The numbers of all levels, in order.
 
     Raises
     ------
@@ -120,7 +88,6 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
     flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
     for number in np.flatnonzero(unreadable | flagged_in_part | (times > 1).any(axis=1))[:1].tolist():
         raise _unusable(table, number, kind, int(n_flags[number]), int(n_usable[number]))
-    percents = table.percent[usable]
     return QuestionArrays(
         texts=texts,
         answer=answer,
@@ -130,7 +97,6 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
         correct=correct,
         labelled=(gold >= 0) | (n_flags > 0),
         conflicting=conflicting.astype(np.int32),
-        stated=Stated(len(percents), float(percents.max(initial=0)), bool(((percents > 0) & (percents < 1)).any())),
     )
 
 

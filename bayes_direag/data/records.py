@@ -24,14 +24,12 @@ class Observation(BaseModel):
 
     Attributes
     ----------
-    level : int
-        The 0-based number of the level, which means the same in every question.
-    level_name : str, optional
-        What the level is called.
+    level, level_name : int; str, optional
+        The 0-based number of the level, which means the same in every question, and what it is called.
     answer : str, optional
-        The answer as given; None if there was none.
+        As given.
     confidence : float, optional
-        The stated confidence in percent, 0..100; None if there was none.
+        As stated, in percent, 0..100.
     correct : bool, optional
         Whether the answer is right, where equality with the gold answer does not decide that.
     """
@@ -75,11 +73,8 @@ class Question(BaseModel):
         levels = [observation.level for observation in observations]
         for index, level in enumerate(levels):
             if level in levels[:index]:
-                raise PydanticCustomError(
-                    "duplicate_level",
-                    "this level stands twice in the question",
-                    {"index": index, "level": level},
-                )
+                place = {"index": index, "level": level}
+                raise PydanticCustomError("duplicate_level", "this level stands twice in the question", place)
         return observations
 
 
@@ -130,23 +125,14 @@ def check_unique(questions: Sequence[Question], source: Origin) -> None:
 _EXPECTED = {
     "": ("an object with problem_id and observations", "Write one JSON object a line, one line a question."),
     "problem_id": ("a name that is not empty", "Give every question its own problem_id."),
-    "observations": (
-        "a list of objects, one a level",
-        "Write the levels' observations as a list, empty if none.",
-    ),
-    "level": (
-        "a whole number from 0, once a question",
-        "Number the levels 0, 1, 2 ..., the same way in every question.",
-    ),
+    "observations": ("a list of objects, one a level", "Write the levels' observations as a list, empty if none."),
+    "level": ("a whole number from 0, once a question", "Number the levels 0, 1, 2 ..., alike in every question."),
     "answer": ("text, a number or null", "Write the answer as text, and null where there is none."),
     "confidence": (
         "a number from 0 to 100, or null",
         "Write confidences in percent, and null (in a table nothing) where none was stated.",
     ),
-    "correct": (
-        "true, false or null",
-        "Write true or false without quotation marks, or leave the field out.",
-    ),
+    "correct": ("true, false or null", "Write true or false without quotation marks, or leave the field out."),
 }
 _OTHERWISE = ("text, a number or null", "Correct the value, or leave the field out.")
 
@@ -159,16 +145,10 @@ def question_from_record(
     rows: Sequence[int] = (),
     spelling: Mapping[str, str] | None = None,
 ) -> Question:
-    """Validate one record of a file.
+    """Validate one record of a file, under the field names of :class:`Question`; line and path are for the error.
 
     Parameters
     ----------
-    record : object
-        What should be a question under the field names of :class:`Question`.
-    path : path-like
-        The file, for the error.
-    line : int
-        The line on which the record begins.
     rows : sequence of int, optional
         The line of each observation, if the file has one row an observation.
     spelling : mapping, optional

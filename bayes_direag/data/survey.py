@@ -30,18 +30,10 @@ class Survey:
 
     Attributes
     ----------
-    path : Path
-        The file.
     columns : tuple of str
         Those that are looked at.
-    n_rows, n_questions : int
-        How many there are.
-    levels : dict of int to str
-        The level numbers, in order, each with its name.
-    lines : dict of str to int
-        For each level's name the line of the first question that has it.
-    kind : {"numeric", "choice", "text"}
-        How answers are compared.
+    levels, lines : dict
+        The name of each level by number, and the line of the first question with a level by name.
     datasets, models : str
         The distinct names, separated by commas; looked for with the labels only.
     together : bool
@@ -104,14 +96,13 @@ def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
     Raises
     ------
     ObservationError
-        If the file cannot be read, lacks a column or holds no question; if levels and their names contradict each
-        other; if the kind cannot be inferred; or if the rows of a question do not stand together in a file of more
-        than :data:`LARGEST_REGROUPED` rows.
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does; or if the rows of a
+        question do not stand together in a file of more than :data:`LARGEST_REGROUPED` rows.
     """
     about = {name: dict[str, None]() for name in ("dataset", "model")}
     telling = ("correct", "gold_answer") if kind is None else ()
     overview, hashes, starts = Overview(), [], []
-    for part in parts(path, ("problem_id", "level", "level_name", *telling, *(about if labels else ()))):
+    for part in parts(path, ("problem_id", "level", "level_name", "confidence", *telling, *(about if labels else ()))):
         overview.add(part.long_table())
         hashes.append(_hashed(part.problem_id))
         starts.append(part.line[part.start] - 1)
@@ -126,6 +117,7 @@ def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
     if not together and n_rows > LARGEST_REGROUPED:
         again = int(start[np.setdiff1d(np.arange(len(start)), first)[0]])
         raise _scattered(path, n_rows, again)
+    overview.check_percentages(path)
     kind, levels = overview.kind(kind, path), overview.levels(path)
     return Survey(
         path=path,

@@ -21,15 +21,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
     The temporary file lies in the same folder and has the same suffix. If the block raises, it is removed and
     what stood at ``path`` before is untouched; so a reader sees the old file or the new one, never a part.
 
-    Parameters
-    ----------
-    path : path-like
-        The file to write or replace. Its folder must exist.
-
-    Raises
-    ------
-    FileNotFoundError
-        If the block wrote nothing to the temporary path.
+    The folder must exist. Raises FileNotFoundError if the block wrote nothing to the temporary path.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
@@ -62,19 +54,11 @@ def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
 
     Every number is written to its last digit. Missing values are empty in CSV and null elsewhere, so CSV alone
     cannot tell a missing text from an empty one. A table without rows keeps its columns, but for JSON Lines.
-
-    Raises
-    ------
-    DirEAGError
-        If the suffix is none of ``.csv``, ``.jsonl`` and ``.parquet``.
+    Raises DirEAGError as :func:`check_table_path` does.
     """
     check_table_path(path)
     with atomic_path(path) as partial_path:
         _WRITERS[partial_path.suffix.lower()](table, partial_path)
-
-
-def _to_csv(table: "pandas.DataFrame", path: Path) -> None:
-    table.to_csv(path, index=False)
 
 
 def _to_json_lines(table: "pandas.DataFrame", path: Path) -> None:
@@ -83,12 +67,8 @@ def _to_json_lines(table: "pandas.DataFrame", path: Path) -> None:
             file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
 
 
-def _to_parquet(table: "pandas.DataFrame", path: Path) -> None:
-    table.to_parquet(path, index=False)
-
-
 _WRITERS: dict[str, Callable[["pandas.DataFrame", Path], None]] = {
-    ".csv": _to_csv,
+    ".csv": lambda table, path: table.to_csv(path, index=False),
     ".jsonl": _to_json_lines,
-    ".parquet": _to_parquet,
+    ".parquet": lambda table, path: table.to_parquet(path, index=False),
 }

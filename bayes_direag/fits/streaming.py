@@ -1,7 +1,7 @@
 """From a Parquet file of observations to a table of predictions, in bounded memory."""
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -9,20 +9,17 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow
-import pyarrow.compute as pc
 from jaxtyping import Int
 from pyarrow import parquet
 
 from bayes_direag.data.engines import Engine, Span
 from bayes_direag.data.long_table import level_columns
-from bayes_direag.data.question_arrays import QuestionArrays, Stated, check_percentages
+from bayes_direag.data.question_arrays import QuestionArrays
 from bayes_direag.data.survey import Survey, survey
 from bayes_direag.data.writing import atomic_path, write_table
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.pattern_prediction import PatternPredictor
 from bayes_direag.model.evidence import Reports
-
-_OF_STATED = ["largest", "any_between"]
 
 
 class Predicted(NamedTuple):
@@ -61,22 +58,26 @@ def predict_parquet(
     columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
     predictor = fit.predictor(interval_level)
     job = _Prediction(found, predictor, tuple(columns), len(fit.level_names))
-    tables = _checked(_counted(found.run(job, engine), found.n_questions, on_step), source)
+    tables = _counted(found.run(job, engine), found.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         whole = pyarrow.concat_tables(tables)
         write_table(whole.to_pandas(), target)
         return Predicted(whole.num_rows, whole["answer"].null_count)
     n = n_unanswered = 0
-    with atomic_path(target) as partial_path, _writer(partial_path) as write:
+    writer: parquet.ParquetWriter | None = None
+    with atomic_path(target) as partial_path, ExitStack() as stack:
         for table in tables:
-            write(table)
+            if writer is None:  # with the schema of pandas, which then reads the file as if it had written it
+                schema = pyarrow.Schema.from_pandas(table.slice(0, 0).to_pandas(), preserve_index=False)
+                writer = stack.enter_context(parquet.ParquetWriter(partial_path, schema))
+            writer.write_table(table.cast(writer.schema))
             n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
     return Predicted(n, n_unanswered)
 
 
 @dataclass(frozen=True, eq=False)
 class _Prediction:
-    """The predictions of a span, and of each table what tells percentages from fractions."""
+    """The predictions of a span."""
 
     survey: Survey
     predictor: PatternPredictor
@@ -93,7 +94,6 @@ class _Prediction:
                     **{name: pyarrow.array(values, from_pandas=True) for name, values in predicted.items()},
                     "n_candidates": questions.candidate.max(axis=1, initial=-1).astype(np.int64) + 1,
                     "n_used": (questions.candidate >= 0).sum(axis=1),
-                    **{name: np.full(len(names), getattr(questions.stated, name)) for name in _OF_STATED},
                 }
             )
 
@@ -112,15 +112,6 @@ def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) 
     return pyarrow.array(questions.texts, pyarrow.large_string()).take(pyarrow.array(said, mask=candidate < 0))
 
 
-def _checked(tables: Iterator[pyarrow.Table], source: Path) -> Iterator[pyarrow.Table]:
-    """Yield the tables without what tells percentages from fractions; in the end, look at that."""
-    seen = []
-    for table in tables:
-        seen.append(Stated(pc.sum(table["n_used"]).as_py(), *(pc.max(table[name]).as_py() for name in _OF_STATED)))
-        yield table.drop_columns(_OF_STATED)
-    check_percentages(seen, source)
-
-
 def _counted(tables: Iterator[pyarrow.Table], n: int, on_step: Callable[[str], None]) -> Iterator[pyarrow.Table]:
     """Yield the tables, and tell how many questions have been predicted, and at what rate."""
     start, done = monotonic(), 0
@@ -129,18 +120,3 @@ def _counted(tables: Iterator[pyarrow.Table], n: int, on_step: Callable[[str], N
         done += table.num_rows
         on_step(f"predicted {done:,} of {n:,} questions, {done / (monotonic() - start):,.0f} a second")
         yield table
-
-
-@contextmanager
-def _writer(path: Path) -> Iterator[Callable[[pyarrow.Table], None]]:
-    """Yield what appends a table to a Parquet file; pandas reads the file as if it had written it."""
-    with ExitStack() as stack:
-        writers: list[parquet.ParquetWriter] = []
-
-        def write(table: pyarrow.Table) -> None:
-            if not writers:
-                schema = pyarrow.Schema.from_pandas(table.slice(0, 0).to_pandas(), preserve_index=False)
-                writers.append(stack.enter_context(parquet.ParquetWriter(path, schema)))
-            writers[0].write_table(table.cast(writers[0].schema))
-
-        yield write

@@ -96,12 +96,13 @@ def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, 
 
 
 def test_fractions_are_refused_as_ever(tmp_path):
-    table = long_table("numeric", seed=1).assign(confidence=0.5)
+    table = long_table("numeric", seed=1).assign(confidence=lambda rows: rows["confidence"] / 100)
     path = written(table, tmp_path / "o.parquet")
     with pytest.raises(ObservationError) as expected:
         Observations.read(path, "numeric")
     with pytest.raises(ObservationError) as found:
         count_parquet(path, "numeric")
+    assert "as if they were fractions" in str(found.value)
     assert str(found.value) == str(expected.value)
 
 

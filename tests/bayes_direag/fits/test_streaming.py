@@ -91,7 +91,7 @@ def test_levels_go_by_name(tmp_path, fit, source):
     assert str(caught.value) == str(known.value)
 
 
-def test_fractions_are_refused_at_the_end_and_nothing_is_written(tmp_path, fit, source, monkeypatch):
+def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, source, monkeypatch):
     monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", 20)
     table = pd.read_parquet(source)
     table["confidence"] /= 100
