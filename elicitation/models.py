@@ -27,24 +27,21 @@ class ModelPreset:
         What ``vllm serve`` is told beyond the model.
     sampling : Sampling
         How replies are drawn, and how often one that cannot be read is asked for again.
-    remark : str
-        What to know about it.
     """
 
     name: str
     repository: str
     server_arguments: tuple[str, ...] = ("--dtype", "bfloat16", "--max-model-len", "4096")
     sampling: Sampling = _PAPER
-    remark: str = ""
 
 
 #: The models of the paper, by name.
 MODELS: Mapping[str, ModelPreset] = {
     preset.name: preset
     for preset in (
-        ModelPreset("Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct", remark="Adds a system message of its own."),
+        ModelPreset("Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct"),
         ModelPreset("Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-Instruct-v0.3"),
-        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", remark="Accepts no system message; none is ever sent."),
+        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it"),
     )
 }
 

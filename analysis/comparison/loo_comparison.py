@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
+import xarray as xr
 from jaxtyping import Float
-from scipy.optimize import Bounds, LinearConstraint, minimize
 
 from analysis.diagnosis.loo_checks import effective_parameters
 from bayes_direag.errors import DirEAGError
@@ -67,8 +67,8 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     r"""Compare NUTS fits to the same questions by leave-one-out predictive density.
 
     The standard error of a difference is :math:`\sqrt{n \operatorname{var}_i (d_i)}` over the pointwise differences
-    :math:`d_i`, var being the sample variance. It is too small for differences below 4 and for fewer than some 100
-    questions.
+    :math:`d_i`, var being the sample variance (``arviz_stats.compare`` divides by n instead of n - 1). It is too small
+    for differences below 4 and for fewer than some 100 questions.
 
     Parameters
     ----------
@@ -129,26 +129,16 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
     >>> stacking_weights(np.log([[0.9, 0.1], [0.9, 0.1], [0.1, 0.9]])).round(3)
     array([0.708, 0.292])
     """
-    density = np.exp(elpd - elpd.max(axis=1, keepdims=True))
-    n_models = density.shape[1]
+    from arviz_stats import ELPDDataLOO, compare  # here: its import takes a second
 
-    def loss(weight: Float[np.ndarray, " model"]) -> float:
-        return -float(np.log(density @ weight).mean())
-
-    def slope(weight: Float[np.ndarray, " model"]) -> Float[np.ndarray, " model"]:
-        return -np.asarray((density / (density @ weight)[:, None]).mean(axis=0))
-
-    found = minimize(
-        loss,
-        np.full(n_models, 1 / n_models),
-        jac=slope,
-        bounds=Bounds(0, 1),
-        constraints=LinearConstraint(np.ones((1, n_models)), 1, 1),
-        method="SLSQP",
-        tol=1e-12,
-    )
-    weight = np.clip(found.x, 0, 1)
-    return np.asarray(weight / weight.sum())
+    relative = elpd - elpd.max(axis=1, keepdims=True)  # to divide all densities of a question by one number is allowed
+    unused = {"se": 0.0, "p": 0.0, "n_samples": 1, "scale": "log", "warning": False, "good_k": 1.0}
+    models = {
+        str(number): ELPDDataLOO(elpd=own.sum(), elpd_i=xr.DataArray(own), n_data_points=len(own), **unused)
+        for number, own in enumerate(relative.T)
+    }
+    weight = compare(models, method="stacking", round_to="none")["weight"]
+    return np.clip(weight.loc[list(models)].to_numpy(float), 0, 1)
 
 
 def _standard_error(pointwise: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
