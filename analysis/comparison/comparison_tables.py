@@ -167,8 +167,8 @@ def loo_table(comparison: LooComparison) -> Group:
             _number(row["weight"], 2),
         )
     notes = (
-        "elpd: log probability of what came true for each question left out, before recalibration, summed; more is "
-        "better. p_loo: effective parameters. weight: in the stacked mixture, no probability of the model."
+        "elpd: log probability of the state that occurred, each question left out, before recalibration, summed; more "
+        "is better. p_loo: effective parameters. weight: in the stacked mixture, no probability of the model."
     )
     if comparison.table["n_bad_k"].any():
         notes += (

@@ -6,7 +6,7 @@ A model's score is its expected log pointwise predictive density for a question 
 
 from the leave-one-out group of each NUTS fit (:mod:`bayes_direag.inference.loo`): the log probability that the
 evidence model,
-before recalibration, gave to the state that came true. Two models are compared question by question, so what is hard
+before recalibration, gave to the state that occurred. Two models are compared question by question, so what is hard
 for both drops out.
 """
 

@@ -37,8 +37,8 @@ class LeaveOneOutSummary:
     Attributes
     ----------
     elpd, se : float
-        Sum over the questions of the log predictive density of what came true, in nats, and its standard error (NaN
-        for a single question).
+        Sum over the questions of the log predictive density of the state that occurred, in nats, and its standard
+        error (NaN for a single question).
     p_loo : float
         Effective number of parameters.
     n : int

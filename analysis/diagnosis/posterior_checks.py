@@ -1,11 +1,11 @@
 r"""Would the model, as fitted, have produced such labels? Posterior predictive checks.
 
-Every draw of the posterior predictive group names one state of every question that comes true. What the observed labels
+Every draw of the posterior predictive group names the state that occurs in every question. What the observed labels
 show is laid against what these draws show: how often the selected answer is right, and how often no candidate is,
 by how the levels agree.
 
 *Several right answers.* A drawn target is one state, but answers judged right may be several (say, two wordings). The
-likelihood merges them into one state, that any of them came true. So do the checks: a draw that lands on any of a
+likelihood merges them into one state, that any of them occurred. So do the checks: a draw that lands on any of a
 question's right answers has landed on all of them, and the selected answer is right in it if it is one of them. Which
 answers go together is known from the labels alone, and only for right ones; where the selected answer is wrong
 nothing is merged.
@@ -119,12 +119,12 @@ def selected_is_right(
     selected: Int[np.ndarray, " problem"],
     right: Bool[np.ndarray, "problem candidate"],
 ) -> Bool[np.ndarray, "sample problem"]:
-    """Return in which draws the selected answer is the state that came true, answers right together being one state.
+    """Return in which draws the selected answer is the state that occurred, answers right together being one state.
 
     Parameters
     ----------
     drawn : (sample, problem) array
-        The candidate that comes true; -1 for the null.
+        The candidate that occurs; -1 for the null.
     selected : (problem,) array
         The selected candidate.
     right : (problem, candidate) array

@@ -45,7 +45,7 @@ class Information(NamedTuple):
 
 
 def outcome_scores(probability: Float[np.ndarray, "sample problem state"]) -> Float[np.ndarray, "problem state sample"]:
-    r"""Return :math:`\delta_{sy} / \sqrt{\bar p_y (S - 1)}` of each question; 0 for a state that never comes true."""
+    r"""Return :math:`\delta_{sy} / \sqrt{\bar p_y (S - 1)}` of each question; 0 for a state that never occurs."""
     mean = probability.mean(axis=0)
     scale = np.sqrt(mean * (len(probability) - 1))
     deviation = probability - mean

@@ -25,7 +25,7 @@ _SMALLEST = 1e-12
 
 
 class Worlds(NamedTuple):
-    """Some worlds, and what came true in each of the questions.
+    """Some worlds, and the state that occurred in each of the questions.
 
     Attributes
     ----------
@@ -34,7 +34,7 @@ class Worlds(NamedTuple):
     intercept, slope : (world,) arrays
         Of their recalibration; 0 and 1 where the model holds.
     target : (world, problem) array
-        The candidate that came true, -1 for the null.
+        The candidate that occurred, -1 for the null.
     """
 
     raw: dict[str, Float[np.ndarray, "world ..."]]
@@ -69,7 +69,7 @@ def draw_worlds(
 def world_support(
     worlds: Worlds, reports: Reports, *, preset: Preset, variant: Variant
 ) -> Float[np.ndarray, "world problem state"]:
-    """Return with which probability each state comes true in each world, the null last; of any questions."""
+    """Return with which probability each state occurs in each world, the null last; of any questions."""
     parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
     with jax.enable_x64(True):
         support = np.asarray(_supports(reports, parameters, preset.eps))
@@ -90,7 +90,7 @@ def misfitting(
 
 
 def right_levels(reports: Reports, target: Int[np.ndarray, "world problem"]) -> Bool[np.ndarray, "world problem level"]:
-    """Return which levels gave the candidate that came true; none under the null."""
+    """Return which levels gave the candidate that occurred; none under the null."""
     return np.asarray((reports.candidate == target[:, :, None]) & (reports.candidate >= 0))
 
 
