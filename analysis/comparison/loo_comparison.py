@@ -138,7 +138,7 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
         for number, own in enumerate(relative.T)
     }
     weight = compare(models, method="stacking", round_to="none")["weight"]
-    return np.clip(weight.loc[list(models)].to_numpy(float), 0, 1)
+    return np.asarray(weight.loc[list(models)].to_numpy(float).clip(0, 1))
 
 
 def _standard_error(pointwise: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
