@@ -30,8 +30,8 @@ class LongTable:
 
     Attributes
     ----------
-    path, line
-        The file they are from, and the line on which each question begins; None where that is not known.
+    source : Origin
+        Where they are from.
     record : callable
         Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
     question, level : (row,) arrays
@@ -44,8 +44,7 @@ class LongTable:
         The gold answer of each question.
     """
 
-    path: Path | None
-    line: Sequence[int | None]
+    source: Origin
     record: Callable[[int], Question]
     question: Int[np.ndarray, " row"]
     level: Int[np.ndarray, " row"]
@@ -60,8 +59,7 @@ def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
     """Return the columns of records, at least one."""
     reports = [report for question in questions for report in question.observations]
     return LongTable(
-        path=source.path,
-        line=source.lines,
+        source=source,
         record=questions.__getitem__,
         question=np.repeat(np.arange(len(questions)), [len(question.observations) for question in questions]),
         level=np.array([report.level for report in reports], np.int64),
@@ -107,7 +105,7 @@ class Overview:
         for row in np.sort(first).tolist():
             code = int(names.code[row])
             pair = int(table.level[row]), names.values[code] if code >= 0 else None
-            self.pairs.setdefault(pair, table.line[table.question[row]])
+            self.pairs.setdefault(pair, table.source.lines[table.question[row]])
         self.flagged |= bool((table.flag >= 0).any())
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))

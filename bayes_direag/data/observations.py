@@ -147,11 +147,11 @@ class Observations:
 
     @classmethod
     def _of(cls, table: LongTable, questions: Sequence[Question], answers: AnswerKind | None) -> "Observations":
-        overview = Overview()
+        overview, path = Overview(), table.source.path
         overview.add(table)
-        kind, levels = overview.kind(answers, table.path), overview.levels(table.path)
+        kind, levels = overview.kind(answers, path), overview.levels(path)
         arrays = question_arrays(table, levels, kind)
-        overview.check_percentages(table.path)
+        overview.check_percentages(path)
         return cls(
             problem_id=tuple(question.problem_id for question in questions),
             level_names=tuple(levels.values()),
@@ -164,7 +164,7 @@ class Observations:
             status=arrays.status,
             conflicting=arrays.conflicting,
             questions=tuple(questions),
-            origin=Origin(table.path, tuple(table.line)),
+            origin=table.source,
         )
 
     def __len__(self) -> int:

@@ -19,11 +19,11 @@ from pydantic import ConfigDict, TypeAdapter
 from bayes_direag.data.engines import Span
 from bayes_direag.data.files import check_columns
 from bayes_direag.data.long_table import LongTable, Texts
-from bayes_direag.data.records import COLUMNS, OF_OBSERVATION, OF_QUESTION, Question, question_from_rows
+from bayes_direag.data.records import COLUMNS, OF_OBSERVATION, OF_QUESTION, Origin, Question, question_from_rows
 from bayes_direag.errors import ObservationError
 
 #: Rows that are held at once; more only where one question has more.
-ROWS_AT_ONCE = 1 << 20
+ROWS_AT_ONCE = 1 << 19
 _BUFFER = 1 << 20
 
 _AS_TEXT = TypeAdapter(str, config=ConfigDict(coerce_numbers_to_str=True))
@@ -111,7 +111,12 @@ class Part:
         for number in np.flatnonzero(wrong).tolist():
             self.record(number)
         if wrong.any():
-            raise AssertionError(f"{self.path}: what is wrong in the columns makes records that are not")
+            raise ObservationError(
+                "a column holds values of a type that cannot be used",
+                path=self.path,
+                expected="texts, numbers, flags and nulls",
+                remedy="Convert the column and write the table again.",
+            )
 
     def long_table(self) -> LongTable:
         """Return the columns of the reports; rows without a level that can be are left out."""
@@ -120,8 +125,7 @@ class Part:
         question = np.repeat(np.arange(len(self.start)), np.diff(self.start, append=len(level)))
         name, answer, gold = (texts_of(self.columns[name]) for name in ("level_name", "answer", "gold_answer"))
         return LongTable(
-            path=self.path,
-            line=self.line[self.start].tolist(),
+            source=Origin(self.path, tuple(self.line[self.start].tolist())),
             record=self.record,
             question=question[row],
             level=level[row].astype(np.int64),
@@ -252,7 +256,7 @@ def _column(name: str, given: pyarrow.Table) -> pyarrow.Array:
 
 def _is_level(number: Float[np.ndarray, " row"]) -> Bool[np.ndarray, " row"]:
     """Tell which numbers can be that of a level; a missing one (NaN) cannot."""
-    return np.asarray((number >= 0) & (number < 2**31) & (np.floor(number) == number))
+    return np.asarray((number >= 0) & (number < 2**40) & (np.floor(number) == number))
 
 
 def _missing(column: Any) -> Bool[np.ndarray, " row"]:

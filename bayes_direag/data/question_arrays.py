@@ -67,7 +67,7 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
     """
     texts, (said, gold) = _canonical((table.answer, table.gold), kind)
     numbers = np.array(list(levels), np.int64)
-    shape = (len(table.line), len(numbers))
+    shape = (len(table.source.lines), len(numbers))
     place = table.question, np.searchsorted(numbers, table.level)
     times = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
     unstated = np.isnan(table.percent)
@@ -132,14 +132,10 @@ def _judged(
     is_gold: Bool[np.ndarray, "problem level"],
 ) -> tuple[Bool[np.ndarray, "problem level"], Int[np.ndarray, " problem"], Int[np.ndarray, " problem"]]:
     """Return which answers are right, how many flags each question has, and of how many candidates they disagree."""
-    if not (flag >= 0).any():
-        nothing = np.zeros(len(candidate), int)
-        return is_gold, nothing, nothing
     row, level = np.nonzero(flag >= 0)
-    of_candidate = row, candidate[row, level]
-    n_flags, n_true = np.zeros(candidate.shape, int), np.zeros(candidate.shape, int)
-    np.add.at(n_flags, of_candidate, 1)
-    np.add.at(n_true, of_candidate, flag[row, level])
+    place, size = row * candidate.shape[1] + candidate[row, level], candidate.size
+    n_flags = np.bincount(place, minlength=size).reshape(candidate.shape)
+    n_true = np.bincount(place[flag[row, level] == 1], minlength=size).reshape(candidate.shape)
     given = np.maximum(candidate, 0)
     flagged = np.take_along_axis(n_flags, given, axis=1)
     majority = 2 * np.take_along_axis(n_true, given, axis=1) > flagged
@@ -149,11 +145,11 @@ def _judged(
 
 def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
     """Return what is wrong with a question whose rows are each for itself in order."""
-    question, line = table.record(number), table.line[number]
+    question, path, line = table.record(number), table.source.path, table.source.lines[number]
     if table.gold.code[number] >= 0:
         return ObservationError(
             f"the gold answer of question {question.problem_id!r} cannot be read as {kind}",
-            path=table.path,
+            path=path,
             line=line,
             field="gold_answer",
             seen=question.gold_answer,
@@ -163,7 +159,7 @@ def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_u
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
         "observations are flagged correct or not",
-        path=table.path,
+        path=path,
         line=line,
         field="correct",
         expected="a gold answer, or a flag on all usable observations, or on none",

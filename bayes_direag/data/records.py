@@ -36,7 +36,7 @@ class Observation(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
 
-    level: Annotated[int, Field(ge=0, lt=2**31, strict=True)]
+    level: Annotated[int, Field(ge=0, lt=2**40, strict=True)]
     level_name: OptionalText = None
     answer: OptionalText = None
     confidence: Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)] | None = None
@@ -126,7 +126,10 @@ _EXPECTED = {
     "": ("an object with problem_id and observations", "Write one JSON object a line, one line a question."),
     "problem_id": ("a name that is not empty", "Give every question its own problem_id."),
     "observations": ("a list of objects, one a level", "Write the levels' observations as a list, empty if none."),
-    "level": ("a whole number from 0, once a question", "Number the levels 0, 1, 2 ..., alike in every question."),
+    "level": (
+        "a whole number from 0, once a question",
+        "Number the levels 0, 1, 2 ..., the same way in every question.",
+    ),
     "answer": ("text, a number or null", "Write the answer as text, and null where there is none."),
     "confidence": (
         "a number from 0 to 100, or null",

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.data.answers import AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, same_answer
 from bayes_direag.errors import ObservationError
 
 CASES = json.loads(Path(__file__).with_name("answer_cases.json").read_text(encoding="utf-8"))
@@ -38,6 +38,14 @@ def test_a_missing_answer_has_no_canonical_form(kind):
 def test_a_canonical_form_is_its_own(text, kind):
     spelling = canonical(text, kind)
     assert spelling is None or (spelling and canonical(spelling, kind) == spelling)
+
+
+@given(
+    st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), st.from_regex(_PLAIN[kind], fullmatch=True)))
+)
+def test_what_is_its_own_form_at_a_glance_is_so_when_read(drawn):
+    kind, text = drawn
+    assert canonical(text, kind) == canonical(f" {text}", kind) == text
 
 
 @given(fractions)

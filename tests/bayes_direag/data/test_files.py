@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 
 import pandas as pd
 import pytest
@@ -70,6 +68,7 @@ def error_of(path, read=read_questions):
         ("observations[1].level", 1.0, "whole number from 0"),
         ("observations[1].level", "1", "whole number from 0"),
         ("observations[1].level", True, "whole number from 0"),
+        ("observations[1].level", 10**30, "whole number from 0"),
         ("observations[1].level_name", {}, "saw {}"),
         ("observations[1].answer", True, "text, a number or null"),
         ("observations[1].answer", ["9"], "text, a number or null"),
@@ -320,15 +319,3 @@ def test_an_unknown_suffix_and_a_missing_folder_are_clear(tmp_path):
         with pytest.raises(ObservationError, match=said):
             write_questions(QUESTIONS, path)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_reading_json_lines_loads_no_heavy_library(tmp_path):
-    path = written(tmp_path, GOOD)
-    code = (
-        "import sys; from bayes_direag.data.observations import Observations; "
-        f"Observations.read({str(path)!r}); "
-        "heavy = {'jax', 'numpyro', 'arviz_base', 'sklearn', 'pandas', 'pyarrow'} & set(sys.modules); "
-        "sys.exit(str(heavy) if heavy else None)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    assert (done.returncode, done.stderr) == (0, "")
