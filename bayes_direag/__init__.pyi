@@ -9,7 +9,8 @@ from .fits.map_fit import fit_map as fit_map
 from .fits.nuts_fit import fit_nuts as fit_nuts
 from .fits.protocol import cross_fit as cross_fit
 from .fits.protocol import train_test as train_test
-from .model.model import penalised_loss as penalised_loss
+from .model.likelihood_data import LikelihoodData as LikelihoodData
+from .model.model import direag as direag
 from .model.model import raw_from_vector as raw_from_vector
 from .model.presets import PRESETS as PRESETS
 from .model.presets import preset as preset
@@ -21,14 +22,15 @@ __all__ = [
     "DirEAG",
     "DirEAGError",
     "Fit",
+    "LikelihoodData",
     "Observations",
     "Preset",
     "canonical",
     "cross_fit",
+    "direag",
     "example_observations",
     "fit_map",
     "fit_nuts",
-    "penalised_loss",
     "preset",
     "raw_from_vector",
     "same_answer",

@@ -20,7 +20,6 @@ no prediction. A preset may fix prior_strength, which makes it the unit; else th
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,8 +31,9 @@ from jaxtyping import Array, Float
 from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import Parameters, Reports, log_support, target_concentration
-from bayes_direag.model.model import Labels, natural_parameters, raw_from_vector
+from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import State, natural_parameters, raw_from_vector
 
 #: Over so many draws, at most, the likelihood is moved.
 _MOVED_DRAWS = 200
@@ -194,32 +194,16 @@ def _scaled(parameters: Parameters, by: float, *, fixed: bool) -> Parameters:
 
 
 def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:
-    reports, labels = _reports_and_labels(fit)
     with jax.enable_x64(True):
-        return np.asarray(_total_log_likelihoods(parameters, reports, labels, fit.preset.eps))
+        return np.asarray(_total_log_likelihoods(parameters, fit.likelihood_data))
 
 
-@partial(jax.jit, static_argnames="eps")
-def _total_log_likelihoods(
-    parameters: Parameters, reports: Reports, labels: Labels, eps: float
-) -> Float[Array, " sample"]:
-    def total(one: Parameters) -> Float[Array, ""]:
-        alpha = target_concentration(reports, labels.correct, labels.n_correct, one, eps)
-        return jnp.sum(labels.weight * log_support(alpha)[:, 0])
-
-    found: Float[Array, " sample"] = jax.lax.map(total, parameters)
-    return found
-
-
-def _reports_and_labels(fit: Fit) -> tuple[Reports, Labels]:
-    """Return what a fit was fitted to, out of its container."""
-    seen = fit.tree["constant_data"].to_dataset()
-    candidate = seen["candidate"].to_numpy()
-    right = fit.tree["observed_data"]["correct"].to_numpy()
-    confidence = np.where(candidate >= 0, seen["confidence"].to_numpy(), 0.5)
-    correct = (candidate >= 0) & np.take_along_axis(right, np.maximum(candidate, 0), axis=1)
-    labels = Labels(correct, right.sum(axis=1), seen["weight_in_likelihood"].to_numpy())
-    return Reports(confidence, candidate, seen["n_candidates"].to_numpy()), labels
+@jax.jit
+def _total_log_likelihoods(parameters: Parameters, data: LikelihoodData) -> Float[Array, " sample"]:
+    totals: Array = jax.lax.map(
+        lambda sample: jnp.sum(State(data, sample).log_prob(jnp.asarray(data.target))), parameters
+    )
+    return totals
 
 
 def _log_scale(posterior: xr.Dataset) -> Float[np.ndarray, " sample"]:

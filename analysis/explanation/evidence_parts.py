@@ -18,7 +18,7 @@ from jaxtyping import Float, Int
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import calibrate
+from bayes_direag.model.evidence import Reports, calibrate, evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,25 +56,24 @@ class EvidenceParts:
         """Take apart the only question of some observations, which are aligned with the fit."""
         level = np.flatnonzero(question.usable[0])
         candidate = question.candidate[0, level]
-        confidence = np.where(question.usable, question.confidence, 0.5)
+        reports = Reports.of(question, fit.preset.eps)
         with jax.enable_x64(True):
             parameters = sampled_parameters(fit.tree, fit.variant)
-            calibrated = jax.vmap(lambda one: calibrate(jnp.asarray(confidence), one, fit.preset.eps))(parameters)
-        belief, doubt = (np.asarray(side)[:, 0, level] for side in calibrated)
+            calibrated = jax.vmap(calibrate, in_axes=(None, 0))(jnp.asarray(reports.logit_confidence), parameters)[0]
+            weighed = jax.vmap(evidence, in_axes=(None, 0))(reports, parameters)
         weights = np.asarray(parameters.weight)
         weight = weights[:, level]
         with np.errstate(invalid="ignore"):
             weight_share = weight / weights.sum(axis=1, keepdims=True)
-        gain = 0.0 if parameters.null_gain is None else np.asarray(parameters.null_gain)[:, None]
         concentration = concentration_parts(
             candidate,
             len(question.candidates[0]),
-            given=weight * belief,
-            doubted=gain * weight * doubt,
+            given=np.asarray(weighed.given)[:, level, 0],
+            doubted=np.asarray(weighed.doubt)[:, level, 0],
             prior_strength=np.asarray(parameters.prior_strength),
             null_base=np.asarray(parameters.null_base),
         )
-        return cls(level, candidate, belief, weight_share, concentration)
+        return cls(level, candidate, np.asarray(calibrated)[:, 0, level], weight_share, concentration)
 
 
 def concentration_parts(

@@ -14,10 +14,9 @@ import pandas as pd
 from jaxtyping import Float
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.selection import supports
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import Reports, calibrate
+from bayes_direag.model.evidence import calibrate, clipped_logit, supports
 
 #: Places along a curve, from 0 to 1; every half percent.
 GRID = np.linspace(0, 1, 201)
@@ -33,11 +32,11 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and
         1 for ``count``.
     """
-    eps = fit.preset.eps
+    grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
-        stated = jnp.broadcast_to(jnp.asarray(GRID)[:, None], (len(GRID), len(fit.level_names)))
+        stated = jnp.broadcast_to(jnp.asarray(grid)[:, None], (len(GRID), len(fit.level_names)))
         parameters = sampled_parameters(fit.tree, fit.variant)
-        curves = np.asarray(jax.lax.map(lambda one: calibrate(stated, one, eps)[0], parameters))
+        curves = np.asarray(jax.lax.map(lambda one: calibrate(stated, one)[0], parameters))
     return pd.concat(
         [
             pd.DataFrame({"level": name, "stated": GRID, **_summary(curves[:, :, number], "calibrated", level)})
@@ -111,12 +110,9 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     """
     if "loo" in fit.tree:
         return fit.tree["loo"]["support"].to_numpy()
-    seen = fit.tree["constant_data"].to_dataset()
-    candidate = seen["candidate"].to_numpy()
-    confidence = np.where(candidate >= 0, seen["confidence"].to_numpy(), 0.5)
-    reports = Reports(confidence, candidate, seen["n_candidates"].to_numpy())
     with jax.enable_x64(True):
-        every = np.asarray(supports(reports, sampled_parameters(fit.tree, fit.variant), fit.preset.eps))
+        parameters = sampled_parameters(fit.tree, fit.variant)
+        every = np.asarray(supports(fit.likelihood_data.reports, parameters))
     return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
 
 

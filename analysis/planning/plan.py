@@ -6,13 +6,12 @@ Every figure is an expectation under the fit's own posterior: what the fit belie
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float
+from jaxtyping import Float
 from scipy.special import entr, expit
 
 from analysis.planning.ensemble import (
@@ -29,10 +28,9 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, lowest_threshold
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.selection import supports
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
-from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.evidence import Parameters, Reports, supports
 from bayes_direag.model.votes import Votes
 
 #: Further labels that a plan looks at, unless others are asked for.
@@ -207,7 +205,7 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
     with jax.enable_x64(True):
         parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, fit.variant))
-        probability = np.asarray(_supports(Reports.of(aligned), parameters, fit.preset.eps))
+        probability = np.asarray(supports(Reports.of(aligned, fit.preset.eps), parameters))
     selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
     final = fit.recalibration
     assert isinstance(final, LogisticRecalibration)  # noqa: S101 - narrows the type: NUTS has no other
@@ -319,8 +317,3 @@ def _joined(blocks: list[Float[np.ndarray, "problem _ _"]]) -> Float[np.ndarray,
 
 def _entropy(probability: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
     return np.asarray(entr(probability) + entr(1 - probability))
-
-
-@partial(jax.jit, static_argnames="eps")
-def _supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
-    return supports(reports, parameters, eps)

@@ -11,7 +11,6 @@ level over all worlds, whatever the number of labels; if they do not, something 
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -29,7 +28,8 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.evidence import Parameters, Reports
-from bayes_direag.model.model import Labels, Raw, log_likelihood
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, log_likelihood
 from bayes_direag.model.settings import Preset, Variant
 from bayes_direag.model.votes import Votes
 
@@ -90,11 +90,11 @@ def place_truth(
     dict
         By method of final calibration: ``none``, and the preset's own where that is another.
     """
-    truth = world_support(worlds, Reports.of(fresh), preset=preset, variant=variant)
+    truth = world_support(worlds, Reports.of(fresh, preset.eps), preset=preset, variant=variant)
     rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
     for world, target in enumerate(worlds.target):
         on_step(f"predicting in world {world + 1} of {len(worlds.target)}")
-        correct = right_levels(Reports.of(fitted), target[None])[0]
+        correct = right_levels(fitted.candidate, target[None])[0]
         raw = {name: np.asarray(value[world]) for name, value in draws.raw.items()}
         parameters = parameters_of(raw, preset=preset, variant=variant)
         parts = list(select(fresh, parameters, preset.eps))
@@ -157,10 +157,10 @@ def _recalibrations(
         return [identity]
     dims = ("chain", "draw", "level")
     posterior = xr.Dataset({name: (dims[: value.ndim + 1], value[None]) for name, value in raw.items()})
-    labels = Labels.of(labelled, np.ones(len(labelled)))
+    data = LikelihoodData.weighted(labelled, np.ones(len(labelled)), preset=preset, variant=variant)
     with jax.enable_x64(True):
-        found = _log_likelihood(jax.tree.map(jnp.asarray, raw), Reports.of(labelled), labels, preset, variant)
-    left_out = leave_one_out(labelled, posterior, np.asarray(found)[None], parameters, preset.eps)
+        reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
+    left_out = leave_one_out(labelled, posterior, np.asarray(reached)[None], parameters, preset.eps)
     return [identity, draw_recalibration(left_out.selected(labelled), final, shape, rng)]
 
 
@@ -184,9 +184,7 @@ def _placed(
     )
 
 
-@partial(jax.jit, static_argnames=("preset", "variant"))
-def _log_likelihood(
-    raw: Raw, reports: Reports, labels: Labels, preset: Preset, variant: Variant
-) -> Float[Array, "draw problem"]:
-    found: Array = jax.vmap(lambda one: log_likelihood(one, reports, labels, preset=preset, variant=variant))(raw)
-    return found
+@jax.jit
+def _log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, "draw problem"]:
+    reached: Array = jax.vmap(log_likelihood, in_axes=(0, None))(raw, data)
+    return reached

@@ -12,13 +12,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy.special import expit, logit
 
-from bayes_direag.fits.selection import supports
-from bayes_direag.model.evidence import Parameters, Reports
-from bayes_direag.model.model import Labels, Raw, natural_parameters
-from bayes_direag.model.predictive import prior_draws
+from bayes_direag.inference.posterior import prior_draws
+from bayes_direag.model.evidence import Parameters, Reports, supports
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, natural_parameters
 from bayes_direag.model.settings import Preset, Variant
 
 _SMALLEST = 1e-12
@@ -34,7 +34,7 @@ class Worlds(NamedTuple):
     intercept, slope : (world,) arrays
         Of their recalibration; 0 and 1 where the model holds.
     target : (world, problem) array
-        The candidate that occurred, -1 for the null.
+        The right candidate, -1 for the null.
     """
 
     raw: dict[str, Float[np.ndarray, "world ..."]]
@@ -43,10 +43,8 @@ class Worlds(NamedTuple):
     target: Int[np.ndarray, "world problem"]
 
 
-def draw_worlds(
-    reports: Reports, n: int, *, preset: Preset, variant: Variant, seed: int, misfit: float = 0.0
-) -> Worlds:
-    """Draw ``n`` worlds from a preset's prior.
+def draw_worlds(data: LikelihoodData, n: int, *, seed: int, misfit: float = 0.0) -> Worlds:
+    """Draw ``n`` worlds from the prior of a model.
 
     Parameters
     ----------
@@ -55,13 +53,14 @@ def draw_worlds(
         NumPyro draws the right answers; otherwise they are drawn here.
     """
     key = jax.random.fold_in(jax.random.key(seed), 3)
-    raw, target = prior_draws(reports, preset=preset, variant=variant, n_draws=n, key=key)
+    drawn = prior_draws(data, n_draws=n, key=key)
+    raw = {name: drawn[f"{name}_raw"] for name in data.preset.free_parameters(data.variant)}
     rng = np.random.default_rng([seed, 3])
     intercept, slope = misfit * rng.normal(size=(2, n)) + [[0.0], [1.0]]
-    worlds = Worlds({name: np.asarray(value[0]) for name, value in raw.items()}, intercept, slope, target[0])
+    worlds = Worlds(raw, intercept, slope, drawn["target"])
     if not misfit:
         return worlds
-    cumulative = np.cumsum(world_support(worlds, reports, preset=preset, variant=variant), axis=2)
+    cumulative = np.cumsum(world_support(worlds, data.reports, preset=data.preset, variant=data.variant), axis=2)
     state = (rng.random(cumulative.shape[:2])[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
     return worlds._replace(target=np.where(state == cumulative.shape[2] - 1, -1, state))
 
@@ -72,7 +71,7 @@ def world_support(
     """Return with which probability each state occurs in each world, the null last; of any questions."""
     parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
     with jax.enable_x64(True):
-        support = np.asarray(_supports(reports, parameters, preset.eps))
+        support = np.asarray(supports(reports, parameters))
     return misfitting(support, worlds.intercept, worlds.slope)
 
 
@@ -89,14 +88,11 @@ def misfitting(
     return np.asarray(np.where(np.arange(support.shape[2]) == first, after, others))
 
 
-def right_levels(reports: Reports, target: Int[np.ndarray, "world problem"]) -> Bool[np.ndarray, "world problem level"]:
-    """Return which levels gave the candidate that occurred; none under the null."""
-    return np.asarray((reports.candidate == target[:, :, None]) & (reports.candidate >= 0))
-
-
-def labels_of(reports: Reports, target: Int[np.ndarray, "world problem"]) -> Labels:
-    """Return what a fit is told of the right answers, with a leading axis world; every question counts once."""
-    return Labels(right_levels(reports, target), (target >= 0).astype(int), np.ones(target.shape))
+def right_levels(
+    candidate: Int[np.ndarray, "problem level"], target: Int[np.ndarray, "world problem"]
+) -> Bool[np.ndarray, "world problem level"]:
+    """Return which levels gave the right candidate; none under the null."""
+    return np.asarray((candidate == target[:, :, None]) & (candidate >= 0))
 
 
 def parameters_of(raw: dict[str, Float[np.ndarray, "sample ..."]], *, preset: Preset, variant: Variant) -> Parameters:
@@ -110,8 +106,3 @@ def parameters_of(raw: dict[str, Float[np.ndarray, "sample ..."]], *, preset: Pr
 def _natural(raw: Raw, *, preset: Preset, variant: Variant) -> Parameters:
     found: Parameters = jax.vmap(partial(natural_parameters, preset=preset, variant=variant))(raw)
     return found
-
-
-@partial(jax.jit, static_argnames="eps")
-def _supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
-    return supports(reports, parameters, eps)

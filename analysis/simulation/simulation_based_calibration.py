@@ -12,7 +12,7 @@ doi:10.1007/s11222-022-10090-6). Over several quantities the level is Bonferroni
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 
 import jax
@@ -22,12 +22,13 @@ import pandas as pd
 from jaxtyping import Array, Float, Int
 from scipy.stats import binom
 
-from analysis.simulation.simulated_worlds import Worlds, labels_of
+from analysis.simulation.simulated_worlds import Worlds
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.model.evidence import Reports, concentration, log_support
-from bayes_direag.model.model import Labels, Raw, log_likelihood, natural_parameters, raw_priors
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.model.evidence import Reports, support
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, log_likelihood, log_prior, natural_parameters
+from bayes_direag.model.settings import LEVEL_PARAMETERS
 
 _NULL_RUNS = 20_000
 #: Tails on either side that are equal but for rounding are equal.
@@ -72,11 +73,9 @@ class RankCheck:
 def check_ranks(
     worlds: Worlds,
     draws: Draws,
-    reports: Reports,
+    data: LikelihoodData,
     held_out: Reports,
     *,
-    preset: Preset,
-    variant: Variant,
     level_names: Sequence[str],
     n_ranked: int = 99,
     level: float = 0.99,
@@ -88,10 +87,10 @@ def check_ranks(
     ----------
     draws
         One chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them.
-    reports
-        Of the questions that were fitted.
+    data
+        The questions that were fitted.
     held_out
-        Of one question that was not.
+        One question that was not.
     level_names
         For the names of the quantities.
     n_ranked
@@ -111,15 +110,7 @@ def check_ranks(
         raise DirEAGError(f"{n_draws} draws a simulation: expected at least the {n_ranked} that the truth ranks among.")
     every = n_draws // n_ranked
     kept = {name: np.asarray(value)[:, every - 1 :: every][:, :n_ranked] for name, value in draws.raw.items()}
-    of = partial(
-        quantities,
-        labels=labels_of(reports, worlds.target),
-        reports=reports,
-        held_out=held_out,
-        preset=preset,
-        variant=variant,
-        level_names=level_names,
-    )
+    of = partial(quantities, targets=worlds.target, data=data, held_out=held_out, level_names=level_names)
     truth, drawn = of({name: value[:, None] for name, value in worlds.raw.items()}), of(kept)
     rng = np.random.default_rng([seed, 4])
     found = {name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth}
@@ -137,12 +128,10 @@ def check_ranks(
 
 def quantities(
     raw: dict[str, Float[np.ndarray, "simulation draw ..."]],
-    labels: Labels,
-    reports: Reports,
+    targets: Int[np.ndarray, "simulation problem"],
+    data: LikelihoodData,
     held_out: Reports,
     *,
-    preset: Preset,
-    variant: Variant,
     level_names: Sequence[str],
 ) -> dict[str, Values]:
     """Return every raw parameter and what follows from all together, by name.
@@ -152,8 +141,8 @@ def quantities(
 
     Parameters
     ----------
-    labels
-        With a leading axis simulation.
+    targets
+        The states that occurred in each simulation.
     """
     found: dict[str, Values] = {}
     for name, value in raw.items():
@@ -163,40 +152,31 @@ def quantities(
             found[name] = value
     common = int(np.bincount(np.maximum(np.asarray(held_out.candidate[0]), 0)).argmax())
     with jax.enable_x64(True):
-        derived = _derived(
-            jax.tree.map(jnp.asarray, (raw, labels)),
-            reports,
-            held_out,
-            common=common,
-            preset=preset.model_settings,
-            variant=variant,
-        )
+        pairs = jax.tree.map(jnp.asarray, (raw, targets))
+        derived = _derived(pairs, data, held_out, common=common)
     return found | {name: np.asarray(value) for name, value in derived.items()}
 
 
-@partial(jax.jit, static_argnames=("common", "preset", "variant"))
+@partial(jax.jit, static_argnames="common")
 def _derived(
-    each: tuple[Raw, Labels], reports: Reports, held_out: Reports, *, common: int, preset: Preset, variant: Variant
+    pairs: tuple[Raw, Int[Array, "simulation problem"]], data: LikelihoodData, held_out: Reports, *, common: int
 ) -> dict[str, Float[Array, "simulation draw"]]:
-    def of_draw(raw: Raw, labels: Labels) -> dict[str, Array]:
-        reached = jnp.sum(log_likelihood(raw, reports, labels, preset=preset, variant=variant))
-        priors = raw_priors(preset, variant, reports.candidate.shape[1], jnp.sum(labels.weight))
-        believed = sum(jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items())
-        parameters = natural_parameters(raw, preset, variant)
-        support = jnp.exp(log_support(concentration(held_out, parameters, preset.eps)))[0]
+    def of_draw(raw: Raw, target: Int[Array, " problem"]) -> dict[str, Array]:
+        reached = jnp.sum(log_likelihood(raw, replace(data, target=target)))
+        held_out_support = support(held_out, natural_parameters(raw, data.preset, data.variant))[0]
         return {
             "log_likelihood": reached,
-            "log_joint": reached + believed,
-            "null_held_out": support[-1],
-            "support_held_out": support[common],
+            "log_joint": reached + log_prior(raw, data),
+            "null_held_out": held_out_support[-1],
+            "support_held_out": held_out_support[common],
         }
 
-    def of_simulation(one: tuple[Raw, Labels]) -> dict[str, Array]:
-        found: dict[str, Array] = jax.vmap(partial(of_draw, labels=one[1]))(one[0])
-        return found
+    def of_simulation(pair: tuple[Raw, Int[Array, " problem"]]) -> dict[str, Array]:
+        by_draw: dict[str, Array] = jax.vmap(partial(of_draw, target=pair[1]))(pair[0])
+        return by_draw
 
-    found: dict[str, Array] = jax.lax.map(of_simulation, each)
-    return found
+    by_simulation: dict[str, Array] = jax.lax.map(of_simulation, pairs)
+    return by_simulation
 
 
 def ranks(

@@ -6,19 +6,21 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
 from analysis.figures.style import figure_style, save_figure
 from analysis.result_folder import ResultFolder
 from analysis.simulation.calibration_check_plots import coverage_figure, rank_figure
 from analysis.simulation.interval_coverage import coverage, place_truth
-from analysis.simulation.simulated_worlds import Worlds, draw_worlds, labels_of
+from analysis.simulation.simulated_worlds import Worlds, draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.writing import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws, draws_for_each
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset, SamplingSettings, Settings, Variant
 from bayes_direag.model.simulate import simulate_observations
@@ -126,12 +128,11 @@ def check_by_simulation(
     everything = everything.select(everything.answered)
     fitted = everything.select(slice(0, settings.n_questions))
     fresh = everything.select(slice(settings.n_questions, None))
-    reports, seed = Reports.of(fitted), settings.seed
+    data, seed = _data(settings, fitted), settings.seed
     on_step("drawing worlds")
-    worlds = draw_worlds(reports, settings.n, preset=preset, variant=variant, seed=seed, misfit=settings.misfit)
+    worlds = draw_worlds(data, settings.n, seed=seed, misfit=settings.misfit)
     on_step(f"sampling {settings.n} posteriors")
-    labels = labels_of(reports, worlds.target)
-    draws = draws_for_each(reports, labels, preset=preset, variant=variant, sampling=settings.sampling, seed=seed)
+    draws = draws_for_each(data, worlds.target, sampling=settings.sampling, seed=seed)
     on_step("ranking")
     ranks = None if settings.misfit else _ranks(settings, worlds, draws, fitted, fresh)
     every_second = draws._replace(raw={name: value[:, ::2] for name, value in draws.raw.items()})
@@ -142,16 +143,18 @@ def check_by_simulation(
     return SimulationCheck(settings, n_divergent, ranks, coverage(placed))
 
 
+def _data(settings: SimulationSettings, fitted: Observations) -> LikelihoodData:
+    return LikelihoodData.weighted(fitted, np.ones(len(fitted)), preset=settings.preset, variant=settings.variant)
+
+
 def _ranks(
     settings: SimulationSettings, worlds: Worlds, draws: Draws, fitted: Observations, fresh: Observations
 ) -> RankCheck:
     return check_ranks(
         worlds,
         draws,
-        Reports.of(fitted),
-        Reports.of(fresh.select(slice(0, 1))),
-        preset=settings.preset,
-        variant=settings.variant,
+        _data(settings, fitted),
+        Reports.of(fresh.select(slice(0, 1)), settings.preset.eps),
         level_names=fitted.level_names,
         seed=settings.seed,
     )

@@ -20,8 +20,6 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.question_arrays import Status
-from bayes_direag.data.records import Origin, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold
 from bayes_direag.fits.fit import Fit
@@ -199,37 +197,13 @@ def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray,
     """Return the same of the questions that were fitted to, each as predicted without its own label."""
     if "loo" in fit.tree.children:
         return fit.left_out_confidence(), fit.tree["loo"]["correct"].to_numpy()
-    questions = _fitted(fit)
+    questions = fit.fitted
     confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
     seed = int(fit.tree.attrs["seed"])
     for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
         confidence[held_out.index] = held_out.predictions["confidence"]
         correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
     return confidence, correct
-
-
-def _fitted(fit: Fit) -> Observations:
-    """Return the questions that were fitted to, as far as the fit holds them: the answers by number, not as said."""
-    data = fit.tree["constant_data"].to_dataset()
-    candidate = data["candidate"].to_numpy()
-    usable = candidate >= 0
-    right = fit.tree["observed_data"]["correct"].to_numpy()
-    names = [str(name) for name in data["problem"].to_numpy()]
-    n_candidates = data["n_candidates"].to_numpy()
-    return Observations(
-        problem_id=tuple(names),
-        level_names=fit.level_names,
-        kind=fit.tree.attrs["answers"],
-        confidence=data["confidence"].to_numpy(),
-        candidate=candidate,
-        candidates=tuple(tuple(str(k) for k in range(n)) for n in n_candidates),
-        correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
-        labelled=np.ones(len(names), bool),
-        status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
-        conflicting=np.zeros(len(names), np.int32),
-        questions=tuple(Question(problem_id=name, observations=()) for name in names),
-        origin=Origin(None, (None,) * len(names)),
-    )
 
 
 _SOURCES: dict[Source, str] = {

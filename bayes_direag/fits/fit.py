@@ -11,12 +11,15 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.question_arrays import Status
+from bayes_direag.data.records import Origin, Question
 from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.fits.pattern_prediction import PatternPredictor
+from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, Variant
 from bayes_direag.model.votes import Votes
 
@@ -95,6 +98,35 @@ class Fit:
         names = self.learned_from
         return None if names is None else np.array([name in names for name in observations.problem_id], bool)
 
+    @cached_property
+    def fitted(self) -> Observations:
+        """The questions it was fitted to, as far as the container holds them: answers by number, not as given."""
+        data, right = self.tree["constant_data"].to_dataset(), self.tree["observed_data"]["correct"].to_numpy()
+        candidate = data["candidate"].to_numpy()
+        usable = candidate >= 0
+        names = tuple(str(name) for name in data["problem"].to_numpy())
+        return Observations(
+            problem_id=names,
+            level_names=self.level_names,
+            kind=self.tree.attrs["answers"],
+            confidence=data["confidence"].to_numpy(),
+            candidate=candidate,
+            candidates=tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy()),
+            correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
+            labelled=np.ones(len(names), bool),
+            status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
+            conflicting=np.zeros(len(names), np.int32),
+            questions=tuple(Question(problem_id=name, observations=()) for name in names),
+            origin=Origin(None, (None,) * len(names)),
+            multiplicity=data["multiplicity"].to_numpy() if self.is_counted else None,
+        )
+
+    @property
+    def likelihood_data(self) -> LikelihoodData:
+        """What the NumPyro model was conditioned on."""
+        weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
+        return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
+
     def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.
 
@@ -130,7 +162,7 @@ class Fit:
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
         aligned = observations.align(self.level_names)
-        columns = self.predictor(interval_level)(Reports.of(aligned))
+        columns = self.predictor(interval_level)(Reports.of(aligned, self.preset.eps))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
@@ -159,9 +191,7 @@ class Fit:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         with jax.enable_x64(True):
             parameters = sampled_parameters(self.tree, self.variant)
-        return PatternPredictor(
-            jax.tree.map(np.asarray, parameters), self.recalibration, self.preset.eps, interval_level
-        )
+        return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
 
     def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
         """Return the final probability of each question that was fitted to, as predicted without its own label.

@@ -10,8 +10,9 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.fits.selection import select_each
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.map import Optimum, likelihood_weights, map_estimates
+from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.model.likelihood_data import likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant

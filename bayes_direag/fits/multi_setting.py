@@ -28,12 +28,11 @@ from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.inference.map import likelihood_weights
 from bayes_direag.inference.multi_setting import PooledCalibration, PooledDraws, draw_pooled, draw_pooled_recalibration
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior, sampled_parameters
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, RawDraws
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.model import RawDraws
 from bayes_direag.model.population import Population
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
@@ -198,10 +197,7 @@ def fit_pooled(
     levels = tuple(dict.fromkeys(name for one in fitted for name in one.level_names))
     aligned = [one.align(levels) for one in fitted]
     drawn = draw_pooled(
-        [Reports.of(one) for one in aligned],
-        [Labels.of(one, np.ones(len(one))) for one in aligned],
-        preset=chosen,
-        variant=variant,
+        [LikelihoodData.weighted(one, np.ones(len(one)), preset=chosen, variant=variant) for one in aligned],
         sampling=runs,
         seed=seed,
         progress=progress,

@@ -8,14 +8,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.inference.map import likelihood_weights
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import nuts_posterior, sampled_parameters
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.evidence import Reports, padded_size
-from bayes_direag.model.model import Labels
-from bayes_direag.model.patterns import likelihood_patterns
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -71,14 +68,8 @@ def fit_nuts(
     weight = likelihood_weights(chosen, observations, settings)[0]
     fitted, weight = observations.select(weight > 0), weight[weight > 0]
     runs = sampling or SamplingSettings()
-    draws = nuts_draws(
-        *_compressed(Reports.of(fitted), Labels.of(fitted, weight), variant),
-        preset=settings,
-        variant=variant,
-        sampling=runs,
-        seed=seed,
-        progress=progress,
-    )
+    data = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant)
+    draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
     tree = nuts_posterior(draws, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
     with jax.enable_x64(True):
         parameters = sampled_parameters(tree, variant)
@@ -102,15 +93,6 @@ def _check(preset: Preset, *, allow_weighted: bool) -> None:
             f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the final "
             "calibration from its posterior."
         )
-
-
-def _compressed(reports: Reports, labels: Labels, variant: Variant) -> tuple[Reports, Labels]:
-    """Put a weight in the place of repetition, and fill up to one of few sizes."""
-    patterns = likelihood_patterns(reports, labels, variant)
-    size = padded_size(len(patterns.member), least=64, per_octave=8)
-    total = patterns.total(np.asarray(labels.weight)[None])[0]
-    counted = labels.select(patterns.member)._replace(weight=total)
-    return reports.select(patterns.member).padded(size), counted.padded(size)
 
 
 def _recalibration(

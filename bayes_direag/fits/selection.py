@@ -7,19 +7,15 @@ on its level and its confidence alone: it is computed once for each that occurs,
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.evidence import Parameters, Reports, calibrate, concentration, log_support, padded_size
+from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
 
-_CELLS = 1 << 22
-_LARGEST_PIECE = 1 << 16
 _TABLE_CELLS = 1 << 23
 _PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
 
@@ -57,24 +53,24 @@ def select(observations: Observations, parameters: Parameters, eps: float) -> It
     parameters
         Each with a leading sample axis.
     """
-    return select_reports(Reports.of(observations), parameters, eps, lambda _, selection: selection)
+    return select_reports(Reports.of(observations, eps), parameters, lambda _, selection: selection)
 
 
 def select_reports[Result](
-    reports: Reports, parameters: Parameters, eps: float, then: Callable[[Reports, Selection], Result]
+    reports: Reports, parameters: Parameters, then: Callable[[Reports, Selection], Result]
 ) -> Iterator[Result]:
     """Select as :func:`select` does, and yield what ``then`` makes of each piece and its reports, on all cores."""
     samples: Parameters = jax.tree.map(np.asarray, parameters)
     size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for block in _blocks(reports, samples):
-            table = _Table.of(block, parameters, eps)
+            table = _Table.of(block, parameters)
             n = len(block.n_candidates)
             pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
 
             def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
-                own = _sliced(block, piece)
-                return then(own, _selected(own, table, piece, samples))
+                part = block.select(piece)
+                return then(part, _selected(part, table, piece, samples))
 
             yield from threads.map(done, pieces)
 
@@ -86,70 +82,65 @@ class _Table(NamedTuple):
     ----------
     given : (entry, sample) array
         Concentration that a report gives its answer; the last entry is that of no report, 0.
-    to_null : (entry, sample) array
-        Concentration that it gives the null for what it lacks of certainty, computed without cancellation.
+    doubt : (entry, sample) array
+        Concentration that it gives the null for what it lacks of certainty.
     entry : (problem, level) array
         Which entry is that of each report.
     """
 
     given: Float[np.ndarray, "entry sample"]
-    to_null: Float[np.ndarray, "entry sample"]
+    doubt: Float[np.ndarray, "entry sample"]
     entry: Int[np.ndarray, "problem level"]
 
     @classmethod
-    def of(cls, reports: Reports, parameters: Parameters, eps: float) -> "_Table":
+    def of(cls, reports: Reports, parameters: Parameters) -> "_Table":
         """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
-        confidence, usable = np.asarray(reports.confidence), np.asarray(reports.candidate) >= 0
-        n, n_levels = confidence.shape
-        code, distinct = _distinct(confidence)
-        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else confidence
+        logits, usable = np.asarray(reports.logit_confidence), np.asarray(reports.candidate) >= 0
+        n, n_levels = logits.shape
+        code, distinct = _distinct(logits)
+        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else logits
         row = code if len(distinct) < n else np.arange(n)[:, None]
-        size = padded_size(len(stated), least=128, per_octave=4)  # whole percentages are 101
-        padded = np.pad(stated, ((0, size - len(stated)), (0, 0)), constant_values=0.5)
+        n_rows = len(stated)
+        size = padded_size(n_rows, least=128, per_octave=4)  # whole percentages are 101
+        everywhere = Reports(stated, np.zeros(stated.shape, int), np.ones(n_rows, int)).padded(size)
         with jax.enable_x64(True):
-            found = _given(jnp.asarray(padded), parameters, eps)
-        by_entry = (np.asarray(part)[: len(stated)].reshape(-1, part.shape[2]) for part in found)
-        given, to_null = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
-        return cls(given, to_null, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
+            weighed = _given_and_doubt(everywhere, parameters)
+        by_entry = (np.asarray(part)[:n_rows].reshape(-1, part.shape[2]) for part in weighed)
+        given, doubt = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
+        return cls(given, doubt, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
 
 
-@partial(jax.jit, static_argnames="eps")
-def _given(
-    confidence: Float[Array, "row level"], parameters: Parameters, eps: float
+@jax.jit
+def _given_and_doubt(
+    reports: Reports, parameters: Parameters
 ) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"]]:
-    """Return what a report of each level and confidence gives its answer, and what the null, in every sample."""
+    """Return what each report gives its answer, and what the null, in every sample."""
 
-    def one(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
-        calibrated, complement = calibrate(confidence, sample, eps)
-        gain = 0.0 if sample.null_gain is None else sample.null_gain
-        weight = sample.weight[None]
-        return weight * calibrated, gain * (weight * complement)
+    def of_sample(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
+        weighed = evidence(reports, sample)
+        return weighed.given.T, weighed.doubt.T
 
-    found: tuple[Array, Array] = jax.vmap(one, out_axes=2)(parameters)
-    return found
+    by_sample: tuple[Array, Array] = jax.vmap(of_sample, out_axes=2)(parameters)
+    return by_sample
 
 
 def _distinct(
-    confidence: Float[np.ndarray, "problem level"],
+    logits: Float[np.ndarray, "problem level"],
 ) -> tuple[Int[np.ndarray, "problem level"], Float[np.ndarray, " value"]]:
     import pandas as pd
 
-    code, values = pd.factorize(confidence.ravel())
-    return code.reshape(confidence.shape), values
+    code, values = pd.factorize(logits.ravel())
+    return code.reshape(logits.shape), values
 
 
 def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
     """Yield the questions in as few blocks as tables of bounded size allow."""
     n, n_levels = np.shape(reports.candidate)
     n_samples = samples.weight.shape[0]
-    fits = len(_distinct(np.asarray(reports.confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
+    fits = len(_distinct(np.asarray(reports.logit_confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
     size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
     for start in range(0, max(n, 1), size):
-        yield _sliced(reports, slice(start, start + size))
-
-
-def _sliced(reports: Reports, piece: slice) -> Reports:
-    return Reports(*(array[piece] for array in reports))
+        yield reports.select(slice(start, start + size))
 
 
 def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters) -> Selection:
@@ -163,7 +154,7 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
     null = np.asarray(share + samples.null_base)
     for level in range(n_levels):
         alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
-        null += table.to_null[entry[:, level]]
+        null += table.doubt[entry[:, level]]
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
     total = alpha.sum(axis=0) + null
     alpha /= total
@@ -212,19 +203,3 @@ def _whole(
         np.concatenate([piece.candidate for piece in pieces]),
         np.concatenate([piece.support[0] for piece in pieces]),
     )
-
-
-def supports(reports: Reports, parameters: Parameters, eps: float) -> Float[Array, "sample problem state"]:
-    """Return the support of every state of every question in every sample."""
-    alpha = jax.vmap(lambda sample: concentration(reports, sample, eps))(parameters)
-    return jnp.exp(jax.vmap(log_support)(alpha))
-
-
-def pieces(observations: Observations, n_samples: int) -> Iterator[tuple[Reports, int]]:
-    """Yield the reports in padded pieces, each with its number of real questions."""
-    everything = Reports.of(observations)
-    n = len(observations)
-    size = min(padded_size(n), _LARGEST_PIECE, max(_CELLS // n_samples, 1))
-    for start in range(0, max(n, 1), size):
-        piece = Reports(*(array[start : start + size] for array in everything))
-        yield piece.padded(size), len(piece.n_candidates)

@@ -18,8 +18,8 @@ from bayes_direag.data.question_arrays import QuestionArrays
 from bayes_direag.data.survey import Survey, survey
 from bayes_direag.data.writing import atomic_path, write_table
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.pattern_prediction import PatternPredictor
-from bayes_direag.model.evidence import Reports
+from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.model.evidence import Reports, clipped_logit
 
 
 class Predicted(NamedTuple):
@@ -57,7 +57,7 @@ def predict_parquet(
     found = survey(source, fit.tree.attrs["answers"], labels=False)
     columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
     predictor = fit.predictor(interval_level)
-    job = _Prediction(found, predictor, tuple(columns), len(fit.level_names))
+    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), len(fit.level_names))
     tables = _counted(found.run(job, engine), found.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         whole = pyarrow.concat_tables(tables)
@@ -81,6 +81,7 @@ class _Prediction:
 
     survey: Survey
     predictor: PatternPredictor
+    eps: float
     columns: tuple[int, ...]
     n_levels: int
 
@@ -103,7 +104,7 @@ class _Prediction:
         candidate, confidence = np.full(shape, -1, np.int32), np.full(shape, 0.5)
         candidate[:, self.columns] = questions.candidate
         confidence[:, self.columns] = np.where(questions.candidate >= 0, questions.confidence, 0.5)
-        return Reports(confidence, candidate, candidate.max(axis=1, initial=-1) + 1)
+        return Reports(clipped_logit(confidence, self.eps), candidate, candidate.max(axis=1, initial=-1) + 1)
 
 
 def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:

@@ -7,7 +7,6 @@ to undo.
 """
 
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,11 +17,8 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.pareto_smoothing import smoothed_weights, tail_length
 from bayes_direag.inference.recalibration import Selected
-from bayes_direag.model.evidence import Parameters, Reports, padded_size
-from bayes_direag.model.log_joint import Outcomes, concentrations, given
-from bayes_direag.model.model import Labels
+from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
 from bayes_direag.model.votes import Votes
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
@@ -38,7 +34,7 @@ class LeaveOneOut(NamedTuple):
     Attributes
     ----------
     elpd : (problem,) array
-        Log predictive density of what came true.
+        Log predictive density of the state that occurred.
     pareto_k : (problem,) array
         Shape of the tail of its importance weights; infinite, and the weights unsmoothed, where all of the tail is
         one value, as with chains that stand still.
@@ -90,24 +86,23 @@ def leave_one_out(
 
     n = log_likelihood.shape[2]
     reached = log_likelihood.reshape(-1, n)
-    size = ess(posterior, method="mean")
-    effective = float(np.mean(np.concatenate([size[name].to_numpy().ravel() for name in size.data_vars])))
-    n_tail = tail_length(len(reached), effective / len(reached))
-    reports, labels = Reports.of(observations), Labels.of(observations, np.ones(n))
+    sizes = ess(posterior, method="mean")
+    effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
+    relative_size = float(effective) / len(reached)
+    reports = Reports.of(observations, eps)
     at_once = min(padded_size(n), max(_CELLS // len(reached), 1))
 
     def left_out(piece: Int[np.ndarray, " problem"]) -> tuple[np.ndarray, ...]:
-        own = np.ascontiguousarray(reached[:, piece].T)
-        log_weight, pareto_k = smoothed_weights(-own, n_tail)
-        elpd = logsumexp(own + log_weight, axis=1)
+        log_density = np.ascontiguousarray(reached[:, piece].T)
+        log_weight, pareto_k = _smoothed(log_density, relative_size)
+        elpd = logsumexp(log_density + log_weight, axis=1)
         weight = np.zeros((len(reached), at_once))
         weight[:, : len(piece)] = np.exp(log_weight).T
-        told = reports.select(piece)
+        known = reports.select(piece)
         with jax.enable_x64(True):
-            padded = told.padded(at_once), labels.select(piece).padded(at_once)
-            found = _expected(*padded, parameters, weight, eps=eps)
-        prior, by_level = (np.asarray(part)[..., : len(piece)] for part in found)
-        return elpd, pareto_k, *_most_supported(told, prior, by_level)
+            expected = _expected(known.padded(at_once), parameters, weight)
+        share, given = (np.asarray(part)[..., : len(piece)] for part in expected)
+        return elpd, pareto_k, *_most_supported(known, share, given)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
@@ -115,32 +110,52 @@ def leave_one_out(
     return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
 
 
-@partial(jax.jit, static_argnames="eps")
+def _smoothed(
+    log_density: Float[np.ndarray, "problem sample"], relative_size: float
+) -> tuple[Float[np.ndarray, "problem sample"], Float[np.ndarray, " problem"]]:
+    """Return the logs of each question's smoothed weights, which sum to 1, and its Pareto k.
+
+    ArviZ refuses a tail of one value; there the weights stay unsmoothed, and Pareto k is infinite.
+    """
+    from arviz_stats.base import array_stats
+
+    try:
+        log_weight, pareto_k = array_stats.psislw(log_density, r_eff=relative_size)
+        return np.asarray(log_weight), np.asarray(pareto_k)
+    except ValueError:
+        if len(log_density) == 1:
+            return -log_density - logsumexp(-log_density, axis=1, keepdims=True), np.array([np.inf])
+        halves = [_smoothed(half, relative_size) for half in np.array_split(log_density, 2)]
+        log_weights, shapes = zip(*halves, strict=True)
+        return np.concatenate(log_weights), np.concatenate(shapes)
+
+
+@jax.jit
 def _expected(
-    reports: Reports, labels: Labels, parameters: Parameters, weight: Float[Array, "sample problem"], *, eps: float
+    reports: Reports, parameters: Parameters, weight: Float[Array, "sample problem"]
 ) -> tuple[Float[Array, " problem"], Float[Array, "level problem"]]:
-    """Return what prior and reports give to answers, as a share of all concentrations, averaged over the samples."""
-    outcomes = Outcomes.of(reports, labels, eps)
+    """Return what the prior gives each state and each report its answer, as shares of all, averaged over samples."""
 
     def add(
-        sofar: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
+        sums: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
     ) -> tuple[tuple[Array, Array], None]:
-        own, weight = sample
-        share = weight / concentrations(own, outcomes).total
-        return (sofar[0] + share * own.prior_strength, sofar[1] + share[None, :] * given(own, outcomes)), None
+        weighed = evidence(reports, sample[0])
+        by_total = sample[1] / weighed.total
+        return (sums[0] + by_total * weighed.share, sums[1] + by_total[None, :] * weighed.given), None
 
-    nothing = (jnp.zeros(outcomes.null.shape), jnp.zeros(outcomes.stated.shape))
-    found: tuple[Array, Array] = jax.lax.scan(add, nothing, (parameters, weight))[0]
-    return found
+    n, n_levels = reports.candidate.shape
+    start = (jnp.zeros(n), jnp.zeros((n_levels, n)))
+    sums: tuple[Array, Array] = jax.lax.scan(add, start, (parameters, weight))[0]
+    return sums
 
 
 def _most_supported(
-    reports: Reports, prior: Float[np.ndarray, " problem"], by_level: Float[np.ndarray, "level problem"]
+    reports: Reports, share: Float[np.ndarray, " problem"], given: Float[np.ndarray, "level problem"]
 ) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
     """Return the candidate of greatest expected support, and that support."""
     candidate = np.asarray(reports.candidate)
-    support = np.repeat((prior / (np.asarray(reports.n_candidates) + 1))[:, None], candidate.shape[1], axis=1)
+    support = np.repeat(share[:, None], candidate.shape[1], axis=1)
     question, level = np.nonzero(candidate >= 0)
-    np.add.at(support, (question, candidate[question, level]), by_level.T[question, level])
+    np.add.at(support, (question, candidate[question, level]), given.T[question, level])
     best = support.argmax(axis=1)
     return best, support[np.arange(len(best)), best]

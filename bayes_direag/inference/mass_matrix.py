@@ -22,9 +22,8 @@ from jaxtyping import Array, Float
 from numpyro.infer.hmc import HMCState
 from numpyro.infer.hmc_util import build_adaptation_schedule
 
-from bayes_direag.model.log_joint import Outcomes, concentrations, log_prior
-from bayes_direag.model.model import natural_parameters, raw_from_vector
-from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import log_likelihood, log_prior, raw_from_vector
 
 _AT_FIRST = (0, 10, 25, 50)
 
@@ -52,22 +51,24 @@ class Survey(NamedTuple):
     curvature: Float[Array, "raw raw"]
 
 
-def survey(flat: Float[Array, " raw"], outcomes: Outcomes, preset: Preset, variant: Variant) -> Survey:
-    """Look around a point, given as :func:`~bayes_direag.model.model.raw_from_vector` takes it."""
-    named = partial(raw_from_vector, preset=preset, variant=variant, n_levels=outcomes.stated.shape[0])
+def survey(flat: Float[Array, " raw"], data: LikelihoodData) -> Survey:
+    """Look around a point, given as :func:`~bayes_direag.raw_from_vector` takes it."""
+    named = partial(raw_from_vector, preset=data.preset, variant=data.variant, n_levels=data.n_levels)
 
     def reached(flat: Float[Array, " raw"]) -> Float[Array, " problem"]:
-        return concentrations(natural_parameters(named(flat), preset, variant), outcomes).log_likelihood()
+        return log_likelihood(named(flat), data)
+
+    def believed(flat: Float[Array, " raw"]) -> Float[Array, ""]:
+        return log_prior(named(flat), data)
 
     score = jax.jacfwd(reached)(flat)
-    believed = partial(log_prior, outcomes=outcomes, preset=preset, variant=variant)
-    prior, slope = jax.value_and_grad(lambda flat: believed(named(flat)))(flat)
+    prior, slope = jax.value_and_grad(believed)(flat)
     # one column sums them all, as the priors are independent
-    precision = -jax.jvp(jax.grad(lambda flat: believed(named(flat))), (flat,), (jnp.ones_like(flat),))[1]
+    precision = -jax.jvp(jax.grad(believed), (flat,), (jnp.ones_like(flat),))[1]
     return Survey(
-        prior + outcomes.weight @ reached(flat),
-        slope + outcomes.weight @ score,
-        score.T @ (outcomes.weight[:, None] * score) + jnp.diag(precision),
+        prior + data.weight @ reached(flat),
+        slope + data.weight @ score,
+        score.T @ (data.weight[:, None] * score) + jnp.diag(precision),
     )
 
 

@@ -27,18 +27,15 @@ from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
-from bayes_direag.model.evidence import Reports, padded_size
-from bayes_direag.model.log_joint import Outcomes, total_log_likelihood
-from bayes_direag.model.model import Labels, Raw, RawDraws, natural_parameters, raw_priors
-from bayes_direag.model.patterns import likelihood_patterns
+from bayes_direag.model.evidence import padded_size
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, RawDraws, log_likelihood, raw_priors
 from bayes_direag.model.population import Population, draw_population, sample_settings, settings_from
 from bayes_direag.model.settings import (
     IDENTITY,
     LEVEL_PARAMETERS,
-    Preset,
     RecalibrationSettings,
     SamplingSettings,
-    Variant,
 )
 
 _STATS = {
@@ -87,24 +84,25 @@ class PooledCalibration(NamedTuple):
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
 
-def pooled_direag(outcomes: Outcomes, *, preset: Preset, variant: Variant) -> None:
-    """Draw the parameters of every setting, and add up the log-likelihoods of what came true (site ``target``).
+def multi_setting_direag(data: LikelihoodData) -> None:
+    """Draw the parameters of every setting, and add up the log-likelihoods of the states that occurred.
 
     Parameters
     ----------
-    outcomes
+    data
         Each array with a leading axis, setting, and levels of one meaning at one place.
     """
-    n_settings, n_levels, _ = outcomes.stated.shape
+    n_settings = len(data.weight)
+    priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
     raw = {
-        name: sample_settings(name, prior, (n_settings, n_levels) if name in LEVEL_PARAMETERS else (n_settings,))
-        for name, prior in raw_priors(preset, variant, n_levels, 1.0).items()
+        name: sample_settings(name, prior, (n_settings, data.n_levels) if name in LEVEL_PARAMETERS else (n_settings,))
+        for name, prior in priors.items()
     }
 
-    def reached(own: Raw, seen: Outcomes) -> Float[Array, ""]:
-        return total_log_likelihood(natural_parameters(own, preset, variant), seen)
+    def reached(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+        return jnp.asarray(data.weight) @ log_likelihood(raw, data)
 
-    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, outcomes)))
+    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, data)))
 
 
 def pooled_recalibration(
@@ -133,45 +131,30 @@ def pooled_recalibration(
     numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
 
 
-def stacked_outcomes(
-    reports: Sequence[Reports], labels: Sequence[Labels], *, preset: Preset, variant: Variant
-) -> Outcomes:
+def stacked(settings: Sequence[LikelihoodData]) -> LikelihoodData:
     """Count the distinct questions of each setting, and fill up to one of few sizes that holds them all."""
-    patterns = [likelihood_patterns(told, known, variant) for told, known in zip(reports, labels, strict=True)]
-    size = padded_size(max(len(found.member) for found in patterns), least=64, per_octave=8)
-    parts = []
-    for told, known, found in zip(reports, labels, patterns, strict=True):
-        weight = np.bincount(found.pattern, np.asarray(known.weight), len(found.member)).astype(float)
-        counted = known.select(found.member)._replace(weight=weight).padded(size)
-        parts.append(Outcomes.of(told.select(found.member).padded(size), counted, preset.eps))
-    stacked: Outcomes = jax.tree.map(lambda *arrays: jnp.stack(arrays), *parts)
-    return stacked
+    counted = [data.counted() for data in settings]
+    size = max(len(data.weight) for data in counted)
+    together: LikelihoodData = jax.tree.map(lambda *arrays: jnp.stack(arrays), *(data.padded(size) for data in counted))
+    return together
 
 
 def draw_pooled(
-    reports: Sequence[Reports],
-    labels: Sequence[Labels],
-    *,
-    preset: Preset,
-    variant: Variant,
-    sampling: SamplingSettings,
-    seed: int,
-    progress: bool = False,
+    settings: Sequence[LikelihoodData], *, sampling: SamplingSettings, seed: int, progress: bool = False
 ) -> PooledDraws:
     """Draw from the posterior of all settings together, by NUTS with a dense mass matrix.
 
     Parameters
     ----------
-    reports, labels
-        Of each setting, levels in one order for all. A setting may have no question.
+    settings
+        Levels in one order for all. A setting may have no question.
     """
-    model = partial(pooled_direag, preset=preset, variant=variant)
     with jax.enable_x64(True):
-        outcomes = stacked_outcomes(reports, labels, preset=preset, variant=variant)
-        found, stats = _nuts(model, sampling, seed, progress, outcomes)
-    priors = raw_priors(preset, variant, outcomes.stated.shape[1], 1.0)
+        data = stacked(settings)
+        found, stats = _nuts(multi_setting_direag, sampling, seed, progress, data)
+    priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
     values, populations = _populations(found, priors, np.random.default_rng([seed, 3]))
-    each: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(reports))]
+    each: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(settings))]
     return PooledDraws(tuple(Draws(raw, stats) for raw in each), populations)
 
 

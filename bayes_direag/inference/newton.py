@@ -1,4 +1,4 @@
-r"""Newton's method in a box: the deterministic optimiser behind every MAP fit, in numpyro's optimiser form.
+r"""Newton's method in a box: the deterministic optimiser behind every MAP fit.
 
 The problems have a dozen or two parameters, one flat direction that only the penalty curves, and, under some
 presets, bounds that bind. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) converges on
@@ -11,15 +11,13 @@ every coordinate. Everything is pure JAX: it can be compiled, and mapped over a 
 """
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Bool, Float, Int
-from numpyro.optim import _NumPyroOptim
 
 _LARGEST_STEP = 2.0
 _SMALLEST_CURVATURE = 1e-10  # relative to the largest
@@ -46,50 +44,6 @@ class Minimum(NamedTuple):
     n_steps: Int[Array, ""]
 
 
-class ProjectedNewton(_NumPyroOptim):  # type: ignore[misc]
-    """A numpyro optimiser whose one update runs to the minimum of a deterministic loss within a box.
-
-    Parameters
-    ----------
-    low, high : pytree like the parameters, optional
-        The box; everywhere when left out.
-    tolerance : float
-        Largest coordinate of the projected gradient at convergence.
-    max_steps : int
-        Newton steps after which it stops, converged or not: see :meth:`minimum`.
-    """
-
-    def __init__(self, low: Any = None, high: Any = None, *, tolerance: float = 1e-8, max_steps: int = 500) -> None:
-        super().__init__(_nothing_but_state)
-        self._low, self._high = low, high
-        self._tolerance, self._max_steps = tolerance, max_steps
-
-    def eval_and_update(
-        self, fn: Callable[[Any], tuple[Array, Any]], state: Any, forward_mode_differentiation: bool = False
-    ) -> tuple[tuple[Array, None], Any]:
-        """Minimise ``fn`` from the state's point; return its value there and the new state."""
-        del forward_mode_differentiation  # the Hessian needs both modes whatever the caller prefers
-        step, (params, _) = state
-        start, unravel = ravel_pytree(params)
-        low = jnp.full_like(start, -jnp.inf) if self._low is None else ravel_pytree(self._low)[0]
-        high = jnp.full_like(start, jnp.inf) if self._high is None else ravel_pytree(self._high)[0]
-        minimum = minimise_in_box(
-            lambda x: fn(unravel(x))[0],
-            start,
-            low,
-            high,
-            tolerance=self._tolerance,
-            max_steps=self._max_steps,
-        )
-        return (minimum.value, None), (step + 1, (unravel(minimum.point), minimum))
-
-    @staticmethod
-    def minimum(state: Any) -> Minimum:
-        """Return how the last update ended, from an optimiser state."""
-        found: Minimum = state[1][1]
-        return found
-
-
 def minimise_in_box(
     fn: Callable[[Float[Array, " parameter"]], Float[Array, ""]],
     start: Float[Array, " parameter"],
@@ -97,7 +51,7 @@ def minimise_in_box(
     high: Float[Array, " parameter"],
     *,
     tolerance: float,
-    max_steps: int,
+    max_steps: int = 500,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
@@ -185,20 +139,3 @@ def _line_search(
 
     halvings = lax.while_loop(too_long, lambda n: n + 1, jnp.zeros((), jnp.int32))
     return jnp.where(halvings < _HALVINGS, arc(halvings), x)
-
-
-def _nothing_but_state() -> tuple[Any, Any, Any]:
-    """Return numpyro's (init, update, get_params); a single-gradient update makes no sense here."""
-
-    def init(params: Any) -> tuple[Any, Minimum]:
-        flat, _ = ravel_pytree(params)
-        unknown = jnp.full((), jnp.nan, flat.dtype)
-        return params, Minimum(flat, unknown, unknown, jnp.zeros((), jnp.int32))
-
-    def update(*_: Any, **__: Any) -> Any:
-        raise NotImplementedError("ProjectedNewton needs the loss itself: use SVI.update, not a bare gradient")
-
-    def get_params(state: Any) -> Any:
-        return state[0]
-
-    return init, update, get_params

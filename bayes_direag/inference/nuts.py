@@ -10,6 +10,7 @@ are in double precision, whatever JAX's global setting.
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import NamedTuple
@@ -21,7 +22,7 @@ from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
 from numpyro.infer.hmc import HMCState, hmc
-from numpyro.infer.util import ParamInfo
+from numpyro.infer.util import ParamInfo, log_density
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.mass_matrix import (
@@ -34,10 +35,9 @@ from bayes_direag.inference.mass_matrix import (
 )
 from bayes_direag.inference.ridge import Ridge, along_every_ridge
 from bayes_direag.inference.steps_bar import steps_bar
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.log_joint import Outcomes, log_joint
-from bayes_direag.model.model import Labels, Raw, RawDraws, raw_from_vector
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, RawDraws, direag, raw_from_vector, sites
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
@@ -71,25 +71,25 @@ class Draws(NamedTuple):
 class _Run(NamedTuple):
     """What a run is compiled for, beside the shape of its data."""
 
-    preset: Preset
-    variant: Variant
     n_warmup: int
     target_accept: float
-    own_labels: bool
     n_devices: int
 
-    def named(self, flat: Flat, outcomes: Outcomes) -> Raw:
-        """Return the raw parameters that a vector holds, by name."""
-        return raw_from_vector(flat, preset=self.preset, variant=self.variant, n_levels=outcomes.stated.shape[0])
-
-    def log_joint(self, flat: Flat, outcomes: Outcomes) -> Float[Array, ""]:
-        return log_joint(self.named(flat, outcomes), outcomes, self.preset, self.variant)
-
-    def kernel(self, outcomes: Outcomes) -> tuple[Callable[..., HMCState], Callable[[HMCState], HMCState]]:
+    def kernel(self, data: LikelihoodData) -> tuple[Callable[..., HMCState], Callable[[HMCState], HMCState]]:
         """Return NUTS, which adapts its step size alone: how a chain starts, and how it takes a step."""
-        start, step = hmc(lambda flat: -self.log_joint(flat, outcomes), algo="NUTS")
+        start, step = hmc(lambda flat: -_log_joint(flat, data), algo="NUTS")
         adaptation = {"dense_mass": True, "adapt_mass_matrix": False, "target_accept_prob": self.target_accept}
         return partial(start, num_warmup=self.n_warmup, **adaptation), step
+
+
+def _named(flat: Flat, data: LikelihoodData) -> Raw:
+    """Return the raw parameters that a vector holds, by name."""
+    return raw_from_vector(flat, preset=data.preset, variant=data.variant, n_levels=data.n_levels)
+
+
+def _log_joint(flat: Flat, data: LikelihoodData) -> Float[Array, ""]:
+    reached: Array = log_density(direag, (data,), {}, sites(_named(flat, data)))[0]
+    return reached
 
 
 class _Recorded(NamedTuple):
@@ -99,16 +99,7 @@ class _Recorded(NamedTuple):
     stats: dict[str, Array]
 
 
-def nuts_draws(
-    reports: Reports,
-    labels: Labels,
-    *,
-    preset: Preset,
-    variant: Variant,
-    sampling: SamplingSettings,
-    seed: int,
-    progress: bool = False,
-) -> Draws:
+def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False) -> Draws:
     """Draw from the posterior over the raw parameters, with a dense mass matrix.
 
     Parameters
@@ -121,18 +112,18 @@ def nuts_draws(
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    return _run(sampling.n_chains, seed, reports, labels, False, preset, variant, sampling, progress=progress)
+    return _run(sampling.n_chains, seed, data, None, sampling, progress=progress)
 
 
 def draws_for_each(
-    reports: Reports, labels: Labels, *, preset: Preset, variant: Variant, sampling: SamplingSettings, seed: int
+    data: LikelihoodData, targets: Int[np.ndarray, "simulation problem"], *, sampling: SamplingSettings, seed: int
 ) -> Draws:
-    """Draw one chain for each of several sets of labels that the same questions might have.
+    """Draw one chain for each of several states that the same questions might have been in.
 
     Parameters
     ----------
-    labels
-        With a leading axis, simulation, on each of its arrays.
+    targets
+        As ``data.target``, for each simulation; that of the data is not looked at.
     sampling
         Steps and acceptance rate of every chain; the number of chains is not looked at.
 
@@ -146,51 +137,48 @@ def draws_for_each(
     DirEAGError
         If the preset bounds raw parameters.
     """
-    return _run(len(labels.n_correct), seed, reports, labels, True, preset, variant, sampling)
+    return _run(len(targets), seed, data, targets, sampling)
 
 
 def _run(
     n: int,
     seed: int,
-    reports: Reports,
-    labels: Labels,
-    own_labels: bool,
-    preset: Preset,
-    variant: Variant,
+    data: LikelihoodData,
+    targets: Int[np.ndarray, "chain problem"] | None,
     sampling: SamplingSettings,
     *,
     progress: bool = False,
 ) -> Draws:
-    """Run so many chains, each on labels of its own or all on the same."""
-    if preset.is_bounded:
+    """Run so many chains, each on targets of its own or all on the same."""
+    if data.preset.is_bounded:
         raise DirEAGError(
-            f"preset {preset.name} keeps raw parameters within bounds, which NUTS cannot; expected none. Take another "
-            "preset, or lift them (weight.low=null, weight.high=null, and so on)."
+            f"preset {data.preset.name} keeps raw parameters within bounds, which NUTS cannot; expected none. Take "
+            "another preset, or lift them (weight.low=null, weight.high=null, and so on)."
         )
     n_devices = min(n, jax.local_device_count())
     everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
-    run = _Run(preset.model_settings, variant, sampling.n_warmup, sampling.target_accept, own_labels, n_devices)
-    n_steps, n_levels, blocks = sampling.n_warmup + sampling.n_draws, reports.candidate.shape[1], []
-    sizes = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in preset.free_parameters(variant)}
+    run = _Run(sampling.n_warmup, sampling.target_accept, n_devices)
+    n_steps, blocks = sampling.n_warmup + sampling.n_draws, []
+    names = data.preset.free_parameters(data.variant)
+    sizes = {name: data.n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
     learned_anew = metric_schedule(sampling.n_warmup)
     with jax.enable_x64(True), steps_bar(n_steps, n, shown=progress) as advance:
-        reports, labels = jax.tree.map(jnp.asarray, (reports, labels))
-        if own_labels:
-            labels = jax.tree.map(lambda array: array[everyone], labels)
+        data = jax.tree.map(jnp.asarray, data)
+        own = None if targets is None else jnp.asarray(targets[everyone])
         places = np.random.default_rng(seed).uniform(-_START, _START, (n, sum(sizes.values())))
-        states = _start(places[everyone], everyone, seed, reports, labels, run)
+        states = _start(places[everyone], everyone, seed, data, own, run)
         window: list[Float[np.ndarray, "chain step raw"]] = []
         for start, stop in pairwise([*learned_anew, n_steps]):
             if learned_anew[start] == "curvature":
-                curvature = np.asarray(_survey(states.z, reports, labels, run=run).curvature)
-                metric = metric_from_curvature(curvature[:n], shared=not own_labels)
+                curvature = np.asarray(_survey(states.z, data, own, run=run).curvature)
+                metric = metric_from_curvature(curvature[:n], shared=targets is None)
             else:
                 before = np.asarray(states.adapt_state.inverse_mass_matrix)[:n]
-                metric = metric_from_draws(np.concatenate(window, axis=1), before, shared=not own_labels)
+                metric = metric_from_draws(np.concatenate(window, axis=1), before, shared=targets is None)
             states, window = with_metric(states, metric[everyone]), []
             for done in range(start, stop, BLOCK):
                 now = min(BLOCK, stop - done)
-                states, recorded = _advance(states, reports, labels, jnp.asarray(now), run=run)
+                states, recorded = _advance(states, data, own, jnp.asarray(now), run=run)
                 blocks.append(jax.tree.map(lambda field, now=now: np.asarray(field)[:n, :now], recorded))
                 window.append(blocks[-1].flat)
                 advance(now)
@@ -207,15 +195,15 @@ def _start(
     places: Float[np.ndarray, "chain raw"],
     chain: Int[np.ndarray, " chain"],
     seed: int,
-    reports: Reports,
-    labels: Labels,
+    data: LikelihoodData,
+    own: Int[Array, "chain problem"] | None,
     run: _Run,
 ) -> HMCState:
     """Start each chain at its place; ``chain`` is its number."""
     # laid out as the states will be, so that one compilation serves both
     laid_out = jax.device_put(places, NamedSharding(_devices(run), _BY_CHAIN))
-    found = _survey(laid_out, reports, labels, run=run)
-    return _started(laid_out, found, jnp.asarray(chain), jnp.asarray(seed), reports, labels, run=run)
+    found = _survey(laid_out, data, own, run=run)
+    return _started(laid_out, found, jnp.asarray(chain), jnp.asarray(seed), data, own, run=run)
 
 
 @partial(jax.jit, static_argnames="run")
@@ -224,59 +212,65 @@ def _started(
     found: Survey,
     chain: Int[Array, " chain"],
     seed: Int[Array, ""],
-    reports: Reports,
-    labels: Labels,
+    data: LikelihoodData,
+    own: Int[Array, "chain problem"] | None,
     *,
     run: _Run,
 ) -> HMCState:
-    def one(begins: tuple[Flat, Survey, Array], outcomes: Outcomes) -> HMCState:
+    def one(begins: tuple[Flat, Survey, Array], data: LikelihoodData) -> HMCState:
         place, around, number = begins
         at = ParamInfo(place, -around.log_joint, -around.gradient)
-        return run.kernel(outcomes)[0](at, rng_key=jax.random.fold_in(jax.random.key(seed), number))
+        return run.kernel(data)[0](at, rng_key=jax.random.fold_in(jax.random.key(seed), number))
 
-    return _for_each_chain(one, (places, found, chain), reports, labels, run)
+    return _for_each_chain(one, (places, found, chain), data, own, run)
 
 
 @partial(jax.jit, static_argnames="run")
-def _survey(places: Float[Array, "chain raw"], reports: Reports, labels: Labels, *, run: _Run) -> Survey:
-    def one(place: Flat, outcomes: Outcomes) -> Survey:
-        return survey(place, outcomes, run.preset, run.variant)
+def _survey(
+    places: Float[Array, "chain raw"], data: LikelihoodData, own: Int[Array, "chain problem"] | None, *, run: _Run
+) -> Survey:
+    one = survey
 
-    return _for_each_chain(one, places, reports, labels, run)
+    return _for_each_chain(one, places, data, own, run)
 
 
 @partial(jax.jit, static_argnames="run")
 def _advance(
-    states: HMCState, reports: Reports, labels: Labels, n_steps: Int[Array, ""], *, run: _Run
+    states: HMCState,
+    data: LikelihoodData,
+    own: Int[Array, "chain problem"] | None,
+    n_steps: Int[Array, ""],
+    *,
+    run: _Run,
 ) -> tuple[HMCState, _Recorded]:
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
-    def one(state: HMCState, outcomes: Outcomes) -> tuple[HMCState, _Recorded]:
-        start, nuts = run.kernel(outcomes)
+    def one(state: HMCState, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
+        start, nuts = run.kernel(data)
         jax.eval_shape(start, state.z, rng_key=state.rng_key)  # a kernel learns its own settings as a chain starts
-        ridge = Ridge.of(outcomes, run.preset, run.variant)
+        ridge = Ridge.of(data)
 
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
             state = nuts(carry[0])
             if ridge is not None:
-                state = _along_the_ridge(state, ridge, outcomes, run)
+                state = _along_the_ridge(state, ridge, data)
             return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
 
         nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
         after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
         return after
 
-    return _for_each_chain(one, states, reports, labels, run)
+    return _for_each_chain(one, states, data, own, run)
 
 
-def _along_the_ridge(state: HMCState, ridge: Ridge, outcomes: Outcomes, run: _Run) -> HMCState:
+def _along_the_ridge(state: HMCState, ridge: Ridge, data: LikelihoodData) -> HMCState:
     """Let every level move along its ridge; what the next NUTS step builds on is brought up to date."""
     key, own = jax.random.split(state.rng_key)
-    raw, moved = along_every_ridge(own, run.named(state.z, outcomes), ridge, outcomes)
-    flat = jnp.concatenate([jnp.ravel(raw[name]) for name in run.preset.free_parameters(run.variant)])
+    raw, moved = along_every_ridge(own, _named(state.z, data), ridge, data)
+    flat = jnp.concatenate([jnp.ravel(raw[name]) for name in data.preset.free_parameters(data.variant)])
 
     def elsewhere() -> HMCState:
-        reached, gradient = jax.value_and_grad(run.log_joint)(flat, outcomes)
+        reached, gradient = jax.value_and_grad(_log_joint)(flat, data)
         energy = state.energy - reached - state.potential_energy
         return state._replace(z=flat, z_grad=-gradient, potential_energy=-reached, energy=energy, rng_key=key)
 
@@ -300,25 +294,28 @@ def _record(state: HMCState) -> _Recorded:
 
 
 def _for_each_chain[Chain, Result](
-    one: Callable[[Chain, Outcomes], Result], chains: Chain, reports: Reports, labels: Labels, run: _Run
+    one: Callable[[Chain, LikelihoodData], Result],
+    chains: Chain,
+    data: LikelihoodData,
+    own: Int[Array, "chain problem"] | None,
+    run: _Run,
 ) -> Result:
     """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
 
-    def on_device(chains: Chain, reports: Reports, labels: Labels) -> Result:
+    def on_device(chains: Chain, data: LikelihoodData, own: Int[Array, "chain problem"] | None) -> Result:
         mapped: Callable[..., Callable[..., Result]] = jax.vmap if jax.default_backend() != "cpu" else _in_turn
-        if run.own_labels:
-            return mapped(lambda chain, own: one(chain, Outcomes.of(reports, own, run.preset.eps)))(chains, labels)
-        shared = Outcomes.of(reports, labels, run.preset.eps)
-        return mapped(lambda chain: one(chain, shared))(chains)
+        if own is None:
+            return mapped(lambda chain: one(chain, data))(chains)
+        return mapped(lambda chain, target: one(chain, replace(data, target=target)))(chains, own)
 
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
     return jax.shard_map(
         on_device,
         mesh=_devices(run),
-        in_specs=(_BY_CHAIN, _WHOLE, _BY_CHAIN if run.own_labels else _WHOLE),
+        in_specs=(_BY_CHAIN, _WHOLE, _BY_CHAIN),
         out_specs=_BY_CHAIN,
         check_vma=False,
-    )(chains, reports, labels)
+    )(chains, data, own)
 
 
 def _devices(run: _Run) -> Mesh:

@@ -6,7 +6,7 @@ group                     content
 ``posterior``             natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
 ``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum. NUTS: ``lp``,
                           ``energy``, ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
-``log_likelihood``        ``target``: log probability of what came true, by problem
+``log_likelihood``        ``target``: log probability of the state that occurred, by problem
 ``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
                           or -1 where no candidate is right
 ``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to
@@ -28,15 +28,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Float, Shaped
+from jaxtyping import Array, Float, Int, Key, Shaped
+from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.model.evidence import Parameters, Reports, padded_size
-from bayes_direag.model.log_joint import Outcomes, concentrations
-from bayes_direag.model.model import Labels, Raw, RawDraws, natural_parameters, pooled_over_levels
-from bayes_direag.model.predictive import predictive_draws, prior_draws
+from bayes_direag.model.evidence import Parameters, padded_size
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, RawDraws, direag, log_likelihood, named_parameters, natural_parameters, sites
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
 
 #: The dimensions of every array beyond chain and draw.
@@ -113,16 +113,13 @@ def nuts_posterior(
     seed
         The seed of the run; the predictive draws derive theirs from it.
     """
-    size = padded_size(len(observations), per_octave=8)
-    reports, labels = Reports.of(observations), Labels.of(observations, weight)
+    data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     with jax.enable_x64(True):
-        every = _log_likelihoods(
-            draws.raw, reports.padded(size), labels.padded(size), preset=preset.model_settings, variant=variant
-        )
+        reached = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
     tree = _container(
         draws.raw,
         draws.stats,
-        np.asarray(every)[..., : len(observations)],
+        np.asarray(reached)[..., : len(observations)],
         observations,
         weight,
         preset=preset,
@@ -130,14 +127,16 @@ def nuts_posterior(
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
     )
     prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
-    believed, foretold = prior_draws(reports, preset=preset, variant=variant, n_draws=_PRIOR_DRAWS, key=prior_key)
-    every = max(1, -(-draws.stats["lp"].size // _PREDICTIVE_DRAWS))
+    n_chains, n_draws = next(iter(draws.raw.values())).shape[:2]
+    every = max(1, -(-n_chains * n_draws // _PREDICTIVE_DRAWS))
     thinned: RawDraws = {name: value[:, ::every] for name, value in draws.raw.items()}
-    replicated = predictive_draws(thinned, reports, preset=preset, variant=variant, key=predictive_key)
+    prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
+    with jax.enable_x64(True):
+        replicated = np.asarray(_predicted(predictive_key, sites(thinned), data.unlabelled))
     groups = _datasets(
         {
-            "prior": _with_natural(believed, preset, variant),
-            "prior_predictive": {"target": foretold},
+            "prior": {name: value for name, value in prior.items() if name != "target"},
+            "prior_predictive": {"target": prior["target"]},
             "posterior_predictive": {"target": replicated},
         },
         observations,
@@ -148,6 +147,32 @@ def nuts_posterior(
     predictive = tree["posterior_predictive"].to_dataset().assign_coords(draw=kept)
     tree["posterior_predictive"] = xr.DataTree(predictive)
     return tree
+
+
+def prior_draws(
+    data: LikelihoodData, *, n_draws: int, key: Key[Array, ""]
+) -> dict[str, Shaped[np.ndarray, "draw ..."]]:
+    """Draw from the prior: raw and natural parameters, and a ``target`` for every question."""
+    with jax.enable_x64(True):
+        return {name: np.asarray(value) for name, value in _prior(key, data.unlabelled, n_draws=n_draws).items()}
+
+
+@partial(jax.jit, static_argnames="n_draws")
+def _prior(key: Key[Array, ""], data: LikelihoodData, *, n_draws: int) -> dict[str, Array]:
+    drawn: dict[str, Array] = Predictive(direag, num_samples=n_draws)(key, data)
+    return drawn
+
+
+@jax.jit
+def _predicted(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
+    drawn: Array = Predictive(direag, raw, batch_ndims=2, return_sites=["target"])(key, data)["target"]
+    return drawn
+
+
+@jax.jit
+def _log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[Array, "chain draw problem"]:
+    reached: Array = jax.lax.map(lambda chain: jax.lax.map(partial(log_likelihood, data=data), chain), raw)
+    return reached
 
 
 def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
@@ -221,28 +246,12 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
 def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
     """Return the natural parameters by name, and the raw ones as ``NAME_raw``."""
 
-    def natural(raw: Raw) -> Raw:
-        found = natural_parameters(raw, preset, variant)
-        return {name: getattr(found, name) for name in VARIANT_PARAMETERS[variant]} | pooled_over_levels(raw, preset)
+    def named(raw: Raw) -> Raw:
+        return named_parameters(natural_parameters(raw, preset, variant), raw, preset)
 
     with jax.enable_x64(True):
-        found = jax.vmap(jax.vmap(natural))(jax.tree.map(jnp.asarray, raw)) | {
-            f"{name}_raw": value for name, value in raw.items()
-        }
-    return {name: np.asarray(value) for name, value in found.items()}
-
-
-@partial(jax.jit, static_argnames=("preset", "variant"))
-def _log_likelihoods(
-    raw: RawDraws, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
-) -> Float[Array, "chain draw problem"]:
-    outcomes = Outcomes.of(reports, labels, preset.eps)
-
-    def one(raw: Raw) -> Array:
-        return concentrations(natural_parameters(raw, preset, variant), outcomes).log_likelihood()
-
-    found: Array = jax.lax.map(lambda chain: jax.lax.map(one, chain), raw)
-    return found
+        natural = jax.vmap(jax.vmap(named))(jax.tree.map(jnp.asarray, raw))
+    return {name: np.asarray(value) for name, value in (natural | sites(raw)).items()}
 
 
 @cache

@@ -237,10 +237,11 @@ def _logistic_mode(
     gradient_steps: bool,
 ) -> _LogisticMode:
     identity = {name: jnp.asarray(IDENTITY[name]) for name in terms}
-    model = scale(partial(recalibration, prior_scale=prior_scale, weight=weight), scale=1 / jnp.sum(weight))
+    model = partial(recalibration, prior_scale=prior_scale, weight=weight)
+    total = jnp.sum(weight)
     if gradient_steps:
-        return _release_steps(model, identity, terms, correct)
-    mode, end = svi_mode(model, identity, terms, correct)
+        return _release_steps(scale(model, scale=1 / total), identity, terms, correct)
+    mode, end = svi_mode(model, identity, terms, correct, divide_by=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 

@@ -12,6 +12,7 @@ Accepting as Metropolis and Hastings say, with the Jacobian of that change, leav
 """
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -20,9 +21,43 @@ import jax.numpy as jnp
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Key
 
-from bayes_direag.model.log_joint import Concentrations, Outcomes, concentrations, log_prior, of_level
-from bayes_direag.model.model import Raw, natural_parameters, raw_priors
+from bayes_direag.model.evidence import Parameters, evidence
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, log_prior, natural_parameters, raw_priors
 from bayes_direag.model.settings import Link, Preset, Variant
+
+
+class Concentrations(NamedTuple):
+    """Of the state that occurred and of all states together, by question."""
+
+    true: Float[Array, " problem"]
+    total: Float[Array, " problem"]
+
+    def log_likelihood(self) -> Float[Array, " problem"]:
+        """Return the log probability of the state that occurred."""
+        return jnp.log(self.true / self.total)
+
+
+def concentrations(parameters: Parameters, data: LikelihoodData) -> Concentrations:
+    """Return the concentrations of every question."""
+    weighed = evidence(data.reports, parameters)
+    target = jnp.asarray(data.target)
+    right = jnp.sum(jnp.where(target[None] == data.merged.T, weighed.given, 0.0), axis=0)
+    true = jnp.where(target < 0, weighed.null, data.n_merged * weighed.share + right)
+    return Concentrations(true, weighed.total)
+
+
+def of_level(parameters: Parameters, data: LikelihoodData, level: Array) -> Concentrations:
+    """Return what one level's reports contribute to the concentrations."""
+    alone = parameters._replace(
+        weight=parameters.weight[level][None],
+        bias=None if parameters.bias is None else parameters.bias[level][None],
+        null_base=jnp.zeros_like(parameters.null_base),
+        prior_strength=jnp.zeros_like(parameters.prior_strength),
+    )
+    logits, candidate = (jnp.asarray(array)[:, level][:, None] for array in data.reports[:2])
+    reports = data.reports._replace(logit_confidence=logits, candidate=candidate)
+    return concentrations(alone, replace(data, reports=reports, merged=jnp.asarray(data.merged)[:, level][:, None]))
 
 
 class Ridge(NamedTuple):
@@ -39,12 +74,14 @@ class Ridge(NamedTuple):
     usual: Float[Array, " level"]
 
     @classmethod
-    def of(cls, outcomes: Outcomes, preset: Preset, variant: Variant) -> "Ridge | None":
+    def of(cls, data: LikelihoodData) -> "Ridge | None":
         """Take the usual reports from the questions that count; None where weight or bias is not a level's own."""
-        if variant == "count" or preset.pools("weight") or preset.pools("bias"):
+        if data.variant == "count" or data.preset.pools("weight") or data.preset.pools("bias"):
             return None
-        total = outcomes.usable @ outcomes.weight
-        return cls(preset, variant, outcomes.stated @ outcomes.weight / jnp.where(total > 0, total, 1.0))
+        usable = jnp.asarray(data.reports.candidate >= 0, float) * data.weight[:, None]
+        total = jnp.sum(usable, axis=0)
+        usual = jnp.sum(usable * data.reports.logit_confidence, axis=0) / jnp.where(total > 0, total, 1.0)
+        return cls(data.preset, data.variant, usual)
 
     def along(self, raw: Raw, level: Array, bias: Array) -> tuple[Raw, Float[Array, ""]]:
         """Move a level to another bias, its usual report counting for the same.
@@ -67,27 +104,27 @@ class Ridge(NamedTuple):
         return jax.nn.log_sigmoid(score)
 
 
-def along_every_ridge(key: Key[Array, ""], raw: Raw, ridge: Ridge, outcomes: Outcomes) -> tuple[Raw, Bool[Array, ""]]:
+def along_every_ridge(key: Key[Array, ""], raw: Raw, ridge: Ridge, data: LikelihoodData) -> tuple[Raw, Bool[Array, ""]]:
     """Offer every level another bias under the posterior; see :func:`ridge_sweep`.
 
     A level's move changes what that level contributes and nothing else, so a sweep costs little more than one
     evaluation of the density.
     """
     natural = partial(natural_parameters, preset=ridge.preset, variant=ridge.variant)
-    believed = partial(log_prior, outcomes=outcomes, preset=ridge.preset, variant=ridge.variant)
+    believed = partial(log_prior, data=data)
 
     def change(
         kept: tuple[Concentrations, Array], before: Raw, after: Raw, level: Array
     ) -> tuple[Array, tuple[Concentrations, Array]]:
         here, likelihood = kept
-        own = (of_level(natural(at), outcomes, level) for at in (before, after))
+        own = (of_level(natural(at), data, level) for at in (before, after))
         there = Concentrations(*(whole - old + new for whole, old, new in zip(here, *own, strict=True)))
-        reached = outcomes.weight @ there.log_likelihood()
+        reached = jnp.asarray(data.weight) @ there.log_likelihood()
         return reached - likelihood + believed(after) - believed(before), (there, reached)
 
-    here = concentrations(natural(raw), outcomes)
-    scale = raw_priors(ridge.preset, ridge.variant, len(ridge.usual), jnp.sum(outcomes.weight))["bias"].scale
-    kept = (here, outcomes.weight @ here.log_likelihood())
+    here = concentrations(natural(raw), data)
+    scale = raw_priors(ridge.preset, ridge.variant, len(ridge.usual), jnp.sum(data.weight))["bias"].scale
+    kept = (here, jnp.asarray(data.weight) @ here.log_likelihood())
     return ridge_sweep(key, raw, kept, ridge=ridge, change=change, scale=scale)
 
 

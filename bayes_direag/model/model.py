@@ -1,6 +1,6 @@
 r"""The NumPyro models: evidence aggregation and the final binary recalibration.
 
-Which state of a question comes true is a categorical draw with the Dirichlet mean as its probabilities, that
+Which state of a question occurs is a categorical draw with the Dirichlet mean as its probabilities, that
 is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says nothing about the
 spread of that Dirichlet: intervals come from the posterior over parameters alone.
 
@@ -8,7 +8,8 @@ Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds
 are the same; the natural ones are deterministic functions of them.
 """
 
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -17,77 +18,86 @@ import numpyro
 import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
-from numpyro.handlers import mask, scale
+from numpyro.distributions import constraints
 
-from bayes_direag.data.observations import Observations
-from bayes_direag.model.evidence import Parameters, Reports, concentration, log_support, target_concentration
+from bayes_direag.model.evidence import Parameters, evidence
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
 
 
-class Labels(NamedTuple):
-    """What is known of the right answers, and how much each question counts.
+def direag(data: LikelihoodData) -> None:
+    """Draw the parameters, then the state of each question that occurs (site ``target``).
 
-    Attributes
+    Sites ``NAME_raw`` are the free raw parameters, ``NAME`` the natural ones. The target is observed if the data hold
+    it; else it is drawn.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from numpyro.infer import MCMC, NUTS
+    >>> from bayes_direag import LikelihoodData, direag, simulate_observations
+    >>> data = LikelihoodData.of(simulate_observations(n=40, seed=1), preset="bayes")
+    >>> mcmc = MCMC(NUTS(direag), num_warmup=50, num_samples=25, progress_bar=False)
+    >>> mcmc.run(jax.random.key(0), data)
+    >>> mcmc.get_samples()["weight"].shape
+    (25, 5)
+    """
+    raw = {}
+    for name, prior in raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight)).items():
+        with _plate(name, data.n_levels):
+            raw[name] = numpyro.sample(f"{name}_raw", prior)
+    parameters = natural_parameters(raw, data.preset, data.variant)
+    for name, value in named_parameters(parameters, raw, data.preset).items():
+        with _plate(name, data.n_levels):
+            numpyro.deterministic(name, value)
+    with numpyro.plate("problem", len(data.weight)):
+        numpyro.sample("target", State(data, parameters), obs=data.target)
+
+
+class State(dist.Distribution):  # type: ignore[misc]
+    """The state of each question that occurs: the index of a candidate, or -1 for the null, with probability P.
+
+    Parameters
     ----------
-    correct : (problem, level) array
-        Whether a level's answer is right; False where there is no usable report.
-    n_correct : (problem,) array
-        Number of right candidates; several may be right, none means the null came true.
-    weight : (problem,) array
-        Weight of each question's log-likelihood; 0 leaves it out (unlabelled, unanswered or held out).
+    data : LikelihoodData
+        The reports, which candidates count as one, and how often each question counts.
+    parameters : Parameters
+        Natural parameters.
     """
 
-    correct: Bool[Array | np.ndarray, "problem level"]
-    n_correct: Int[Array | np.ndarray, " problem"]
-    weight: Float[Array | np.ndarray, " problem"]
+    support = constraints.integer_greater_than(-2)
+    pytree_data_fields = ("_data", "_evidence")
 
-    @classmethod
-    def of(cls, observations: Observations, weight: Float[np.ndarray, " problem"]) -> "Labels":
-        """Take what is known out of observations."""
-        return cls(observations.correct, observations.correct_candidate.sum(axis=1), weight)
+    def __init__(self, data: LikelihoodData, parameters: Parameters) -> None:
+        self._data, self._evidence = data, evidence(data.reports, parameters)
+        super().__init__(batch_shape=(len(data.weight),))
 
-    def select(self, index: Int[np.ndarray, " selected"]) -> "Labels":
-        """Take some questions, by number."""
-        return Labels(*(array[index] for array in self))
+    def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
+        """Return ``weight * log(alpha(value) / sum(alpha))``: a question of weight 2 counts as two that are alike."""
+        share, given, _, null, total = self._evidence
+        named = jnp.asarray(value)[..., None, :] == jnp.asarray(self._data.merged).T
+        candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
+        occurred = jnp.where(value < 0, null, candidate)
+        return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
 
-    def padded(self, size: int) -> "Labels":
-        """Append questions of weight 0 until there are ``size``."""
-        missing = size - len(self.n_correct)
-        return Labels(
-            np.pad(self.correct, ((0, missing), (0, 0))),
-            np.pad(self.n_correct, (0, missing)),
-            np.pad(self.weight, (0, missing)),
-        )
+    def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
+        """Draw states: that to which one unit of concentration belongs, drawn evenly from all that there is.
 
-
-def direag(reports: Reports, labels: Labels | None = None, *, preset: Preset, variant: Variant) -> None:
-    """Draw the parameters, then the state of each question that comes true (site ``target``).
-
-    Without labels the target is drawn from all states, and every question counts once. With labels it is observed; the
-    states that did not come true are then merged into one (see
-    :func:`~bayes_direag.model.evidence.target_concentration`), and the target is the first of the two.
-    """
-    n_questions, n_levels = reports.candidate.shape
-    total = jnp.asarray(n_questions, float) if labels is None else jnp.sum(labels.weight)
-    raw = raw_parameters(preset, variant, n_levels, total)
-    parameters = natural_parameters(raw, preset, variant)
-    for name in VARIANT_PARAMETERS[variant]:
-        numpyro.deterministic(name, getattr(parameters, name))
-    for name, value in pooled_over_levels(raw, preset).items():
-        numpyro.deterministic(name, value)
-
-    with numpyro.plate("problem", n_questions):
-        if labels is None:
-            support = log_support(concentration(reports, parameters, preset.eps))
-            numpyro.sample("target", dist.Categorical(logits=_finite(support)))
-            return
-        alpha = target_concentration(reports, labels.correct, labels.n_correct, parameters, preset.eps)
-        counts = labels.weight > 0
-        with mask(mask=counts), scale(scale=jnp.where(counts, labels.weight, 1.0)):
-            numpyro.sample("target", dist.Categorical(logits=_finite(log_support(alpha))), obs=0)
+        Laid end to end these are the null's, the candidates' shares of the prior, and what each report gives.
+        """
+        share, given, _, null, total = self._evidence
+        candidate, n_candidates = self._data.reports.candidate.T, jnp.asarray(self._data.reports.n_candidates)
+        place = jax.random.uniform(key, (*sample_shape, *total.shape), total.dtype) * total - null
+        by_share = jnp.minimum(jnp.floor(place / share).astype(candidate.dtype), n_candidates - 1)
+        state = jnp.where(place < 0, -1, by_share)
+        edge = n_candidates * share
+        for named, gives in zip(candidate, given, strict=True):
+            state = jnp.where((place >= edge) & (named >= 0), named, state)
+            edge = edge + gives
+        return state
 
 
 def recalibration(
@@ -110,25 +120,12 @@ def recalibration(
     """
     drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale)) for name in terms}
     score = sum((drawn[name] * term for name, term in terms.items()), start=jnp.zeros(()))
-    counts = jnp.ones(score.shape, bool) if weight is None else weight > 0
-    times = 1.0 if weight is None else jnp.where(counts, weight, 1.0)
-    with numpyro.plate("problem", score.shape[0]), mask(mask=counts), scale(scale=times):
+    with numpyro.plate("problem", score.shape[0]):
         if correct is None:
             numpyro.sample("correct", dist.Bernoulli(logits=score))
         else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5
-            numpyro.factor("correct", jax.nn.log_sigmoid(jnp.where(correct, score, -score)))
-
-
-def raw_parameters(preset: Preset, variant: Variant, n_levels: int, total_weight: Float[Array, ""]) -> Raw:
-    """Draw the free raw parameters, each at a site of its own (``weight_raw``, ...)."""
-    raw: Raw = {}
-    for name, prior in raw_priors(preset, variant, n_levels, total_weight).items():
-        if name in LEVEL_PARAMETERS:
-            with numpyro.plate(f"{name}_level", n_levels):
-                raw[name] = numpyro.sample(f"{name}_raw", prior)
-        else:
-            raw[name] = numpyro.sample(f"{name}_raw", prior)
-    return raw
+            reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
+            numpyro.factor("correct", reached if weight is None else weight * reached)
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
@@ -136,58 +133,36 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
 
     A pooled parameter is put together first: ``centre + spread * offset``.
     """
-    pooled = pooled_over_levels(raw, preset)
+    pooled = _pooled_over_levels(raw, preset)
     dtype = next(iter(raw.values())).dtype
     natural: Raw = {}
     for name in VARIANT_PARAMETERS[variant]:
-        own = preset.parameter(name)
+        settings = preset.parameter(name)
         if name not in raw:
-            natural[name] = jnp.asarray(own.fixed, dtype)
+            natural[name] = jnp.asarray(settings.fixed, dtype)
         elif preset.pools(name):
-            natural[name] = _linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], own.link)
+            natural[name] = _linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
-            natural[name] = _linked(raw[name], own.link)
+            natural[name] = _linked(raw[name], settings.link)
     return Parameters(**natural)
 
 
-def pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
-    """Return centre and spread of each pooled parameter, on the scale of its raw value; empty without pooling."""
-    return {
-        name: _linked(value, preset.parameter(name).link)
-        for name, value in raw.items()
-        if name.endswith(("_centre", "_spread"))
-    }
+def named_parameters(parameters: Parameters, raw: Raw, preset: Preset) -> Raw:
+    """Return the natural parameters by name, with centre and spread of those that levels share."""
+    natural = {name: value for name, value in parameters._asdict().items() if value is not None}
+    return natural | _pooled_over_levels(raw, preset)
 
 
-def penalised_loss(raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant) -> Float[Array, ""]:
-    r"""Return the objective that a MAP fit minimises, written out.
-
-    .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
-
-    with the penalty ``lambda * mean(raw**2)`` or, under proper priors,
-    ``sum(((raw - loc) / scale)**2) / (2 * sum(omega))``. It differs from the negative log joint density of
-    :func:`direag`, divided by the total weight, by a constant. NaN where no question counts.
-
-    Parameters
-    ----------
-    raw
-        The free raw parameters by name, as :func:`raw_from_vector` gives them.
-    """
-    reached = log_likelihood(raw, reports, labels, preset=preset, variant=variant)
-    total = jnp.sum(labels.weight)
-    penalty = jnp.zeros(())
-    for name, prior in raw_priors(preset, variant, reports.candidate.shape[1], total).items():
-        penalty = penalty + jnp.sum(((raw[name] - prior.loc) / prior.scale) ** 2) / (2 * total)
-    return -jnp.sum(jnp.where(labels.weight > 0, labels.weight * reached, 0.0)) / total + penalty
+def log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, " problem"]:
+    """Return the log probability of the state that occurred, question by question, each counted once."""
+    once = data.with_weight(jnp.ones_like(data.weight))
+    return State(once, natural_parameters(raw, data.preset, data.variant)).log_prob(jnp.asarray(data.target))
 
 
-def log_likelihood(
-    raw: Raw, reports: Reports, labels: Labels, *, preset: Preset, variant: Variant
-) -> Float[Array, " problem"]:
-    """Return the log probability of what came true, question by question, not weighted."""
-    parameters = natural_parameters(raw, preset, variant)
-    alpha = target_concentration(reports, labels.correct, labels.n_correct, parameters, preset.eps)
-    return log_support(alpha)[:, 0]
+def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+    """Return the log density of the raw parameters before any state is observed."""
+    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
+    return sum((jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items()), jnp.zeros(()))
 
 
 def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike) -> dict[str, dist.Normal]:
@@ -221,9 +196,23 @@ def raw_from_vector(
     return {name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)}
 
 
-def _finite(log_probability: Float[Array, "problem state"]) -> Float[Array, "problem state"]:
-    """Give impossible states the least finite number, which numpyro asks of logits; their probability stays 0."""
-    return jnp.maximum(log_probability, float(np.finfo(log_probability.dtype).min))
+def sites(raw: dict[str, Any]) -> dict[str, Any]:
+    """Return raw parameters under the names of their sites."""
+    return {f"{name}_raw": value for name, value in raw.items()}
+
+
+def _plate(name: str, n_levels: int) -> AbstractContextManager[Any]:
+    """Return the plate that a parameter is drawn in: that of the levels, or none."""
+    return numpyro.plate("level", n_levels) if name in LEVEL_PARAMETERS else nullcontext()
+
+
+def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
+    """Return centre and spread of each pooled parameter, on the scale of its raw value; empty without pooling."""
+    return {
+        name: _linked(value, preset.parameter(name).link)
+        for name, value in raw.items()
+        if name.endswith(("_centre", "_spread"))
+    }
 
 
 def _linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:

@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.model.evidence import Parameters, Reports, concentration, log_support
+from bayes_direag.model.evidence import Parameters, Reports, support
 from bayes_direag.model.presets import preset
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
@@ -124,8 +124,7 @@ def _golds(
 ) -> list[str]:
     """Draw which state comes true; under the null the right answer is one that no level gave."""
     with jax.enable_x64(True):
-        alpha = concentration(Reports.of(observations), truth, preset("paper").eps)
-        cumulative = np.cumsum(np.exp(np.asarray(log_support(alpha))), axis=1)
+        cumulative = np.cumsum(np.asarray(support(Reports.of(observations, preset("paper").eps), truth)), axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [

@@ -8,7 +8,7 @@ from hypothesis.extra import numpy as hnp
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.nuts_fit import fit_nuts
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.evidence import Reports, clipped_logit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
@@ -50,6 +50,10 @@ def one_level_nuts() -> Fit:
     return fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
 
 
+#: Where :func:`reports` clips confidences.
+EPS = 1e-6
+
+
 @st.composite
 def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
     """Draw ragged reports: any level may be missing, any answers may agree, stated 0 % and 100 % are common."""
@@ -63,4 +67,5 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
     for row, own in zip(candidate, said, strict=True):
         distinct = sorted(set(own[own >= 0].tolist()))
         row[own >= 0] = [distinct.index(answer) for answer in own[own >= 0]]
-    return Reports(np.where(candidate >= 0, stated, 0.5), candidate.astype(np.int32), candidate.max(axis=1) + 1)
+    logits = clipped_logit(np.where(candidate >= 0, stated, 0.5), EPS)
+    return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1)

@@ -54,30 +54,26 @@ def main() -> None:
 
 def labelled(source: str, preset_name: str):
     """Return the reports and labels that a NUTS fit learns from."""
-    from bayes_direag import Observations, simulate_observations
-    from bayes_direag.model.evidence import Reports
-    from bayes_direag.model.model import Labels
+    from bayes_direag import LikelihoodData, Observations, simulate_observations
 
     kind, _, number = source.partition(":")
     observations = simulate_observations(int(number), seed=0) if kind == "simulate" else Observations.read(source)
     fitted = observations.select(observations.labelled & observations.answered)
     print(f"{source}: {len(fitted)} labelled questions, {fitted.n_levels} levels, preset {preset_name}")
-    return Reports.of(fitted), Labels.of(fitted, np.ones(len(fitted)))
+    return LikelihoodData.of(fitted, preset=preset_name)
 
 
 def our_sampler(data, arguments):
-    from bayes_direag import preset
     from bayes_direag.inference.nuts import nuts_draws
     from bayes_direag.model.settings import SamplingSettings
 
     sampling = SamplingSettings(
         n_chains=N_CHAINS, n_warmup=arguments.warmup, n_draws=arguments.draws, target_accept=arguments.target_accept
     )
-    chosen = preset(arguments.preset)
 
     def run(seed: int) -> tuple[float, float]:
         start = time.perf_counter()
-        draws = nuts_draws(*data, preset=chosen, variant="confidence", sampling=sampling, seed=seed)
+        draws = nuts_draws(data, sampling=sampling, seed=seed)
         seconds = time.perf_counter() - start
         return seconds, smallest_ess(draws.raw)
 
@@ -86,17 +82,15 @@ def our_sampler(data, arguments):
 
 def their_sampler(data, arguments):
     import nutpie
+    from numpyro.infer.util import log_density
     from nutpie.compiled_pyfunc import from_pyfunc
 
-    from bayes_direag import preset
-    from bayes_direag.model.log_joint import Outcomes, log_joint
-    from bayes_direag.model.model import raw_from_vector
+    from bayes_direag.model.model import direag, raw_from_vector, sites
     from bayes_direag.model.settings import LEVEL_PARAMETERS
 
-    chosen, n_levels = preset(arguments.preset), data[0].candidate.shape[1]
-    outcomes = Outcomes.of(*data, chosen.eps)
+    chosen, n_levels = data.preset, data.n_levels
     named = partial(raw_from_vector, preset=chosen, variant="confidence", n_levels=n_levels)
-    density = jax.jit(jax.value_and_grad(lambda x: log_joint(named(x), outcomes, chosen, "confidence")))
+    density = jax.jit(jax.value_and_grad(lambda x: log_density(direag, (data,), {}, sites(named(x)))[0]))
     size = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in chosen.free_parameters("confidence"))
     density(np.zeros(size))
 

@@ -13,6 +13,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis import posteriors
@@ -26,7 +27,7 @@ N, N_DRAWS = 40, 100
 
 @pytest.fixture(scope="module")
 def worlds() -> Worlds:
-    return draw_worlds(Reports.of(FITTED), N, preset=BAYES, variant="confidence", seed=1)
+    return draw_worlds(LikelihoodData.of(FITTED, preset=BAYES), N, seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +73,7 @@ class TestWithoutLabels:
         assert (table["coverage"] < table["level"] - 3 * table["error"]).all()
 
     def test_nor_do_any_under_misfit(self, ignorant: Draws) -> None:
-        worlds = draw_worlds(Reports.of(FITTED), N, preset=BAYES, variant="confidence", seed=1, misfit=2.0)
+        worlds = draw_worlds(LikelihoodData.of(FITTED, preset=BAYES), N, seed=1, misfit=2.0)
         table = coverage(place_truth(worlds, ignorant, FITTED, FRESH, preset=PLAIN, variant="confidence"))
         assert (table["coverage"] < table["level"]).all()
 
@@ -94,13 +95,13 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     draws = Draws(raw, {"lp": np.zeros((1, 400))})
     placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
 
-    labelled = replace(FITTED, correct=right_levels(Reports.of(FITTED), one.target)[0])
+    labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
     fit = posteriors.made_posterior(labelled, raw)
     (selected,) = seen
     np.testing.assert_allclose(selected.support[0], fit.tree["loo"]["support"], atol=0.01)
     assert (selected.correct[0] == fit.tree["loo"]["correct"].to_numpy()).all()
 
-    truth = world_support(one, Reports.of(FRESH), preset=BAYES, variant="confidence")[0]
+    truth = world_support(one, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")[0]
     for method in ("none", "platt"):
         fit.tree["recalibration"] = xr.DataTree(replace(final, method=method).to_dataset())
         predicted = Fit(fit.tree).predict(FRESH)
@@ -142,10 +143,10 @@ def test_bins(worlds: Worlds, ignorant: Draws, placed: dict[str, Placement]) -> 
     """A bin's draws are its questions' mean probabilities; one of fewer than 20 questions says nothing."""
     bins = placed["none"].bin
     own = int(np.isfinite(bins).sum(axis=1).argmax())
-    truth = world_support(worlds, Reports.of(FRESH), preset=BAYES, variant="confidence")
+    truth = world_support(worlds, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")
     one = {name: value[own] for name, value in ignorant.raw.items()}
     every = Worlds(one, np.zeros(N_DRAWS), np.ones(N_DRAWS), np.zeros((N_DRAWS, 1), int))
-    support = world_support(every, Reports.of(FRESH), preset=BAYES, variant="confidence")
+    support = world_support(every, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")
     chosen = support.mean(axis=0)[:, :-1].argmax(axis=1)
     rows = np.arange(len(FRESH))
     mean, draws = support.mean(axis=0)[rows, chosen], support[:, rows, chosen]

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from analysis.simulation.simulated_worlds import Worlds, draw_worlds, labels_of, misfitting, right_levels, world_support
+from analysis.simulation.simulated_worlds import Worlds, draw_worlds, misfitting, right_levels, world_support
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
@@ -19,18 +20,15 @@ REPORTS = Reports(
 
 def test_labels_say_who_gave_what_came_true() -> None:
     target = np.array([[0, 0], [1, -1]])
-    assert right_levels(REPORTS, target).tolist() == [
+    assert right_levels(REPORTS.candidate, target).tolist() == [
         [[True, False, True], [True, False, True]],
         [[False, True, False], [False, False, False]],
     ]
-    labels = labels_of(REPORTS, target)
-    assert labels.n_correct.tolist() == [[1, 1], [1, 0]]
-    assert labels.weight.tolist() == [[1, 1], [1, 1]]
 
 
 def test_nobody_is_right_under_the_null_though_silent() -> None:
     """Silence and the null are both written -1."""
-    assert not right_levels(REPORTS, np.array([[-1, -1]])).any()
+    assert not right_levels(REPORTS.candidate, np.array([[-1, -1]])).any()
 
 
 class TestMisfit:
@@ -55,11 +53,11 @@ N = 500
 
 
 def drawn(seed: int, misfit: float = 0.0) -> Worlds:
-    return draw_worlds(Reports.of(OBSERVATIONS), N, preset=BAYES, variant="confidence", seed=seed, misfit=misfit)
+    return draw_worlds(LikelihoodData.of(OBSERVATIONS, preset=BAYES), N, seed=seed, misfit=misfit)
 
 
 def supports(worlds: Worlds) -> np.ndarray:
-    return world_support(worlds, Reports.of(OBSERVATIONS), preset=BAYES, variant="confidence")
+    return world_support(worlds, Reports.of(OBSERVATIONS, BAYES.eps), preset=BAYES, variant="confidence")
 
 
 @pytest.mark.parametrize("misfit", [0.0, 0.5])

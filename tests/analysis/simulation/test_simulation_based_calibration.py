@@ -1,13 +1,11 @@
 """Simulation-based calibration: ranks, the test of their uniformity, its size and power, and exact posteriors."""
 
-from functools import partial
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.simulation.simulated_worlds import Worlds, labels_of
+from analysis.simulation.simulated_worlds import Worlds
 from analysis.simulation.simulation_based_calibration import (
     RankCheck,
     autocorrelation,
@@ -19,7 +17,7 @@ from analysis.simulation.simulation_based_calibration import (
 )
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws, draws_for_each
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
@@ -115,7 +113,10 @@ class TestBand:
                 assert inside == (p_value > 0.1)
 
 
-def one_level_worlds(p_lost: float = 0.0) -> tuple[Worlds, Draws, Reports]:
+DATA = LikelihoodData.of(one_level.observations(), preset=one_level.PRESET)
+
+
+def one_level_worlds(p_lost: float = 0.0) -> tuple[Worlds, Draws, LikelihoodData]:
     """Draw worlds of the one-level problem, and independently from the exact posterior of each.
 
     Right answers come from the model, but each is lost (the null comes true) with probability ``p_lost``.
@@ -137,18 +138,18 @@ def one_level_worlds(p_lost: float = 0.0) -> tuple[Worlds, Draws, Reports]:
     truth = {name: at(true, name) for name in grid.raw}
     worlds = Worlds(truth, np.zeros(N), np.ones(N), np.where(right, 0, -1))
     draws = Draws({name: at(drawn, name) for name in grid.raw}, {"lp": np.zeros((N, RANKED))})
-    return worlds, draws, Reports.of(observations)
+    return worlds, draws, DATA
 
 
 @pytest.fixture(scope="module")
-def exact() -> tuple[Worlds, Draws, Reports]:
+def exact() -> tuple[Worlds, Draws, LikelihoodData]:
     return one_level_worlds()
 
 
 class TestCheck:
-    def test_passes_an_exact_posterior(self, exact: tuple[Worlds, Draws, Reports]) -> None:
-        worlds, draws, reports = exact
-        found = self.checked(worlds, draws, reports)
+    def test_passes_an_exact_posterior(self, exact: tuple[Worlds, Draws, LikelihoodData]) -> None:
+        worlds, draws, data = exact
+        found = self.checked(worlds, draws, data)
         derived = ["log_joint", "log_likelihood", "null_held_out", "support_held_out"]
         assert found.table["quantity"].tolist() == ["weight[only]", "bias[only]", *derived]
         assert found.ranks.shape == (N, 6)
@@ -160,41 +161,41 @@ class TestCheck:
     @pytest.mark.parametrize(
         ("centre", "scale"), [(0.5, 1.0), (0.0, 0.6), (0.0, 1.8)], ids=["shifted", "narrow", "wide"]
     )
-    def test_finds_a_wrong_posterior(self, exact: tuple[Worlds, Draws, Reports], centre: float, scale: float) -> None:
-        worlds, draws, reports = exact
+    def test_finds_a_wrong_posterior(
+        self, exact: tuple[Worlds, Draws, LikelihoodData], centre: float, scale: float
+    ) -> None:
+        worlds, draws, data = exact
 
         def spoilt(value: np.ndarray) -> np.ndarray:
             mean, sd = value.mean(axis=1, keepdims=True), value.std(axis=1, keepdims=True)
             return mean + centre * sd + scale * (value - mean)
 
         wrong = draws._replace(raw={name: spoilt(value) for name, value in draws.raw.items()})
-        assert not self.checked(worlds, wrong, reports).uniform
+        assert not self.checked(worlds, wrong, data).uniform
 
-    def test_finds_that_no_label_was_looked_at(self, exact: tuple[Worlds, Draws, Reports]) -> None:
+    def test_finds_that_no_label_was_looked_at(self, exact: tuple[Worlds, Draws, LikelihoodData]) -> None:
         """Draws from the prior rank every parameter evenly; only what depends on the labels tells."""
-        worlds, draws, reports = exact
+        worlds, draws, data = exact
         prior = {
             name: rng(3).choice(value[:, 0], size=(N, RANKED))[..., None] + 1e-9 * rng(4).normal(size=(N, RANKED, 1))
             for name, value in worlds.raw.items()
         }
-        found = self.checked(worlds, draws._replace(raw=prior), reports).table.set_index("quantity")
+        found = self.checked(worlds, draws._replace(raw=prior), data).table.set_index("quantity")
         assert (found.loc[["weight[only]", "bias[only]", "support_held_out"], "p_adjusted"] > 0.01).all()
         assert found.loc["log_likelihood", "p_adjusted"] < 0.01
 
     def test_finds_labels_of_another_model(self) -> None:
         assert not self.checked(*one_level_worlds(p_lost=0.15)).uniform
 
-    def test_needs_enough_draws(self, exact: tuple[Worlds, Draws, Reports]) -> None:
-        worlds, draws, reports = exact
+    def test_needs_enough_draws(self, exact: tuple[Worlds, Draws, LikelihoodData]) -> None:
+        worlds, draws, data = exact
         few = draws._replace(stats={"lp": np.zeros((N, 50))})
         with pytest.raises(DirEAGError, match="50 draws a simulation: expected at least the 99"):
-            self.checked(worlds, few, reports)
+            self.checked(worlds, few, data)
 
     @staticmethod
-    def checked(worlds: Worlds, draws: Draws, reports: Reports) -> RankCheck:
-        held_out = Reports(reports.confidence[:1], reports.candidate[:1], reports.n_candidates[:1])
-        check = partial(check_ranks, preset=one_level.PRESET, variant="confidence", level_names=["only"])
-        return check(worlds, draws, reports, held_out, seed=1)
+    def checked(worlds: Worlds, draws: Draws, data: LikelihoodData) -> RankCheck:
+        return check_ranks(worlds, draws, data, data.reports.select(slice(0, 1)), level_names=["only"], seed=1)
 
 
 @pytest.fixture(scope="module")
@@ -203,12 +204,8 @@ def sampled() -> tuple[Draws, np.ndarray]:
     observations = one_level.observations()
     given = np.where(observations.gold_generated, 0, -1)
     target = np.stack([given, -1 - given])
-    reports = Reports.of(observations)
     sampling = SamplingSettings(n_warmup=200, n_draws=1500)
-    labels = labels_of(reports, target)
-    return draws_for_each(
-        reports, labels, preset=one_level.PRESET, variant="confidence", sampling=sampling, seed=1
-    ), target
+    return draws_for_each(DATA, target, sampling=sampling, seed=1), target
 
 
 @pytest.mark.slow
@@ -230,17 +227,8 @@ class TestDrawsForEach:
 
     def test_log_joint_is_what_nuts_has_evaluated(self, sampled: tuple[Draws, np.ndarray]) -> None:
         draws, target = sampled
-        reports = Reports.of(one_level.observations())
-        one = Reports(reports.confidence[-1:], reports.candidate[-1:], reports.n_candidates[-1:])
-        found = quantities(
-            draws.raw,
-            labels_of(reports, target),
-            reports,
-            one,
-            preset=one_level.PRESET,
-            variant="confidence",
-            level_names=["only"],
-        )
+        last = DATA.reports.select(slice(-1, None))
+        found = quantities(draws.raw, target, DATA, last, level_names=["only"])
         np.testing.assert_allclose(found["log_joint"], draws.stats["lp"], rtol=1e-9)
         prior = sum(
             stats.norm(*brute_force.raw_priors(draws.raw, one_level.PRESET, 1)[name]).logpdf(value[..., 0])
@@ -255,15 +243,12 @@ class TestDrawsForEach:
         assert found["support_held_out"][0, 0] == pytest.approx(brute_force.support(alpha)["7"], rel=1e-10)
 
     def test_bounds_are_refused(self) -> None:
-        reports = Reports.of(one_level.observations())
-        labels = labels_of(reports, np.zeros((2, len(reports.n_candidates)), int))
+        data = LikelihoodData.of(one_level.observations(), preset=preset("release"), variant="count")
         with pytest.raises(DirEAGError, match="within bounds"):
-            draws_for_each(
-                reports, labels, preset=preset("release"), variant="count", sampling=SamplingSettings(), seed=0
-            )
+            draws_for_each(data, np.zeros((2, len(data.weight)), int), sampling=SamplingSettings(), seed=0)
 
 
-def test_ranks_are_a_table_that_can_be_written(exact: tuple[Worlds, Draws, Reports]) -> None:
+def test_ranks_are_a_table_that_can_be_written(exact: tuple[Worlds, Draws, LikelihoodData]) -> None:
     found = TestCheck.checked(*exact)
     assert isinstance(found.ranks, pd.DataFrame)
     assert found.ranks.to_numpy().min() >= 0

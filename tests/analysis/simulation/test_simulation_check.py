@@ -1,6 +1,7 @@
 """The whole simulation check: its command, its folder, its pictures, and what it says of right and wrong samplers."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -12,12 +13,13 @@ from typer.testing import CliRunner
 from analysis.commands.sbc import sbc_command
 from analysis.figures.style import figure_style
 from analysis.simulation.calibration_check_plots import coverage_figure, rank_figure
-from analysis.simulation.simulated_worlds import draw_worlds, labels_of
+from analysis.simulation.simulated_worlds import draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
 from analysis.simulation.simulation_check import SHORT_CHAINS, SimulationSettings, check_by_simulation
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import draws_for_each
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 
@@ -153,19 +155,18 @@ class TestWhole:
     def test_wrong_models_are_found(self, wrong: str) -> None:
         """Worlds of a narrower prior, or labels by confidences in reverse order, against draws of preset bayes."""
         observations = simulate_observations(101, seed=1)
-        reports = Reports.of(observations.select(slice(0, 100)))
-        prior = BAYES.override(bias={"scale": 1.0}) if wrong == "prior" else BAYES
-        told = reports._replace(confidence=reports.confidence[:, ::-1]) if wrong == "labels" else reports
-        worlds = draw_worlds(told, 200, preset=prior, variant="confidence", seed=5)
-        labels = labels_of(reports, worlds.target)
-        draws = draws_for_each(reports, labels, preset=BAYES, variant="confidence", sampling=SHORT_CHAINS, seed=5)
+        data = LikelihoodData.of(observations.select(slice(0, 100)), preset=BAYES)
+        true = replace(data, preset=BAYES.override(bias={"scale": 1.0})) if wrong == "prior" else data
+        if wrong == "labels":
+            backwards = data.reports._replace(logit_confidence=data.reports.logit_confidence[:, ::-1])
+            true = replace(data, reports=backwards)
+        worlds = draw_worlds(true, 200, seed=5)
+        draws = draws_for_each(data, worlds.target, sampling=SHORT_CHAINS, seed=5)
         found = check_ranks(
             worlds,
             draws,
-            reports,
-            Reports.of(observations.select(slice(100, 101))),
-            preset=BAYES,
-            variant="confidence",
+            data,
+            Reports.of(observations.select(slice(100, 101)), BAYES.eps),
             level_names=observations.level_names,
         )
         assert not found.uniform

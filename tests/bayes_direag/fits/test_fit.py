@@ -13,8 +13,8 @@ from bayes_direag.fits.estimator import DirEAG
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.fits.map_fit import fit_map, fit_map_batch
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, penalised_loss
+from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import VARIANT_PARAMETERS
 from tests.bayes_direag import brute_force
@@ -62,7 +62,7 @@ def test_predictions_do_not_depend_on_order_or_on_pieces(
     order = np.random.default_rng(0).permutation(len(simulated))
     shuffled = fit.predict(simulated.select(order)).set_axis(order).sort_index()
     pd.testing.assert_frame_equal(shuffled, whole, rtol=1e-14)
-    monkeypatch.setattr(selection, "_LARGEST_PIECE", 64)
+    monkeypatch.setattr(selection, "_PIECE_CELLS", 16)
     pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
 
 
@@ -162,8 +162,8 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
         name: jnp.asarray(tree["posterior"][f"{name}_raw"].to_numpy()[0, 0])
         for name in fit.preset.free_parameters("confidence")
     }
-    labels = Labels.of(simulated, np.ones(len(simulated)))
-    loss = penalised_loss(raw, Reports.of(simulated), labels, preset=fit.preset, variant="confidence")
+    loss = penalised_loss(raw, LikelihoodData.of(simulated, preset=fit.preset))
+    assert float(penalised_loss(raw, fit.likelihood_data)) == float(loss)
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
     entries = np.concatenate([np.ravel(value) for value in raw.values()])
     mean = -tree["log_likelihood"]["target"].to_numpy().mean()

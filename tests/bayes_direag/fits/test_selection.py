@@ -4,13 +4,14 @@ import numpy as np
 import pytest
 
 from bayes_direag.fits.selection import select_reports
-from bayes_direag.model.evidence import Parameters, Reports, concentration
+from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, concentration
 from tests.bayes_direag import brute_force
 
 EPS = 1e-6
 
+CONFIDENCE = np.array([[1.0, 0.9, 0.3], [0.95, 1.0, 1.0], [0.5, 0.6, 0.0], [0.5, 0.5, 0.5]])
 REPORTS = Reports(
-    confidence=np.array([[1.0, 0.9, 0.3], [0.95, 1.0, 1.0], [0.5, 0.6, 0.0], [0.5, 0.5, 0.5]]),
+    logit_confidence=clipped_logit(CONFIDENCE, EPS),
     candidate=np.array([[0, 1, 0], [0, 0, 0], [-1, 0, 1], [-1, -1, -1]]),
     n_candidates=np.array([2, 1, 2, 0]),
 )
@@ -28,11 +29,11 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         null_gain=jnp.array(0.6),
     )
     samples = jax.tree.map(lambda value: jnp.stack([value, value]), own)
-    (found,) = select_reports(REPORTS, samples, EPS, lambda _, selection: selection)
-    alpha = np.asarray(concentration(REPORTS, own, EPS))
+    (found,) = select_reports(REPORTS, samples, lambda _, selection: selection)
+    alpha = np.asarray(concentration(REPORTS, own))
     plain = {name: value.tolist() for name, value in own._asdict().items()}
     for question in range(4):
-        rows = zip(REPORTS.candidate[question].tolist(), REPORTS.confidence[question].tolist(), strict=True)
+        rows = zip(REPORTS.candidate[question].tolist(), CONFIDENCE[question].tolist(), strict=True)
         told = [(level, str(a), stated) for level, (a, stated) in enumerate(rows) if a >= 0]
         expected = brute_force.support(brute_force.concentrations(told, plain, EPS))
         null = expected.pop(brute_force.NULL)

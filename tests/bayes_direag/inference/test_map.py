@@ -1,4 +1,5 @@
 import json
+from functools import partial
 from pathlib import Path
 
 import jax
@@ -11,9 +12,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.fits.folds import assign_folds
 from bayes_direag.inference import map as inference
-from bayes_direag.inference.map import likelihood_weights, map_estimates
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, penalised_loss, raw_from_vector
+from bayes_direag.inference.map import map_estimates, penalised_loss
+from bayes_direag.inference.newton import minimise_in_box
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 
@@ -36,13 +38,13 @@ def agrees_with_an_independent_optimiser(observations: Observations, preset: Pre
     size = {name: n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
     bounds = [preset.parameter(name).bounds for name in names for _ in range(size[name])]
     start = np.concatenate([np.full(size[name], preset.parameter(name).start) for name in names])
-    reports, labels = Reports.of(observations), Labels.of(observations, weight[0])
+    data = LikelihoodData.weighted(observations, weight[0], preset=preset, variant=variant)
 
     @jax.jit
     @jax.value_and_grad
     def loss(vector):
         raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels)
-        return penalised_loss(raw, reports, labels, preset=preset, variant=variant)
+        return penalised_loss(raw, data)
 
     def lowest(start: np.ndarray) -> float:
         tight = {"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-9, "maxcor": 30}
@@ -71,11 +73,10 @@ def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant
     weight = likelihood_weights(chosen, observations, release)
     np.testing.assert_allclose(weight.max(axis=1), np.maximum(configs["null_target_weight"], 1))
 
-    reports = Reports.of(observations)
     for row, own, recorded in zip(configs["raw_params_json"], weight, configs["cal_categorical_nll"], strict=True):
         raw = raw_from_vector(np.array(json.loads(row)), preset=release, variant=variant, n_levels=5)
-        loss = penalised_loss(raw, reports, Labels.of(observations, own), preset=release, variant=variant)
-        np.testing.assert_allclose(float(loss), recorded, atol=1e-7, rtol=0)
+        data = LikelihoodData.weighted(observations, own, preset=release, variant=variant)
+        np.testing.assert_allclose(float(penalised_loss(raw, data)), recorded, atol=1e-7, rtol=0)
 
     optimum = map_estimates(observations, weight, preset=release, variant=variant)
     assert (np.asarray(optimum.loss) <= configs["cal_categorical_nll"].to_numpy() + 1e-7).all()
@@ -145,11 +146,7 @@ def test_double_precision_is_used_whatever_the_global_setting(simulated: Observa
 
 
 def test_a_run_that_stops_early_is_an_error(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Impatient(inference.ProjectedNewton):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs | {"max_steps": 2})
-
-    monkeypatch.setattr(inference, "ProjectedNewton", Impatient)
+    monkeypatch.setattr(inference, "minimise_in_box", partial(minimise_in_box, max_steps=2))
     jax.clear_caches()
     with pytest.raises(
         ConvergenceError, match=r"after 2 steps the largest projected gradient is .* expected at most 1e-06"

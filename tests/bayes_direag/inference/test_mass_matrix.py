@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpyro.infer.hmc import hmc
+from numpyro.infer.util import log_density
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.mass_matrix import (
@@ -16,9 +17,8 @@ from bayes_direag.inference.mass_matrix import (
     survey,
     with_metric,
 )
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.log_joint import Outcomes, log_joint, log_prior
-from bayes_direag.model.model import Labels, log_likelihood, raw_from_vector
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import direag, log_likelihood, log_prior, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Variant
 
@@ -42,8 +42,7 @@ class TestSchedule:
 def test_a_survey_against_automatic_differentiation(name: str, variant: Variant, labelled: Observations) -> None:
     settings = PRESETS[name]
     weight = np.linspace(0.5, 2, len(labelled))
-    reports, labels = Reports.of(labelled), Labels.of(labelled, weight)
-    outcomes = Outcomes.of(reports, labels, settings.eps)
+    data = LikelihoodData.weighted(labelled, weight, preset=settings, variant=variant)
     named = partial(raw_from_vector, preset=settings, variant=variant, n_levels=5)
     names = settings.free_parameters(variant)
     here = jnp.asarray(np.random.default_rng(2).normal(size=sum(5 if own in LEVEL_PARAMETERS else 1 for own in names)))
@@ -51,18 +50,18 @@ def test_a_survey_against_automatic_differentiation(name: str, variant: Variant,
     @jax.jit
     def expected(flat: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         def joint(flat: jax.Array) -> jax.Array:
-            return log_joint(named(flat), outcomes, settings, variant)
+            return log_density(direag, (data,), {}, sites(named(flat)))[0]
 
         def prior(flat: jax.Array) -> jax.Array:
-            return log_prior(named(flat), outcomes, settings, variant)
+            return log_prior(named(flat), data)
 
         def reached(flat: jax.Array) -> jax.Array:
-            return log_likelihood(named(flat), reports, labels, preset=settings, variant=variant)
+            return log_likelihood(named(flat), data)
 
         return joint(flat), jax.grad(joint)(flat), jax.jacrev(reached)(flat), -jax.hessian(prior)(flat)
 
     value, gradient, scores, precision = expected(here)
-    found = jax.jit(partial(survey, preset=settings, variant=variant))(here, outcomes)
+    found = jax.jit(survey)(here, data)
     np.testing.assert_allclose(found.log_joint, value, rtol=1e-12)
     np.testing.assert_allclose(found.gradient, gradient, rtol=1e-8, atol=1e-10)
     outer = sum(w * np.outer(score, score) for w, score in zip(weight, np.asarray(scores), strict=True))

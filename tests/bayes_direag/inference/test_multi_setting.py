@@ -14,13 +14,13 @@ from scipy.special import expit, log_expit, logit
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.multi_setting import (
     draw_pooled_recalibration,
-    pooled_direag,
+    multi_setting_direag,
     pooled_recalibration,
-    stacked_outcomes,
+    stacked,
 )
 from bayes_direag.inference.recalibration import Selected
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, raw_priors
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import raw_priors
 from bayes_direag.model.population import BETWEEN, draw_population, settings_from
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, RecalibrationSettings, SamplingSettings
@@ -95,12 +95,7 @@ def test_the_log_joint_density(variant: str, seed: int) -> None:
     rng, bayes, worlds = np.random.default_rng(seed), preset("bayes"), two_settings()
     levels = worlds[0].level_names
     aligned = [one.align(levels) for one in worlds]
-    outcomes = stacked_outcomes(
-        [Reports.of(one) for one in aligned],
-        [Labels.of(one, np.ones(len(one))) for one in aligned],
-        preset=bayes,
-        variant=variant,
-    )
+    each = [LikelihoodData.weighted(one, np.ones(len(one)), preset=bayes, variant=variant) for one in aligned]
     names = bayes.free_parameters(variant)
     expected, sites, raw = 0.0, {}, [{}, {}]
     for name, prior in raw_priors(bayes, variant, 5, 1.0).items():
@@ -121,7 +116,7 @@ def test_the_log_joint_density(variant: str, seed: int) -> None:
             ]
             reached = sum(alpha[a] for a in right) if right else alpha[brute_force.NULL]
             expected += math.log(reached / sum(alpha.values()))
-    found, _ = log_density(pooled_direag, (outcomes,), {"preset": bayes, "variant": variant}, sites)
+    found, _ = log_density(multi_setting_direag, (stacked(each),), {}, sites)
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 

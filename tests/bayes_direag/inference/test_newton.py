@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from bayes_direag.inference.newton import Minimum, ProjectedNewton, minimise_in_box
+from bayes_direag.inference.newton import Minimum, minimise_in_box
 
 INF = np.inf
 
@@ -91,10 +91,3 @@ def test_a_batch_gives_what_its_members_give() -> None:
     together = jax.vmap(one)(starts)
     for i, start in enumerate(starts):
         np.testing.assert_allclose(together.point[i], one(start).point, atol=1e-9)
-
-
-def test_a_bare_gradient_step_is_refused() -> None:
-    optimiser = ProjectedNewton()
-    state = optimiser.init({"a": jnp.zeros(2)})
-    with pytest.raises(NotImplementedError, match="needs the loss itself"):
-        optimiser.update({"a": jnp.ones(2)}, state)

@@ -17,10 +17,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.inference.map import map_estimates
+from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.nuts import nuts_draws
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, Raw, direag, penalised_loss, raw_from_vector
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, direag, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import VARIANTS, Preset, SamplingSettings, Variant
 from tests.bayes_direag import brute_force, one_level
@@ -42,12 +42,9 @@ each_target = pytest.mark.parametrize(
 )
 
 
-def potential(raw: Raw, observations: Observations, preset: Preset, variant: Variant) -> jax.Array:
+def potential(raw: Raw, data: LikelihoodData) -> jax.Array:
     """Return minus the log joint density that NUTS evaluates, as numpyro computes it."""
-    model = partial(direag, preset=preset.model_settings, variant=variant)
-    labels = Labels.of(observations, np.ones(len(observations)))
-    sites = {f"{name}_raw": value for name, value in raw.items()}
-    return potential_energy(model, (Reports.of(observations), labels), {}, sites)
+    return potential_energy(direag, (data,), {}, sites(raw))
 
 
 def constant(raw: Raw, observations: Observations, preset: Preset) -> float:
@@ -64,9 +61,8 @@ def test_nuts_explores_the_maps_density_and_the_map_is_its_mode(
     mode = map_estimates(labelled, np.ones((1, total)), preset=preset, variant=variant)
     raw = {name: value[0] for name, value in mode.raw.items()}
     n_raw = sum(np.size(value) for value in raw.values())
-    density = jax.jit(partial(potential, observations=labelled, preset=preset, variant=variant))
-    labels = Labels.of(labelled, np.ones(total))
-    loss = jax.jit(partial(penalised_loss, reports=Reports.of(labelled), labels=labels, preset=preset, variant=variant))
+    data = LikelihoodData.of(labelled, preset=preset, variant=variant)
+    density, loss = jax.jit(partial(potential, data=data)), jax.jit(partial(penalised_loss, data=data))
 
     rng = np.random.default_rng(0)
     for vector in rng.normal(size=(5, n_raw)) * [[0.1], [0.5], [1], [2], [3]]:
@@ -135,14 +131,14 @@ class TestDraws:
     ) -> None:
         preset, n_levels = nuts.preset, labelled.n_levels
         at_mode = fit_map(labelled, preset=preset)
-        names = preset.free_parameters("confidence")
+        names, data = preset.free_parameters("confidence"), LikelihoodData.of(labelled, preset=preset)
         posterior = nuts.tree["posterior"].to_dataset()
 
         @jax.jit
         @jax.value_and_grad
         def density(vector: jax.Array) -> jax.Array:
             raw = raw_from_vector(vector, preset=preset, variant="confidence", n_levels=n_levels)
-            return potential(raw, labelled, preset, "confidence")
+            return potential(raw, data)
 
         def vector(fit: Fit, chain: int, draw: int) -> np.ndarray:
             one = fit.tree["posterior"].to_dataset().isel(chain=chain, draw=draw)
@@ -186,10 +182,7 @@ class TestDraws:
         )
         observations = one_level.observations()
         draws = nuts_draws(
-            Reports.of(observations),
-            Labels.of(observations, np.ones(len(observations))),
-            preset=preset,
-            variant="count",
+            LikelihoodData.of(observations, preset=preset, variant="count"),
             sampling=SamplingSettings(n_chains=4, n_warmup=500, n_draws=2000, target_accept=0.95),
             seed=3,
         )
@@ -218,10 +211,10 @@ class TestDraws:
 
 
 def test_bounds_are_refused(labelled: Observations) -> None:
-    reports, labels = Reports.of(labelled), Labels.of(labelled, np.ones(len(labelled)))
     for preset in (PRESETS["release"], PRESETS["pooled"].override(bias_spread={"high": 2.0})):
-        with pytest.raises(DirEAGError, match=rf"preset {preset.name} keeps raw parameters within bounds") as caught:
-            nuts_draws(reports, labels, preset=preset, variant="count", sampling=NUTS_SAMPLING, seed=0)
+        data = LikelihoodData.of(labelled, preset=preset, variant="count")
+        with pytest.raises(DirEAGError, match="keeps raw parameters within bounds") as caught:
+            nuts_draws(data, sampling=NUTS_SAMPLING, seed=0)
         assert "\n" not in str(caught.value)
 
 

@@ -4,19 +4,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numpyro.infer.util import log_density
 from scipy import stats
 from scipy.special import expit, logit
 
 from bayes_direag.inference.ridge import Ridge, along_every_ridge, ridge_sweep
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.log_joint import Outcomes, log_joint
-from bayes_direag.model.model import Labels, Raw, natural_parameters
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, direag, natural_parameters, sites
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import Link, Preset, Variant
 
 CONFIDENCE = np.array([[0.9, 0.2], [0.6, 0.5], [0.8, 0.5]])
-REPORTS = Reports(CONFIDENCE, np.array([[0, 0], [0, -1], [0, 1]]), np.array([1, 1, 2]))
-LABELS = Labels(np.array([[True, True], [False, False], [False, True]]), np.array([1, 0, 1]), np.array([1.0, 3.0, 0.0]))
+REPORTS = Reports(logit(CONFIDENCE), np.array([[0, 0], [0, -1], [0, 1]]), np.array([1, 1, 2]))
+
+
+def data_of(settings: Preset, variant: Variant = "confidence") -> LikelihoodData:
+    target, weight = np.array([0, -1, 1]), np.array([1.0, 3.0, 0.0])
+    return LikelihoodData(REPORTS, target, REPORTS.candidate, np.ones(3, int), weight, settings, variant)
+
+
+def log_joint(raw: Raw, data: LikelihoodData) -> jax.Array:
+    return log_density(direag, (data,), {}, sites(raw))[0]
 
 
 def raw(seed: int = 0) -> Raw:
@@ -35,7 +44,7 @@ def with_link(link: Link) -> Preset:
 
 
 def ridge_of(settings: Preset, variant: Variant = "confidence") -> Ridge | None:
-    return Ridge.of(Outcomes.of(REPORTS, LABELS, settings.eps), settings, variant)
+    return Ridge.of(data_of(settings, variant))
 
 
 def test_the_usual_report_is_the_mean_of_those_that_count() -> None:
@@ -126,11 +135,11 @@ def test_many_sweeps_leave_the_distribution_as_it_is(link: Link) -> None:
 def test_moves_are_judged_by_the_whole_density(link: Link, variant: Variant) -> None:
     """Level by level, as if the density were computed anew for every offer; what did not move is left as it was."""
     settings = with_link(link)
-    outcomes, ridge = Outcomes.of(REPORTS, LABELS, settings.eps), ridge_of(settings, variant)
+    data, ridge = data_of(settings, variant), ridge_of(settings, variant)
     assert ridge is not None
 
     def change(here: jax.Array, _: Raw, after: Raw, __: jax.Array) -> tuple[jax.Array, jax.Array]:
-        there = log_joint(after, outcomes, settings, variant)
+        there = log_joint(after, data)
         return there - here, there
 
     at = {name: value for name, value in raw().items() if name in settings.free_parameters(variant)}
@@ -138,9 +147,9 @@ def test_moves_are_judged_by_the_whole_density(link: Link, variant: Variant) -> 
     @jax.jit
     @jax.vmap
     def both(key: jax.Array) -> tuple[tuple[Raw, jax.Array], tuple[Raw, jax.Array]]:
-        begin = log_joint(at, outcomes, settings, variant)
+        begin = log_joint(at, data)
         anew = ridge_sweep(key, at, begin, ridge=ridge, change=change, scale=settings.bias.scale)
-        return along_every_ridge(key, at, ridge, outcomes), anew
+        return along_every_ridge(key, at, ridge, data), anew
 
     (found, moved), (expected, expected_moved) = both(jax.random.split(jax.random.key(1), 200))
     np.testing.assert_array_equal(moved, expected_moved)

@@ -4,20 +4,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from scipy.special import expit
 
 from bayes_direag.model.evidence import (
     Parameters,
     Reports,
     calibrate,
+    clipped_logit,
     concentration,
-    log_support,
-    selected_candidate,
-    target_concentration,
+    evidence,
+    support,
+    supports,
 )
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.conftest import reports
+from tests.bayes_direag.conftest import EPS, reports
 
-EPS = 1e-6
 VARIANTS = ("count", "level", "confidence")
 
 
@@ -45,9 +46,9 @@ def as_dict(values: Parameters) -> dict[str, object]:
 @given(given_reports=reports())
 def test_concentration_is_the_printed_equation(variant: str, given_reports: Reports) -> None:
     values = parameters(given_reports.candidate.shape[1], variant)
-    alpha = np.asarray(concentration(given_reports, values, EPS))
+    alpha = np.asarray(concentration(given_reports, values))
     for row, candidate, confidence, k in zip(
-        alpha, given_reports.candidate, given_reports.confidence, given_reports.n_candidates, strict=True
+        alpha, given_reports.candidate, expit(given_reports.logit_confidence), given_reports.n_candidates, strict=True
     ):
         own = [(level, str(a), float(confidence[level])) for level, a in enumerate(candidate) if a >= 0]
         expected = brute_force.concentrations(own, as_dict(values), EPS)
@@ -58,11 +59,23 @@ def test_concentration_is_the_printed_equation(variant: str, given_reports: Repo
 
 @given(given_reports=reports())
 def test_support_is_the_dirichlet_mean_and_sums_to_one(given_reports: Reports) -> None:
-    alpha = concentration(given_reports, parameters(given_reports.candidate.shape[1]), EPS)
-    support = np.exp(np.asarray(log_support(alpha)))
-    np.testing.assert_allclose(support.sum(axis=1), 1.0, rtol=1e-13)
-    for row, own in zip(np.asarray(alpha), support, strict=True):
+    values = parameters(given_reports.candidate.shape[1])
+    alpha, probability = concentration(given_reports, values), np.asarray(support(given_reports, values))
+    np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-13)
+    for row, own in zip(np.asarray(alpha), probability, strict=True):
         np.testing.assert_allclose(own[row > 0], stats.dirichlet.mean(row[row > 0]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(given_reports=reports())
+def test_what_reports_give_adds_up_to_the_concentrations(variant: str, given_reports: Reports) -> None:
+    values = parameters(given_reports.candidate.shape[1], variant)
+    weighed = evidence(given_reports, values)
+    alpha = np.asarray(concentration(given_reports, values))
+    np.testing.assert_allclose(np.asarray(weighed.total), alpha.sum(axis=1), rtol=1e-12)
+    without_reports = weighed.share + values.null_base
+    np.testing.assert_allclose(np.asarray(weighed.null), without_reports + weighed.doubt.sum(axis=0), rtol=1e-12)
+    assert (np.asarray(weighed.given)[given_reports.candidate.T < 0] == 0).all()
 
 
 @given(given_reports=reports(), seed=st.integers(0, 99))
@@ -70,14 +83,14 @@ def test_permuting_questions_permutes_support(given_reports: Reports, seed: int)
     values = parameters(given_reports.candidate.shape[1])
     order = np.random.default_rng(seed).permutation(len(given_reports.n_candidates))
     shuffled = Reports(*(array[order] for array in given_reports))
-    before = np.asarray(concentration(given_reports, values, EPS))
-    np.testing.assert_allclose(np.asarray(concentration(shuffled, values, EPS)), before[order], rtol=1e-13)
+    before = np.asarray(concentration(given_reports, values))
+    np.testing.assert_allclose(np.asarray(concentration(shuffled, values)), before[order], rtol=1e-13)
 
 
 @given(given_reports=reports(), seed=st.integers(0, 99))
 def test_renaming_candidates_renames_states(given_reports: Reports, seed: int) -> None:
     values = parameters(given_reports.candidate.shape[1])
-    before = np.asarray(concentration(given_reports, values, EPS))
+    before = np.asarray(concentration(given_reports, values))
     rng = np.random.default_rng(seed)
     candidate = given_reports.candidate.copy()
     expected = before.copy()
@@ -85,7 +98,7 @@ def test_renaming_candidates_renames_states(given_reports: Reports, seed: int) -
         new = rng.permutation(k)
         candidate[i] = np.where(candidate[i] >= 0, np.append(new, -1)[candidate[i]], -1)
         expected[i, new] = before[i, :k]
-    after = np.asarray(concentration(given_reports._replace(candidate=candidate), values, EPS))
+    after = np.asarray(concentration(given_reports._replace(candidate=candidate), values))
     np.testing.assert_allclose(after, expected, rtol=1e-13)
 
 
@@ -94,21 +107,23 @@ def test_permuting_levels_with_their_parameters_changes_nothing(given_reports: R
     values = parameters(given_reports.candidate.shape[1])
     order = np.random.default_rng(seed).permutation(given_reports.candidate.shape[1])
     shuffled = Reports(
-        given_reports.confidence[:, order], given_reports.candidate[:, order], given_reports.n_candidates
+        given_reports.logit_confidence[:, order], given_reports.candidate[:, order], given_reports.n_candidates
     )
     permuted = values._replace(weight=values.weight[order], bias=values.bias[order])
     np.testing.assert_allclose(
-        np.asarray(concentration(shuffled, permuted, EPS)),
-        np.asarray(concentration(given_reports, values, EPS)),
+        np.asarray(concentration(shuffled, permuted)),
+        np.asarray(concentration(given_reports, values)),
         rtol=1e-12,
     )
 
 
 def test_reversing_levels_alone_does_change_support() -> None:
-    one = Reports(np.array([[0.9, 0.9, 0.2]]), np.array([[0, 0, 1]]), np.array([2]))
+    one = Reports(clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]))
     values = parameters(3)
     backwards = values._replace(weight=values.weight[::-1], bias=values.bias[::-1])
-    ours, theirs = (np.exp(np.asarray(log_support(concentration(one, v, EPS)))) for v in (values, backwards))
+    both = Parameters(*(jnp.stack(pair) for pair in zip(values, backwards, strict=True)))
+    ours, theirs = np.asarray(supports(one, both))
+    np.testing.assert_allclose(ours, np.asarray(support(one, values)), rtol=1e-13)
     assert np.abs(ours - theirs).max() > 0.05
 
 
@@ -118,13 +133,13 @@ def test_a_higher_confidence_never_lowers_its_candidate(
 ) -> None:
     i, level = place[0] % given_reports.candidate.shape[0], place[1] % given_reports.candidate.shape[1]
     mine = given_reports.candidate[i, level]
-    if mine < 0 or higher < given_reports.confidence[i, level]:
+    raised = given_reports.logit_confidence.copy()
+    raised[i, level] = clipped_logit(np.array(higher), EPS)
+    if mine < 0 or raised[i, level] < given_reports.logit_confidence[i, level]:
         return
     values = parameters(given_reports.candidate.shape[1])
-    raised = given_reports.confidence.copy()
-    raised[i, level] = higher
-    before = np.asarray(concentration(given_reports, values, EPS))
-    after = np.asarray(concentration(given_reports._replace(confidence=raised), values, EPS))
+    before = np.asarray(concentration(given_reports, values))
+    after = np.asarray(concentration(given_reports._replace(logit_confidence=raised), values))
     assert after[i, mine] >= before[i, mine]
     assert after[i, -1] <= before[i, -1]
 
@@ -137,46 +152,19 @@ def test_the_common_scale_is_not_identified(given_reports: Reports, factor: floa
         prior_strength=factor * values.prior_strength,
         null_base=factor * values.null_base,
     )
-    ours, theirs = (np.asarray(log_support(concentration(given_reports, v, EPS))) for v in (values, scaled))
-    np.testing.assert_allclose(np.exp(theirs), np.exp(ours), rtol=1e-10)
+    ours, theirs = (np.asarray(support(given_reports, v)) for v in (values, scaled))
+    np.testing.assert_allclose(theirs, ours, rtol=1e-10)
 
 
 def test_a_question_without_reports_has_only_the_null() -> None:
-    nothing = Reports(np.full((1, 3), 0.5), np.full((1, 3), -1), np.array([0]))
-    alpha = concentration(nothing, parameters(3), EPS)
-    assert np.exp(np.asarray(log_support(alpha))).tolist() == [[0, 0, 0, 1]]
-    assert np.asarray(selected_candidate(jnp.exp(log_support(alpha)), jnp.asarray([0]))).tolist() == [-1]
-
-
-def test_ties_go_to_the_first_candidate_and_never_to_the_null() -> None:
-    support = jnp.asarray([[0.2, 0.2, 0.0, 0.6], [0.1, 0.3, 0.3, 0.3]])
-    assert np.asarray(selected_candidate(support, jnp.asarray([2, 3]))).tolist() == [0, 1]
-
-
-@pytest.mark.parametrize("variant", VARIANTS)
-@given(given_reports=reports(), seed=st.integers(0, 99))
-def test_what_came_true_against_the_rest_is_the_same_dirichlet_merged(
-    variant: str, given_reports: Reports, seed: int
-) -> None:
-    n, levels = given_reports.candidate.shape
-    values = parameters(levels, variant)
-    right = np.random.default_rng(seed).random((n, levels)) < 0.4
-    right &= np.arange(levels) < given_reports.n_candidates[:, None]
-    level_right = np.take_along_axis(right, np.maximum(given_reports.candidate, 0), axis=1)
-    level_right &= given_reports.candidate >= 0
-
-    pair = np.asarray(target_concentration(given_reports, level_right, right.sum(axis=1), values, EPS))
-    alpha = np.asarray(concentration(given_reports, values, EPS))
-    came_true = np.where(right.any(axis=1), (alpha[:, :-1] * right).sum(axis=1), alpha[:, -1])
-    np.testing.assert_allclose(pair[:, 0], came_true, rtol=1e-12)
-    np.testing.assert_allclose(pair.sum(axis=1), alpha.sum(axis=1), rtol=1e-12)
-    assert (pair[:, 1] >= 0).all()
+    nothing = Reports(np.zeros((1, 3)), np.full((1, 3), -1), np.array([0]))
+    assert np.asarray(support(nothing, parameters(3))).tolist() == [[0, 0, 0, 1]]
 
 
 def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:
-    stated = jnp.asarray([[0.0, 1.0]])
+    stated = jnp.asarray(clipped_logit(np.array([[0.0, 1.0]]), EPS))
     steep = parameters(2)._replace(bias=jnp.zeros(2), slope=jnp.asarray(3.0))
-    belief, doubt = calibrate(stated, steep, EPS)
+    belief, doubt = calibrate(stated, steep)
     odds = ((1 - EPS) / EPS) ** 3
     np.testing.assert_allclose(np.asarray(doubt)[0, 1], 1 / (1 + odds), rtol=1e-9)
     np.testing.assert_allclose(np.asarray(belief)[0, 0], 1 / (1 + odds), rtol=1e-9)
@@ -184,9 +172,9 @@ def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:
 
 def test_single_precision_agrees_to_single_precision() -> None:
     rng = np.random.default_rng(1)
-    some = Reports(rng.random((50, 4)), rng.integers(0, 3, (50, 4)), np.full(50, 3))
+    some = Reports(rng.normal(size=(50, 4)), rng.integers(0, 3, (50, 4)), np.full(50, 3))
     double = parameters(4)
     single = Parameters(*(value.astype(jnp.float32) for value in double))
-    ours = concentration(some._replace(confidence=some.confidence.astype(np.float32)), single, EPS)
+    ours = concentration(some._replace(logit_confidence=some.logit_confidence.astype(np.float32)), single)
     assert ours.dtype == jnp.float32
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(concentration(some, double, EPS)), rtol=2e-5)
+    np.testing.assert_allclose(np.asarray(ours), np.asarray(concentration(some, double)), rtol=2e-5)

@@ -1,25 +1,35 @@
-from functools import partial
+from dataclasses import replace
 
+import arviz_base
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import pytest
+from jax.flatten_util import ravel_pytree
+from jax.test_util import check_grads
 from numpyro.distributions import Normal
 from numpyro.handlers import seed, trace
+from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO
+from numpyro.infer.autoguide import AutoDelta, AutoLaplaceApproximation, AutoNormal
 from numpyro.infer.util import log_density
+from numpyro.optim import Adam, Minimize
 from scipy import stats
 
-from bayes_direag.data.observations import Observations
-from bayes_direag.model.evidence import Reports
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.inference.map import map_estimates, penalised_loss
+from bayes_direag.model.evidence import Reports, clipped_logit
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import (
-    Labels,
     direag,
+    log_likelihood,
+    log_prior,
+    named_parameters,
     natural_parameters,
-    penalised_loss,
-    pooled_over_levels,
     raw_from_vector,
     raw_priors,
     recalibration,
+    sites,
 )
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import VARIANTS, Preset, Variant
@@ -39,46 +49,34 @@ def some_raw(preset: Preset, variant: Variant, n_levels: int = 5, at: int = 0) -
     }
 
 
-def some_labels(observations: Observations) -> Labels:
+def some_data(observations: Observations, preset: Preset, variant: Variant) -> LikelihoodData:
     weight = np.where(np.arange(len(observations)) % 7 == 0, 0.0, 1.0 + np.arange(len(observations)) % 3)
-    return Labels.of(observations, weight)
+    return LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
+
+
+def log_probability(observations: Observations, question: int, values: dict[str, object], eps: float) -> float:
+    """Return the log probability of the state that occurred, in plain Python."""
+    support = brute_force.support(
+        brute_force.concentrations(brute_force.reports_of(observations, question), values, eps)
+    )
+    gold = observations.questions[question].gold_answer
+    return float(np.log(support[gold if gold in support else brute_force.NULL]))
 
 
 @each_model
 def test_loss_is_the_printed_equation(preset: Preset, variant: Variant, simulated: Observations) -> None:
-    raw, labels = some_raw(preset, variant), some_labels(simulated)
+    raw, data = some_raw(preset, variant), some_data(simulated, preset, variant)
     values = brute_force.natural(raw, preset)
-    total = 0.0
-    for i, weight in enumerate(labels.weight):
-        own = brute_force.reports_of(simulated, i)
-        support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
-        gold = simulated.questions[i].gold_answer
-        total -= weight * np.log(support[gold if gold in support else brute_force.NULL])
+    total = sum(-w * log_probability(simulated, i, values, preset.eps) for i, w in enumerate(data.weight))
     entries = np.concatenate([np.ravel(value) for value in raw.values()])
     if preset.penalty is not None:
         penalty = preset.penalty * np.mean(entries**2)
     else:
-        priors = brute_force.raw_priors(raw, preset, labels.weight.sum())
+        priors = brute_force.raw_priors(raw, preset, data.weight.sum())
         squares = [np.sum(((np.asarray(raw[name]) - loc) / scale) ** 2) for name, (loc, scale) in priors.items()]
-        penalty = sum(squares) / (2 * labels.weight.sum())
-    expected = total / labels.weight.sum() + penalty
-    found = penalised_loss(raw, Reports.of(simulated), labels, preset=preset, variant=variant)
-    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
-
-
-@each_model
-def test_loss_is_the_joint_density_up_to_a_constant(preset: Preset, variant: Variant, simulated: Observations) -> None:
-    reports, labels = Reports.of(simulated), some_labels(simulated)
-    model = partial(direag, preset=preset, variant=variant)
-
-    def gap(at: int) -> float:
-        raw = some_raw(preset, variant, at=at)
-        sites = {f"{name}_raw": value for name, value in raw.items()}
-        joint, _ = log_density(model, (reports, labels), {}, sites)
-        loss = penalised_loss(raw, reports, labels, preset=preset, variant=variant)
-        return float(-joint / labels.weight.sum() - loss)
-
-    np.testing.assert_allclose([gap(1), gap(2)], gap(0), rtol=1e-10)
+        penalty = sum(squares) / (2 * data.weight.sum())
+    expected = total / data.weight.sum() + penalty
+    np.testing.assert_allclose(float(penalised_loss(raw, data)), expected, rtol=1e-12)
 
 
 def test_the_penalty_is_a_prior_whose_scale_follows_the_questions() -> None:
@@ -90,51 +88,116 @@ def test_the_penalty_is_a_prior_whose_scale_follows_the_questions() -> None:
 
 
 def test_a_question_of_weight_zero_has_no_influence(simulated: Observations) -> None:
-    preset, variant = PRESETS["paper"], "confidence"
-    raw, labels = some_raw(preset, variant), some_labels(simulated)
-    corrupted = labels.correct.copy()
-    corrupted[labels.weight == 0] = ~corrupted[labels.weight == 0]
-    before, after = (
-        float(
-            penalised_loss(raw, Reports.of(simulated), labels._replace(correct=correct), preset=preset, variant=variant)
-        )
-        for correct in (labels.correct, corrupted)
-    )
-    assert before == after
+    raw, data = some_raw(PRESETS["paper"], "confidence"), some_data(simulated, PRESETS["paper"], "confidence")
+    another = np.where(data.weight == 0, -1 - data.target, data.target)
+    assert float(penalised_loss(raw, data)) == float(penalised_loss(raw, replace(data, target=another)))
 
 
 def test_several_right_answers_share_one_state() -> None:
     preset = PRESETS["paper"]
     raw = some_raw(preset, "confidence", n_levels=3)
-    reports = Reports(np.array([[0.9, 0.6, 0.8]]), np.array([[0, 1, 2]]), np.array([3]))
-    values = brute_force.natural(raw, preset)
+    reports = [
+        Observation(level=level, answer=answer, confidence=stated, correct=answer != "b")
+        for level, (answer, stated) in enumerate([("a", 90.0), ("b", 60.0), ("c", 80.0)])
+    ]
+    judged = Observations.from_questions([Question(problem_id="q", observations=tuple(reports))], answers="text")
+    data = LikelihoodData.of(judged, preset=preset)
     own = [(0, "a", 0.9), (1, "b", 0.6), (2, "c", 0.8)]
-    support = brute_force.support(brute_force.concentrations(own, values, preset.eps))
-    labels = Labels(np.array([[True, False, True]]), np.array([2]), np.ones(1))
-    entries = np.concatenate([np.ravel(value) for value in raw.values()])
-    expected = -np.log(support["a"] + support["c"]) + preset.penalty * np.mean(entries**2)
-    found = float(penalised_loss(raw, reports, labels, preset=preset, variant="confidence"))
-    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    support = brute_force.support(brute_force.concentrations(own, brute_force.natural(raw, preset), preset.eps))
+    expected = np.log(support["a"] + support["c"])
+    np.testing.assert_allclose(np.asarray(log_likelihood(raw, data)), [expected], rtol=1e-12)
+    wrong = replace(data, target=np.array([1]), n_merged=np.array([1]))
+    np.testing.assert_allclose(np.asarray(log_likelihood(raw, wrong)), [np.log(support["b"])], rtol=1e-12)
 
 
 @each_model
 def test_the_joint_density_is_that_of_the_equations(preset: Preset, variant: Variant, simulated: Observations) -> None:
-    """The constant too: normal priors on raw parameters, and the log support of what came true."""
-    reports, labels = Reports.of(simulated), some_labels(simulated)
-    raw = some_raw(preset, variant)
-    total = float(labels.weight.sum())
-    expected = sum(
+    """The constant too: normal priors on raw parameters, and the log support of the state that occurred."""
+    raw, data = some_raw(preset, variant), some_data(simulated, preset, variant)
+    prior = sum(
         stats.norm.logpdf(np.asarray(raw[name]), loc, scale).sum()
-        for name, (loc, scale) in brute_force.raw_priors(raw, preset, total).items()
+        for name, (loc, scale) in brute_force.raw_priors(raw, preset, float(data.weight.sum())).items()
     )
     values = brute_force.natural(raw, preset)
-    for i, weight in enumerate(labels.weight):
-        alpha = brute_force.concentrations(brute_force.reports_of(simulated, i), values, preset.eps)
-        gold = simulated.questions[i].gold_answer
-        expected += weight * np.log(brute_force.support(alpha)[gold if gold in alpha else brute_force.NULL])
-    sites = {f"{name}_raw": value for name, value in raw.items()}
-    found, _ = log_density(partial(direag, preset=preset, variant=variant), (reports, labels), {}, sites)
-    np.testing.assert_allclose(float(found), expected, rtol=1e-12)
+    likelihood = sum(w * log_probability(simulated, i, values, preset.eps) for i, w in enumerate(data.weight))
+    joint, _ = log_density(direag, (data,), {}, sites(raw))
+    np.testing.assert_allclose(float(joint), prior + likelihood, rtol=1e-12)
+    np.testing.assert_allclose(float(log_prior(raw, data)), prior, rtol=1e-12)
+
+
+@each_model
+def test_the_gradient_is_that_of_finite_differences(preset: Preset, variant: Variant, simulated: Observations) -> None:
+    data = some_data(simulated.select(slice(0, 30)), preset, variant)
+    flat, unravel = ravel_pytree(some_raw(preset, variant))
+
+    def joint(vector: jax.Array) -> jax.Array:
+        return log_density(direag, (data,), {}, sites(unravel(vector)))[0]
+
+    check_grads(joint, (flat,), order=1, modes=["rev"], rtol=1e-6)
+
+
+class TestAnyNumPyroTool:
+    """The model as anybody would use it: 40 questions, preset bayes."""
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def data(simulated: Observations) -> LikelihoodData:
+        return LikelihoodData.of(simulated.select(slice(0, 40)), preset="bayes")
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def mcmc(data: LikelihoodData) -> MCMC:
+        chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
+        run = MCMC(NUTS(direag), num_warmup=100, num_samples=60, **chains)
+        run.run(jax.random.key(0), data)
+        return run
+
+    def test_a_chain_goes_to_arviz(self, mcmc: MCMC, data: LikelihoodData) -> None:
+        tree = arviz_base.from_numpyro(mcmc, log_likelihood=True)
+        assert tree["posterior"]["weight"].dims == ("chain", "draw", "level")
+        assert tree["observed_data"]["target"].to_numpy().tolist() == data.target.tolist()
+        raw = {name: mcmc.get_samples(group_by_chain=True)[f"{name}_raw"][1, 7] for name in
+               data.preset.free_parameters("confidence")}  # fmt: skip
+        reached = tree["log_likelihood"]["target"].to_numpy()[1, 7]
+        np.testing.assert_allclose(reached, np.asarray(log_likelihood(raw, data)), rtol=1e-12)
+
+    def test_prior_and_posterior_prediction(self, mcmc: MCMC, data: LikelihoodData) -> None:
+        prior = Predictive(direag, num_samples=20)(jax.random.key(1), data.unlabelled)
+        after = Predictive(direag, mcmc.get_samples())(jax.random.key(1), data.unlabelled)
+        for drawn in (np.asarray(prior["target"]), np.asarray(after["target"])):
+            assert ((drawn >= -1) & (drawn < data.reports.n_candidates)).all()
+        assert after["target"].shape == (120, 40)
+
+    def test_pointwise_log_likelihood(self, mcmc: MCMC, data: LikelihoodData) -> None:
+        pointwise = numpyro.infer.log_likelihood(direag, mcmc.get_samples(), data)["target"]
+        assert pointwise.shape == (120, 40)
+        assert (np.asarray(pointwise) < 0).all()
+
+    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation, AutoDelta])
+    def test_any_guide_and_optimiser(self, guide: type, data: LikelihoodData) -> None:
+        svi = SVI(direag, guide(direag), Adam(0.05), Trace_ELBO())
+        losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
+        assert losses[-10:].mean() < losses[:10].mean()
+
+    def test_a_drawing_names_its_plates_and_sites(self, data: LikelihoodData) -> None:
+        relations = numpyro.infer.inspect.get_model_relations(direag, (data,))
+        assert {name: sorted(own) for name, own in relations["plate_sample"].items()} == {
+            "level": ["bias_raw", "weight_raw"],
+            "problem": ["target"],
+        }
+        assert relations["observed"] == ["target"]
+
+
+def test_a_map_is_where_svi_with_autodelta_goes(simulated: Observations) -> None:
+    data = LikelihoodData.of(simulated, preset="bayes")
+    svi = SVI(direag, AutoDelta(direag), Minimize(), Trace_ELBO())
+    state = svi.init(jax.random.key(0), data)
+    for _ in range(5):
+        state, _ = svi.update(state, data)
+    theirs = svi.get_params(state)
+    ours = map_estimates(simulated, np.ones((1, len(simulated))), preset=PRESETS["bayes"], variant="confidence")
+    for name, value in ours.raw.items():
+        np.testing.assert_allclose(value[0], theirs[f"{name}_raw_auto_loc"], atol=2e-3)
 
 
 def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
@@ -154,24 +217,26 @@ def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
     np.testing.assert_allclose(found.weight, np.exp([1.25, 1.5, 2.0]), rtol=1e-12)
     np.testing.assert_allclose(found.bias, [0.5, -0.5, -2.5], rtol=1e-12)
     assert float(found.null_base) == pytest.approx(np.log(2))
-    centre_and_spread = pooled_over_levels(raw, pooled)
-    assert {name: float(value) for name, value in centre_and_spread.items()} == pytest.approx(
-        {"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0}
-    )
-    assert pooled_over_levels({"weight": raw["weight"]}, PRESETS["bayes"]) == {}
+    shared = {"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0}
+    named = named_parameters(found, raw, pooled)
+    assert {name: float(named[name]) for name in shared} == pytest.approx(shared)
+    assert set(named) == {*shared, *found._fields}
 
 
 @each_model
 def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
-    reports = Reports(np.full((4000, 3), 0.8), np.tile([[0, 1, 0]], (4000, 1)), np.full(4000, 2))
-    sites = trace(seed(direag, jax.random.key(4))).get_trace(reports, preset=preset, variant=variant)
-    drawn = np.asarray(sites["target"]["value"])
-    raw = {name: sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
+    n = 4000
+    candidate = np.tile([[0, 1, 0]], (n, 1))
+    reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
+    data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), preset.model_settings, variant)
+    drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
+    drawn = np.asarray(drawn_sites["target"]["value"])
+    raw = {name: drawn_sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
     values = brute_force.natural(raw, preset)
     support = brute_force.support(
         brute_force.concentrations([(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)], values, preset.eps)
     )
-    counts = [np.sum(drawn == state) for state in (0, 1, 3)]
+    counts = [np.sum(drawn == state) for state in (0, 1, -1)]
     assert sum(counts) == 4000
     probabilities = [support["a"], support["b"], support[brute_force.NULL]]
     for count, p in zip(counts, probabilities, strict=True):
@@ -219,12 +284,3 @@ def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -
     expected = stats.bernoulli.logpmf(np.asarray(correct), p).sum()
     expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.7)
     np.testing.assert_allclose(float(found), expected, rtol=1e-12)
-
-
-def test_labels_count_the_right_candidates(simulated: Observations) -> None:
-    labels = Labels.of(simulated, np.ones(len(simulated)))
-    golds = [question.gold_answer for question in simulated.questions]
-    expected = [int(gold in own) for gold, own in zip(golds, simulated.candidates, strict=True)]
-    assert labels.n_correct.tolist() == expected
-    padded = labels.padded(len(simulated) + 3)
-    assert padded.weight[-3:].tolist() == [0, 0, 0]

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bayes_direag.fits.selection import supports
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import natural_parameters
-from bayes_direag.model.predictive import prior_draws
+from bayes_direag.inference.posterior import prior_draws
+from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, supports
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 
 N_DRAWS = 6000
@@ -40,14 +39,14 @@ def support() -> dict[str, dict[str, np.ndarray]]:
     """Return support by preset and case: (draw, state), the null last."""
     candidate = np.array([said for said, _ in CASES.values()])
     confidence = np.array([[stated / 100] * 5 for _, stated in CASES.values()])
-    reports = Reports(confidence, candidate, candidate.max(axis=1) + 1)
-    found = {}
+    n, found = len(CASES), {}
     for number, name in enumerate(NAMES):
         preset = PRESETS[name]
-        raw, _ = prior_draws(reports, preset=preset, variant="confidence", n_draws=N_DRAWS, key=jax.random.key(number))
-        one = {name: value[0] for name, value in raw.items()}
-        parameters = jax.vmap(lambda raw, preset=preset: natural_parameters(raw, preset, "confidence"))(one)
-        every = np.asarray(supports(reports, parameters, preset.eps))
+        reports = Reports(clipped_logit(confidence, preset.eps), candidate, candidate.max(axis=1) + 1)
+        data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), preset, "confidence")
+        drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(number))
+        parameters = Parameters(**{name: drawn[name] for name in Parameters._fields})
+        every = np.asarray(supports(reports, parameters))
         found[name] = dict(zip(CASES, np.moveaxis(every, 1, 0), strict=True))
     return found
 

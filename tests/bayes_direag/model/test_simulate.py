@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.model.evidence import Reports, concentration, log_support
+from bayes_direag.model.evidence import Reports, support
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
 
@@ -29,12 +29,11 @@ def test_it_has_five_levels_and_some_of_everything() -> None:
 
 def test_what_comes_true_has_the_models_probabilities() -> None:
     observations = simulate_observations(n=6000, seed=3)
-    alpha = concentration(Reports.of(observations), default_parameters(), 1e-6)
-    support = np.exp(np.asarray(log_support(alpha)))
+    expected = np.asarray(support(Reports.of(observations, 1e-6), default_parameters()))
     came_true = np.concatenate([observations.correct_candidate, ~observations.gold_generated[:, None]], axis=1)
     for low, high in [(0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)]:
-        cells = (support > low) & (support <= high)
-        mean, sd = support[cells].sum(), np.sqrt((support * (1 - support))[cells].sum())
+        cells = (expected > low) & (expected <= high)
+        mean, sd = expected[cells].sum(), np.sqrt((expected * (1 - expected))[cells].sum())
         assert abs(came_true[cells].sum() - mean) < 4.5 * sd
 
 

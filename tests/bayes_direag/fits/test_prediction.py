@@ -4,13 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 from bayes_direag.data.question_arrays import ranks
-from bayes_direag.fits import pattern_prediction, selection
-from bayes_direag.fits.pattern_prediction import PatternPredictor, by_first_mention
+from bayes_direag.fits import prediction, selection
+from bayes_direag.fits.prediction import PatternPredictor, by_first_mention
 from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.evidence import Parameters, Reports, clipped_logit
 from tests.bayes_direag.brute_force import NULL, concentrations
+
+EPS = 1e-6
 
 
 def reports(n: int, n_levels: int = 4, seed: int = 0, stated=(0.0, 0.3, 0.5, 1.0)) -> Reports:
@@ -18,7 +21,8 @@ def reports(n: int, n_levels: int = 4, seed: int = 0, stated=(0.0, 0.3, 0.5, 1.0
     candidate = ranks(rng.integers(-1, 3, (n, n_levels)))
     candidate[0] = -1
     confidence = rng.choice(stated, (n, n_levels)) if stated else rng.random((n, n_levels))
-    return Reports(np.where(candidate >= 0, confidence, 0.5), candidate.astype(np.int32), candidate.max(axis=1) + 1)
+    logits = clipped_logit(np.where(candidate >= 0, confidence, 0.5), EPS)
+    return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1)
 
 
 def predictor(n_samples: int, n_levels: int = 4, seed: int = 1, without: tuple[str, ...] = ()) -> PatternPredictor:
@@ -38,7 +42,7 @@ def predictor(n_samples: int, n_levels: int = 4, seed: int = 1, without: tuple[s
         "agreement": rng.normal(0, 0.3, (1, n_samples)),
         "missing": rng.normal(0, 2, (1, n_samples)),
     }
-    return PatternPredictor(parameters, LogisticRecalibration("platt", coefficients, 1e-6), 1e-6, 0.8)
+    return PatternPredictor(parameters, LogisticRecalibration("platt", coefficients, 1e-6), 0.8)
 
 
 def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
@@ -46,8 +50,8 @@ def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
     every = np.zeros((by.n_samples, len(given.n_candidates), given.candidate.shape[1] + 1))
     for sample, question in np.ndindex(every.shape[:2]):
         own = {k: v[sample] for k, v in by.parameters._asdict().items() if v is not None}
-        said = zip(given.candidate[question].tolist(), given.confidence[question].tolist(), strict=True)
-        alpha = concentrations([(level, k, q) for level, (k, q) in enumerate(said) if k >= 0], own, by.eps)
+        said = zip(given.candidate[question].tolist(), expit(given.logit_confidence[question]).tolist(), strict=True)
+        alpha = concentrations([(level, k, q) for level, (k, q) in enumerate(said) if k >= 0], own, EPS)
         states = [*range(len(alpha) - 1), -1]
         every[sample, question, states] = np.array([*(alpha[k] for k in states[:-1]), alpha[NULL]]) / sum(
             alpha.values()
@@ -107,7 +111,7 @@ def test_what_was_met_before_is_remembered_and_changes_nothing(monkeypatch):
     expected = by(given)
     asked = []
     monkeypatch.setattr(
-        pattern_prediction,
+        prediction,
         "select_reports",
         lambda new, *rest: asked.append(new) or selection.select_reports(new, *rest),
     )
@@ -119,12 +123,12 @@ def test_what_was_met_before_is_remembered_and_changes_nothing(monkeypatch):
     for start in range(0, 300, 40):
         parts.append(fresh(given.select(np.arange(start, min(start + 40, 300)))))
     assert_same({name: np.concatenate([part[name] for part in parts]) for name in expected}, expected)
-    n_distinct = len({row.tobytes() for row in np.c_[by_first_mention(given.candidate), given.confidence]})
+    n_distinct = len({row.tobytes() for row in np.c_[by_first_mention(given.candidate), given.logit_confidence]})
     assert sum(len(new.n_candidates) for new in asked) == n_distinct < 300
 
 
 def test_too_many_patterns_are_forgotten(monkeypatch):
-    monkeypatch.setattr(pattern_prediction, "REMEMBERED", 3)
+    monkeypatch.setattr(prediction, "REMEMBERED", 3)
     given, by = reports(60, seed=6), predictor(4)
     expected = one_by_one(given, by)
     for _ in range(2):
@@ -145,7 +149,7 @@ def test_between_equals_string_order_decides_question_by_question():
     by = predictor(3, n_levels=2)
     alike = Parameters(*(None if v is None else v[:, :1].repeat(2, axis=1) if v.ndim > 1 else v for v in by.parameters))
     by = replace(by, parameters=alike)
-    given = Reports(np.full((3, 2), 0.6), np.array([[0, 1], [1, 0], [0, 0]], np.int32), np.array([2, 2, 1]))
+    given = Reports(np.full((3, 2), 0.4), np.array([[0, 1], [1, 0], [0, 0]], np.int32), np.array([2, 2, 1]))
     found = by(given)
     assert found["candidate"].tolist() == [0, 0, 0]
     assert_same(found, one_by_one(given, by))
@@ -157,7 +161,7 @@ def test_string_order_decides_within_a_sample_too():
     weight = by.parameters.weight.copy()
     weight[1] = 1e-30
     by = replace(by, parameters=by.parameters._replace(weight=weight))
-    given = Reports(np.array([[0.9, 0.1]] * 2), np.array([[0, 1], [1, 0]], np.int32), np.array([2, 2]))
+    given = Reports(np.array([[2.2, -2.2]] * 2), np.array([[0, 1], [1, 0]], np.int32), np.array([2, 2]))
     found = by(given)
     assert found["change_probability"][0] != found["change_probability"][1]
     assert_same(found, one_by_one(given, by))

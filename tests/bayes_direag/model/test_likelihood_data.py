@@ -1,13 +1,16 @@
 """Questions that a model cannot tell apart are counted once, and nothing else changes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from bayes_direag.data.counted import distinct_rows
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.map import likelihood_weights, map_estimates
+from bayes_direag.inference.map import map_estimates
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.model import Labels, log_likelihood, raw_from_vector
-from bayes_direag.model.patterns import distinct_rows, likelihood_patterns
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import VARIANTS, Variant
 from bayes_direag.model.simulate import simulate_observations
@@ -36,23 +39,42 @@ def test_totals_add_up() -> None:
 def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(variant: Variant) -> None:
     observations = simulate_observations(400, seed=3)
     settings = preset("bayes")
-    reports, labels = Reports.of(observations), Labels.of(observations, np.ones(400))
-    patterns = likelihood_patterns(reports, labels, variant)
+    data = LikelihoodData.weighted(observations, np.ones(400), preset=settings, variant=variant)
+    patterns = data.patterns()
     size = {"count": 5 + 1, "level": 5 + 5 + 2, "confidence": 5 + 5 + 3}[variant]
     raw = raw_from_vector(np.random.default_rng(1).normal(size=size), preset=settings, variant=variant, n_levels=5)
-    reached = np.asarray(log_likelihood(raw, reports, labels, preset=settings, variant=variant))
+    reached = np.asarray(log_likelihood(raw, data))
     np.testing.assert_array_equal(reached, reached[patterns.member][patterns.pattern])
     if variant != "confidence":
         assert len(patterns.member) < 200
 
 
 def test_the_reported_wrong_answer_does_not_matter() -> None:
-    confidence = np.full((2, 3), 0.8)
-    reports = Reports(confidence, np.array([[0, 1, 2], [0, 2, 1]]), np.array([3, 3]))
-    labels = Labels(np.array([[True, False, False]] * 2), np.array([1, 1]), np.ones(2))
-    assert len(likelihood_patterns(reports, labels, "confidence").member) == 1
-    two_right = labels._replace(n_correct=np.array([1, 2]))
-    assert len(likelihood_patterns(reports, two_right, "confidence").member) == 2
+    reports = Reports(np.full((2, 3), 1.4), np.array([[0, 1, 2], [0, 2, 1]]), np.array([3, 3]))
+    once, all_ = np.ones(2, int), np.ones(2)
+    data = LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset("bayes"), "confidence")
+    assert len(data.patterns().member) == 1
+    assert len(replace(data, n_merged=np.array([1, 2])).patterns().member) == 2
+    assert len(replace(data, target=np.array([0, -1])).patterns().member) == 2
+
+
+def test_counting_and_padding_leave_the_likelihood_as_it_is(simulated: Observations) -> None:
+    data = LikelihoodData.of(simulated, preset="bayes", variant="level")
+    counted = data.counted()
+    assert len(counted.weight) < len(data.weight)
+    assert counted.weight.sum() == len(data.weight)
+    raw = raw_from_vector(np.linspace(-1, 1, 12), preset=preset("bayes"), variant="level", n_levels=5)
+    totals = [float(one.weight @ np.asarray(log_likelihood(raw, one))) for one in (data, counted, data.padded(512))]
+    np.testing.assert_allclose(totals, totals[0], rtol=1e-12)
+
+
+def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations, unlearnable: Observations) -> None:
+    together = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
+    data, alone = LikelihoodData.of(together), LikelihoodData.of(labelled)
+    assert data.target.tolist() == alone.target.tolist()
+    golds = [question.gold_answer for question in labelled.questions]
+    pairs = zip(golds, labelled.candidates, strict=True)
+    assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
 
 
 @pytest.mark.parametrize("order", ["reversed", "shuffled"])

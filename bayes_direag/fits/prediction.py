@@ -31,15 +31,12 @@ class PatternPredictor:
         Natural parameters, each with a leading sample axis.
     recalibration
         The final calibration.
-    eps
-        Stated confidences are clipped to ``[eps, 1 - eps]``.
     interval_level
         Posterior probability that the intervals hold.
     """
 
     parameters: Parameters
     recalibration: Recalibration
-    eps: float
     interval_level: float
     _known: Reports | None = field(default=None, init=False, repr=False)
     _found: Columns = field(default_factory=dict, init=False, repr=False)
@@ -59,7 +56,7 @@ class PatternPredictor:
             <bayes_direag.fits.fit.Fit.predict>` that are computed.
         """
         label = by_first_mention(np.asarray(reports.candidate))
-        here = Reports(np.asarray(reports.confidence), label, np.asarray(reports.n_candidates))
+        here = Reports(np.asarray(reports.logit_confidence), label, np.asarray(reports.n_candidates))
         everything = here if self._known is None else _joined(self._known, here)
         n_known = len(everything.n_candidates) - len(label)
         patterns = _patterns(everything)
@@ -92,7 +89,7 @@ class PatternPredictor:
 
     def _predict(self, reports: Reports) -> Columns:
         """Predict every one of some questions; candidates are named as they are there."""
-        parts = list(select_reports(reports, self.parameters, self.eps, self._summary))
+        parts = list(select_reports(reports, self.parameters, self._summary))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _summary(self, reports: Reports, selection: Selection) -> Columns:
@@ -137,7 +134,7 @@ def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndar
 
 def _patterns(reports: Reports) -> Patterns:
     return distinct_rows(
-        [np.asarray(column) for column in (reports.n_candidates, *reports.candidate.T, *reports.confidence.T)]
+        [np.asarray(column) for column in (reports.n_candidates, *reports.candidate.T, *reports.logit_confidence.T)]
     )
 
 

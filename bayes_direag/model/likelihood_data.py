@@ -1,0 +1,199 @@
+"""What a fit is conditioned on: reports, the states that occurred, and how much each question counts."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int
+
+from bayes_direag.data.counted import Patterns, distinct_rows
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.evidence import Reports, padded_size
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.settings import Preset, Variant
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True, eq=False)
+class LikelihoodData:
+    """The argument of :func:`bayes_direag.direag`: a pytree of arrays, with preset and variant as static parts.
+
+    Attributes
+    ----------
+    reports : Reports
+        What was reported.
+    target : (problem,) array or None
+        The state that occurred: the index of the right candidate, -1 where none is right (the null). None: the states
+        are drawn, not observed.
+    merged : (problem, level) array
+        The candidates of the reports, with all right ones under one index where several are right.
+    n_merged : (problem,) array
+        How many of the question's candidates the target stands for, whose concentrations add up; at least 1.
+    weight : (problem,) array
+        Weight of each question's log-likelihood; 0 leaves it out.
+    preset, variant
+        What the parameters are, and their priors.
+
+    Examples
+    --------
+    >>> from bayes_direag import LikelihoodData, simulate_observations
+    >>> data = LikelihoodData.of(simulate_observations(n=30, seed=1), preset="bayes")
+    >>> data.target.shape
+    (30,)
+    """
+
+    reports: Reports
+    target: Int[Array | np.ndarray, "*batch problem"] | None
+    merged: Int[Array | np.ndarray, "*batch problem level"]
+    n_merged: Int[Array | np.ndarray, "*batch problem"]
+    weight: Float[Array | np.ndarray, "*batch problem"]
+    preset: Preset
+    variant: Variant
+
+    @classmethod
+    def of(
+        cls, observations: Observations, *, preset: str | Preset = "bayes", variant: Variant = "confidence"
+    ) -> "LikelihoodData":
+        """Take what the model needs out of the labelled, answered questions; the others are left out.
+
+        Raises
+        ------
+        DirEAGError
+            If there is no such question; or as :func:`likelihood_weights` does.
+        """
+        settings = named_preset(preset)
+        everything = np.ones((1, len(observations)), bool)
+        weight = likelihood_weights(everything, observations, settings, by_pattern=True)[0]
+        return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
+
+    @classmethod
+    def weighted(
+        cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, variant: Variant
+    ) -> "LikelihoodData":
+        """Take all questions, each with its weight; an unlabelled one must weigh 0."""
+        reports = Reports.of(observations, preset.eps)
+        right = observations.correct_candidate
+        n_right = right.sum(axis=1)
+        target = np.where(n_right > 0, right.argmax(axis=1), -1)
+        merged = np.where(observations.correct, target[:, None], reports.candidate)
+        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant)
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant]]:
+        """Return the arrays, and the static parts."""
+        return (self.reports, self.target, self.merged, self.n_merged, self.weight), (self.preset, self.variant)
+
+    @classmethod
+    def tree_unflatten(cls, static: tuple[Preset, Variant], arrays: tuple[Any, ...]) -> "LikelihoodData":
+        """Put them together again; JAX may have put anything in the place of the arrays."""
+        data = object.__new__(cls)
+        for field, value in zip(fields(cls), (*arrays, *static), strict=True):
+            object.__setattr__(data, field.name, value)
+        return data
+
+    @property
+    def n_levels(self) -> int:
+        """The number of levels."""
+        return int(self.reports.candidate.shape[-1])
+
+    @property
+    def unlabelled(self) -> "LikelihoodData":
+        """The same reports, whose states are to be drawn: for prior and posterior prediction."""
+        return replace(self, target=None)
+
+    def with_weight(self, weight: Float[Array | np.ndarray, "*batch problem"]) -> "LikelihoodData":
+        """Let each question count so much."""
+        return replace(self, weight=weight)
+
+    def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
+        """Take some questions, by number."""
+        selected: LikelihoodData = jax.tree.map(lambda array: array[index], self)
+        return selected
+
+    def padded(self, size: int) -> "LikelihoodData":
+        """Append questions without reports, of weight 0, until there are ``size``."""
+        missing = size - len(self.weight)
+        return LikelihoodData(
+            self.reports.padded(size),
+            None if self.target is None else np.pad(self.target, (0, missing), constant_values=-1),
+            np.pad(self.merged, ((0, missing), (0, 0)), constant_values=-1),
+            np.pad(self.n_merged, (0, missing), constant_values=1),
+            np.pad(self.weight, (0, missing)),
+            self.preset,
+            self.variant,
+        )
+
+    def patterns(self) -> Patterns:
+        """Find the questions whose likelihood is the same whatever the parameters; weights are not looked at.
+
+        They are those in which, level for level, the reports are absent, wrong or right in both and, where the
+        model uses it, equally confident, and which have as many answers, and as many right ones. Which answer a wrong
+        report gave does not matter.
+        """
+        target = np.asarray(self.target)
+        usable = np.asarray(self.merged) >= 0
+        outcome = np.where(usable & (self.merged == target[:, None]), 2, usable.astype(np.int8))
+        columns = [np.asarray(self.reports.n_candidates), target < 0, np.asarray(self.n_merged), *outcome.T]
+        if self.variant == "confidence":
+            columns += [*np.where(usable, self.reports.logit_confidence, 0.0).T]
+        return distinct_rows(columns)
+
+    def counted(self) -> "LikelihoodData":
+        """Put a weight in the place of repetition, and fill up to one of few sizes; the likelihood stays the same."""
+        patterns = self.patterns()
+        total = patterns.total(np.asarray(self.weight)[None])[0]
+        size = padded_size(len(patterns.member), least=64, per_octave=8)
+        return self.select(patterns.member).with_weight(total).padded(size)
+
+
+def likelihood_weights(
+    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset, *, by_pattern: bool = False
+) -> Float[np.ndarray, "batch problem"]:
+    """Return what each question weighs in each fit of a batch.
+
+    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
+    unanswered questions count 0, chosen or not.
+
+    Parameters
+    ----------
+    by_pattern
+        Whether a row may stand for several questions; it then counts as often.
+
+    Raises
+    ------
+    DirEAGError
+        If a fit is left without a question, or has none to balance against; or if rows stand for several questions
+        and may not.
+    """
+    if observations.multiplicity is not None and not by_pattern:
+        raise DirEAGError(
+            f"saw {int(observations.multiplicity.sum()):,} questions counted by pattern; expected them one by one, as "
+            "NUTS and an out-of-fold recalibration look at each. Read them so (--keep-questions), or fit with --method "
+            "map and --out-of-fold 0."
+        )
+    usable = chosen & observations.labelled & observations.answered
+    if not usable.any(axis=1).all():
+        remedy = (
+            "Give gold answers (gold_answer, or correct on each observation)."
+            if observations.answered.any()
+            else "A question is answered by an observation with both an answer and a confidence: see whether they are "
+            "there, and under these names."
+        )
+        raise DirEAGError(
+            f"no labelled, answered question to fit: saw {len(observations)} questions, "
+            f"{int(observations.labelled.sum())} labelled, {int(observations.answered.sum())} answered; "
+            f"expected at least one that is both. {remedy}"
+        )
+    present = observations.gold_generated
+    times = np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity.astype(float)
+    if preset.null_target_weight != "balanced":
+        return np.where(usable, times * np.where(present, 1.0, preset.null_target_weight), 0.0)
+    n_present, n_absent = (usable & present) @ times, (usable & ~present) @ times
+    if not n_present.all():
+        raise DirEAGError(
+            f"null_target_weight 'balanced' is questions with the right answer generated / questions without: saw 0 / "
+            f"{n_absent[n_present == 0][0]:.0f}. Set null_target_weight to a number."
+        )
+    balance = n_present / np.maximum(n_absent, 1)
+    return np.where(usable, times * np.where(present, 1.0, balance[:, None]), 0.0)
