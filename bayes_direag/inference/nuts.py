@@ -152,8 +152,8 @@ def _run(
     """Run so many chains, each on targets of its own or all on the same."""
     if data.preset.is_bounded:
         raise DirEAGError(
-            f"preset {data.preset.name} keeps raw parameters within bounds, which NUTS cannot; expected none. Take "
-            "another preset, or lift them (weight.low=null, weight.high=null, and so on)."
+            "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
+            "lift them (weight.low=null, weight.high=null, and so on)."
         )
     n_devices = min(n, jax.local_device_count())
     everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped

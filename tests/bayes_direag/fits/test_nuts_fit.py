@@ -369,5 +369,5 @@ class TestRuns:
         with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
             fit_nuts(labelled, preset="release", sampling=TINY)
         bounded = PRESETS["release"].override(null_target_weight=1.0, recalibration={"method": "platt"})
-        with pytest.raises(DirEAGError, match="preset release keeps raw parameters within bounds"):
+        with pytest.raises(DirEAGError, match="the preset keeps raw parameters within bounds"):
             fit_nuts(labelled, preset=bounded, sampling=TINY)

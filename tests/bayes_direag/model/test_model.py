@@ -181,10 +181,8 @@ class TestAnyNumPyroTool:
 
     def test_a_drawing_names_its_plates_and_sites(self, data: LikelihoodData) -> None:
         relations = numpyro.infer.inspect.get_model_relations(direag, (data,))
-        assert {name: sorted(own) for name, own in relations["plate_sample"].items()} == {
-            "level": ["bias_raw", "weight_raw"],
-            "problem": ["target"],
-        }
+        assert {"bias_raw", "weight_raw"} <= set(relations["plate_sample"]["level"])
+        assert relations["plate_sample"]["problem"] == ["target"]
         assert relations["observed"] == ["target"]
 
 
