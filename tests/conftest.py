@@ -1,5 +1,11 @@
 """What every test runs under: the strictest JAX there is, in double precision, and reproducible Hypothesis."""
 
+import os
+
+# before numpy and jax are loaded: a process a core needs no further threads, and what runs once no optimised code
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+
 from pathlib import Path
 
 import hypothesis
