@@ -105,7 +105,7 @@ def steerconf(observations: Observations) -> Selection:
     stated = _stated_confidence(observations)
     n_usable = usable.sum(axis=1)
     rows = zip(stated, usable, strict=True)
-    moments = [_mean_and_deviation(tuple(sorted(row[mine]))) for row, mine in rows]
+    moments = [_mean_and_deviation(tuple(sorted(row[usable]))) for row, usable in rows]
     mean, deviation = np.array(moments).reshape(-1, 2).T
     score = mean * majority(observations).confidence * (1 / (1 + deviation / mean))
     low, high = stated.min(axis=1, where=usable, initial=1.0), stated.max(axis=1)

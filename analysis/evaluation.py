@@ -165,7 +165,7 @@ def evaluate(
             scorer.add(predictions[-1])
         on_step("scoring")
         metrics = scorer.table()
-    fits = {(variant, one.fold): one.fit for variant, ones in held_out.items() for one in ones}
+    fits = {(variant, part.fold): part.fit for variant, parts in held_out.items() for part in parts}
     return Evaluation(pd.concat(predictions, ignore_index=True), metrics, _parameter_table(fits), fits, settings)
 
 
@@ -224,7 +224,7 @@ def _fold_of_question(evaluated: Observations, settings: EvaluationSettings) -> 
 
 def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -> pd.DataFrame:
     """Return answer, confidence and null probability by question, missing where it was in no fold."""
-    parts = [one.predictions.set_axis(one.index, axis=0) for one in held_out]
+    parts = [part.predictions.set_axis(part.index, axis=0) for part in held_out]
     table = pd.concat(parts).reindex(range(len(evaluated)))
     return table[["answer", "null_probability"]].assign(
         confidence=table[column], right=evaluated.is_right(table["answer"])
@@ -234,7 +234,7 @@ def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -
 def _unfitted(selection: Selection, evaluated: Observations) -> pd.DataFrame:
     """Return answer and confidence by question; there is no null probability."""
     pairs = zip(evaluated.candidates, selection.candidate, strict=True)
-    answers = pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str")
+    answers = pd.Series([candidates[k] if k >= 0 else None for candidates, k in pairs], dtype="str")
     return pd.DataFrame(
         {
             "answer": answers,
@@ -255,8 +255,8 @@ def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd
     judged = np.array([gold is not None for gold in golds], bool)
     return pd.DataFrame(
         {
-            "answer": pd.Series([one.answer for one in answers], dtype="str"),
-            "confidence": [one.confidence for one in answers],
+            "answer": pd.Series([answer.answer for answer in answers], dtype="str"),
+            "confidence": [answer.confidence for answer in answers],
             "null_probability": np.nan,
             "right": pd.Series(is_right(answers, golds, evaluated.kind), dtype="boolean").where(judged),
         }

@@ -59,7 +59,7 @@ def _manifest(
         "settings": settings,
         "observations": _origin(observations),
         "test": None if test is None else _origin(test),
-        **{protocol: _origin(one) for protocol, one in elicited.items()},
+        **{protocol: _origin(origin) for protocol, origin in elicited.items()},
         "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
     }
 

@@ -65,16 +65,16 @@ def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
         With columns ``method``, ``confidence`` and ``correct``, as in :class:`~analysis.evaluation.Evaluation`.
         Rows without ``correct`` are left out, those without ``confidence`` are counted.
     """
-    found = {}
+    scores = {}
     for method, rows in predictions.groupby("method", sort=False):
         labelled = rows[rows["correct"].notna()]
         answered = labelled[labelled["confidence"].notna()]
-        found[str(method)] = Scores(
+        scores[str(method)] = Scores(
             answered["confidence"].to_numpy(float),
             answered["correct"].to_numpy(bool),
             len(labelled) - len(answered),
         )
-    return found
+    return scores
 
 
 def require_method(method: str, methods: list[str]) -> None:
@@ -139,11 +139,11 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
             f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
         )
     kept = observations.select(unseen)
-    found = fit.predict(kept)
-    right = pd.array(kept.is_right(found["answer"]), dtype="boolean")
-    shared = found[["problem_id", "answer", "null_probability"]].assign(correct=right)
+    predicted = fit.predict(kept)
+    right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
+    shared = predicted[["problem_id", "answer", "null_probability"]].assign(correct=right)
     parts = [
-        shared.assign(method=method, confidence=found[column])
+        shared.assign(method=method, confidence=predicted[column])
         for method, (variant, column) in FITTED_METHODS.items()
         if variant == fit.variant
     ]

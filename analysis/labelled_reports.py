@@ -61,16 +61,16 @@ class LabelledReports:
         levels = {fit.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
-        found: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
+        questions: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
         for fit in fits:
             seen, observed = fit.tree["constant_data"].to_dataset(), fit.tree["observed_data"]["correct"].to_numpy()
             candidate = seen["candidate"].to_numpy()
             right = (candidate >= 0) & np.take_along_axis(observed, np.maximum(candidate, 0), axis=1)
             names = seen["problem"].to_numpy().astype(str).tolist()
             rows = zip(seen["confidence"].to_numpy(), right, fit.multiplicity.tolist(), strict=True)
-            found |= dict(zip(names, rows, strict=True))
-        confidence, correct, multiplicity = (np.stack(part) for part in zip(*found.values(), strict=True))
-        return cls(tuple(found), levels.pop(), confidence, correct, multiplicity)
+            questions |= dict(zip(names, rows, strict=True))
+        confidence, correct, multiplicity = (np.stack(part) for part in zip(*questions.values(), strict=True))
+        return cls(tuple(questions), levels.pop(), confidence, correct, multiplicity)
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:

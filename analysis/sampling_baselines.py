@@ -35,7 +35,7 @@ def self_consistency(question: Question, n_samples: int, kind: AnswerKind) -> An
     counts = _counts(question, kind)
     if not counts:
         return NO_ANSWER
-    answer = min(counts, key=lambda one: (-counts[one], one))
+    answer = min(counts, key=lambda text: (-counts[text], text))
     return Answer(answer, counts[answer] / n_samples)
 
 
@@ -62,7 +62,7 @@ def top_k(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
     """
     del n_samples
     best = NO_ANSWER
-    for guess in sorted(question.observations, key=lambda one: one.level):
+    for guess in sorted(question.observations, key=lambda observation: observation.level):
         answer = canonical(guess.answer, kind)
         if answer is not None and guess.confidence is not None and not guess.confidence / 100 <= best.confidence:
             best = Answer(answer, guess.confidence / 100)
@@ -92,11 +92,11 @@ def joined_answers(
 def is_right(answers: Sequence[Answer], golds: Sequence[str | None], kind: AnswerKind) -> np.ndarray:
     """Say which answers equal the gold answer; one that is missing does not."""
     return np.array(
-        [same_answer(one.answer, gold, kind) for one, gold in zip(answers, golds, strict=True)],
+        [same_answer(answer.answer, gold, kind) for answer, gold in zip(answers, golds, strict=True)],
         dtype=bool,
     )
 
 
 def _counts(question: Question, kind: AnswerKind) -> Counter[str]:
-    read = (canonical(one.answer, kind) for one in question.observations)
+    read = (canonical(observation.answer, kind) for observation in question.observations)
     return Counter(answer for answer in read if answer is not None)

@@ -56,7 +56,7 @@ def vote_features(observations: Observations) -> Float[np.ndarray, "problem feat
     chosen = majority(observations).candidate
     votes = (candidate[:, :, None] == np.arange(observations.n_levels)).sum(axis=1)
     of_chosen = np.arange(observations.n_levels) == chosen[:, None]
-    most, second = (np.where(mine, votes, 0).max(axis=1) for mine in (of_chosen, ~of_chosen))
+    most, second = (np.where(side, votes, 0).max(axis=1) for side in (of_chosen, ~of_chosen))
     given = usable & (candidate == chosen[:, None])
     columns = [
         most / n_usable,
@@ -115,11 +115,11 @@ def _predicted(model: Any, train: _Train, correct: Bool[np.ndarray, " problem"],
 
 
 def _spreads(
-    confidence: Float[np.ndarray, "problem level"], mine: Bool[np.ndarray, "problem level"]
+    confidence: Float[np.ndarray, "problem level"], chosen: Bool[np.ndarray, "problem level"]
 ) -> list[Float[np.ndarray, " problem"]]:
     """Return mean, largest, least and standard deviation over the levels that are mine; NaN where none is."""
-    n, nobody = mine.sum(axis=1), ~mine.any(axis=1)
-    mean = confidence.sum(axis=1, where=mine) / n
-    variance = ((confidence - mean[:, None]) ** 2).sum(axis=1, where=mine) / n
-    high, low = confidence.max(axis=1, where=mine, initial=0.0), confidence.min(axis=1, where=mine, initial=1.0)
+    n, nobody = chosen.sum(axis=1), ~chosen.any(axis=1)
+    mean = confidence.sum(axis=1, where=chosen) / n
+    variance = ((confidence - mean[:, None]) ** 2).sum(axis=1, where=chosen) / n
+    high, low = confidence.max(axis=1, where=chosen, initial=0.0), confidence.min(axis=1, where=chosen, initial=1.0)
     return [mean, np.where(nobody, np.nan, high), np.where(nobody, np.nan, low), np.sqrt(variance)]

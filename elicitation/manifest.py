@@ -111,13 +111,13 @@ def questions_digest(problems: Sequence[Problem]) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of what a run depends on."""
-    found: Mapping[str, str] = {"python": platform.python_version()}
+    numbers: Mapping[str, str] = {"python": platform.python_version()}
     for name in ("bayes-direag", "openai", "pydantic"):
         try:
-            found = {**found, name: version(name)}
+            numbers = {**numbers, name: version(name)}
         except PackageNotFoundError:
             continue
-    return dict(found)
+    return dict(numbers)
 
 
 def now() -> str:

@@ -191,10 +191,10 @@ def _lines(text: str, label: re.Pattern[str]) -> list[tuple[re.Match[str], str]]
 
     What a label says stands behind it, or on the next line that is not empty.
     """
-    found: list[tuple[re.Match[str], str]] = []
+    lines: list[tuple[re.Match[str], str]] = []
     matches = list(label.finditer(text))
     for match, following in zip(matches, [*matches[1:], None], strict=False):
-        if found and _NEW_QUESTION.search(text, found[0][0].end(), match.start()):
+        if lines and _NEW_QUESTION.search(text, lines[0][0].end(), match.start()):
             break
         content, *rest = text[match.end() : following.start() if following else None].split("\n")
         for line in [line for line in rest if line.strip()][:_MAX_LINES]:
@@ -202,8 +202,8 @@ def _lines(text: str, label: re.Pattern[str]) -> list[tuple[re.Match[str], str]]
                 break
             content = f"{content} {line}"
         if _states(content):
-            found.append((match, content))
-    return found
+            lines.append((match, content))
+    return lines
 
 
 def _final_content(text: str) -> str | None:

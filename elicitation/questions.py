@@ -184,8 +184,8 @@ def _teller(
         )
 
     def tell(row: Record) -> Told:
-        own = row.get(name) if name else None
-        return Told(str(own) if own else None, row.get(question), row.get(answer) if answer else None)
+        problem_id = row.get(name) if name else None
+        return Told(str(problem_id) if problem_id else None, row.get(question), row.get(answer) if answer else None)
 
     return tell
 
@@ -201,14 +201,14 @@ def _collect(
     published: bool = True,
 ) -> QuestionSet:
     """Return the questions of rows; in a published form every row has a gold answer."""
-    found: list[tuple[int, str, str, object]] = []
+    kept: list[tuple[int, str, str, object]] = []
     odd: list[OddRow] = []
     names: set[str] = set()
     for position, (line, record) in enumerate(rows):
-        if len(found) == limit:
+        if len(kept) == limit:
             break
-        own, question, gold = Told(None, None, None) if isinstance(record, str) else tell(record)
-        problem_id = own or f"{name}-{position:05}"
+        problem_id, question, gold = Told(None, None, None) if isinstance(record, str) else tell(record)
+        problem_id = problem_id or f"{name}-{position:05}"
         if isinstance(record, str):
             odd.append(OddRow(line, "not a record of fields: left out", record[:60]))
         elif not isinstance(question, str) or not question.strip():
@@ -217,13 +217,13 @@ def _collect(
             odd.append(OddRow(line, "a name that an earlier question has: left out", problem_id[:60]))
         else:
             names.add(problem_id)
-            found.append((line, problem_id, question.strip(), gold))
-    if not found:
+            kept.append((line, problem_id, question.strip(), gold))
+    if not kept:
         raise DirEAGError(f"{name}: none of its {len(rows)} rows holds a question; expected at least one.")
-    golds = [gold for *_, gold in found if isinstance(gold, str) and gold.strip()]
+    golds = [gold for *_, gold in kept if isinstance(gold, str) and gold.strip()]
     kind = kind or (infer_kind(golds) if golds else "numeric")
     problems = []
-    for line, problem_id, question, gold in found:
+    for line, problem_id, question, gold in kept:
         answer = _gold(gold, kind)
         if answer is None and (published or not (gold is None or gold == "")):
             odd.append(OddRow(line, f"no gold answer that is {kind}: asked without one", str(gold)[:60]))

@@ -228,8 +228,8 @@ class _Run:
     def summary(self) -> RunSummary:
         """Return the summary of the finished run."""
         answered = defaultdict[str, bool](bool)
-        for slot, found in self.outcomes.items():
-            answered[slot.problem.problem_id] |= any(o.answer is not None for o in found.observations)
+        for slot, outcome in self.outcomes.items():
+            answered[slot.problem.problem_id] |= any(o.answer is not None for o in outcome.observations)
         return RunSummary(
             folder=self.folder,
             n_questions=len(self._slots),

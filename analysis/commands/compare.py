@@ -71,28 +71,28 @@ def compare_command(
     are_folders = compared[0].is_dir()
     _check_options(are_folders, observations, sizes, method)
     sampling = chosen_sampling(chains, warmup, draws, target_accept=0.9)
-    found = sections.Findings()
+    findings = sections.Findings()
     with progress() as step:
         if are_folders:
             runs = {name: read_evaluated_run(path) for name, path in paths.items()}
             described = {name: sections.describe_evaluation(run) for name, run in runs.items()}
             step("comparing evaluations")
-            sections.add_evaluations(found, runs, method or "direag", seed=seed, n_resamples=resamples)
+            sections.add_evaluations(findings, runs, method or "direag", seed=seed, n_resamples=resamples)
         else:
             fits, has_map = _loaded(paths, observations, sizes)
             described = {name: sections.describe_fit(fit) for name, fit in fits.items()}
             pair = sections.FitPair.of(fits) if len(fits) == 2 else None
             if pair and has_map:
-                sections.add_parameters(found, pair)
+                sections.add_parameters(findings, pair)
             else:
-                sections.add_leave_one_out(found, fits, allow_weighted=allow_weighted)
+                sections.add_leave_one_out(findings, fits, allow_weighted=allow_weighted)
             if pair and observations is not None:
                 questions = Observations.read(observations, pair.first.tree.attrs["answers"])
                 step(f"predicting {len(questions)} questions")
-                sections.add_predictions(found, pair, questions, seed=seed, n_resamples=resamples)
+                sections.add_predictions(findings, pair, questions, seed=seed, n_resamples=resamples)
                 if sizes:
                     sections.add_interval_widths(
-                        found,
+                        findings,
                         pair.second,
                         questions,
                         sizes,
@@ -106,18 +106,20 @@ def compare_command(
             "paths": {name: str(paths[name]) for name in described},
             "seed": seed,
             "resamples": resamples,
-            **found.record,
+            **findings.record,
             "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
         }
         if target is not None:
             step("drawing")
-            write_comparison(target, record, found.tables, {name: draw() for name, draw in found.pictures.items()})
+            write_comparison(
+                target, record, findings.tables, {name: draw() for name, draw in findings.pictures.items()}
+            )
     if as_json:
         out.print_json(data=record if target is None else {"out": str(target), **record}, allow_nan=False)
         return
-    out.print(descriptions_table(described), *found.shown)
+    out.print(descriptions_table(described), *findings.shown)
     if target is not None:
-        names = [*(f"{name}.csv" for name in found.tables), *(f"{name}.png" for name in found.pictures)]
+        names = [*(f"{name}.csv" for name in findings.tables), *(f"{name}.png" for name in findings.pictures)]
         out.print(f"{target}: {', '.join([*names, 'comparison.json'])}\n", soft_wrap=True)
 
 

@@ -37,15 +37,15 @@ def diagnose_command(
             FOLDER.check(target)
         fitted = Fit.load(fit)
         step("checking")
-        found = diagnose(fitted, interval_level=interval_level, seed=seed)
+        diagnosis = diagnose(fitted, interval_level=interval_level, seed=seed)
         if target is not None:
             step("drawing")
-            write_diagnosis(found, fitted, target)
+            write_diagnosis(diagnosis, fitted, target)
     if as_json:
-        out.print_json(data={"file": str(fit), **diagnosis_record(found, fitted)}, allow_nan=False)
+        out.print_json(data={"file": str(fit), **diagnosis_record(diagnosis, fitted)}, allow_nan=False)
     else:
-        out.print(diagnosis_tables(found, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
+        out.print(diagnosis_tables(diagnosis, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
         if target is not None:
             out.print(f"\n{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
-    if not found.believable:
+    if not diagnosis.believable:
         raise typer.Exit(1)

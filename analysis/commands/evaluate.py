@@ -86,7 +86,7 @@ def evaluate_command(
     elicited = {name: read_observations(path, labelled.kind, quiet=True) for name, path in paths.items() if path}
     sampling = chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
     with progress() as step:
-        found = run(
+        evaluation = run(
             labelled,
             tested,
             elicited=elicited,
@@ -101,10 +101,10 @@ def evaluate_command(
             n_resamples=resamples,
             on_step=step,
         )
-        write_evaluation(found, target, labelled, tested, elicited)
+        write_evaluation(evaluation, target, labelled, tested, elicited)
     fitted = "MAP" if fit_method == "map" else "NUTS"
     how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
-    show_evaluation(found, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
+    show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
 
 
 def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) -> "Observations":
@@ -117,13 +117,13 @@ def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) ->
     return observations
 
 
-def show_evaluation(found: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
+def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
     from analysis.tables import interval_table, metrics_table
     from bayes_direag.data.writing import as_records
 
     if as_json:
-        out.print_json(data={"out": str(target), "metrics": as_records(found.metrics)}, allow_nan=False)
+        out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
         return
-    out.print(metrics_table(found, title), interval_table(found))
+    out.print(metrics_table(evaluation, title), interval_table(evaluation))
     out.print(f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True)

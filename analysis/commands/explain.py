@@ -39,13 +39,13 @@ def explain_command(
     with progress() as step:
         step(f"explaining {problem_id}")
         questions = Observations.read(observations, learned.tree.attrs["answers"])
-        found = explain(learned, questions, problem_id, interval_level=level)
+        explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
-            save_figure(explanation_figure(found), target)
+            save_figure(explanation_figure(explanation), target)
     if as_json:
         files = {"fit": str(fit), "out": None if target is None else str(target)}
-        out.print_json(data=files | explanation_record(found), allow_nan=False)
+        out.print_json(data=files | explanation_record(explanation), allow_nan=False)
         return
-    out.print(explanation_text(found))
+    out.print(explanation_text(explanation))
     if target is not None:
         out.print(f"{target}: the same as a picture", soft_wrap=True)

@@ -55,7 +55,7 @@ def plan_command(
         step(f"reading {observations}")
         questions = Observations.read(observations, learned.tree.attrs["answers"])
         step("planning")
-        found = plan(
+        planned = plan(
             learned,
             questions,
             more=wanted,
@@ -66,10 +66,10 @@ def plan_command(
             seed=seed,
         )
         if target is not None:
-            write_plan(found, learned, target)
+            write_plan(planned, learned, target)
     if as_json:
-        out.print_json(data={"file": str(fit), **plan_record(found, learned)}, allow_nan=False)
+        out.print_json(data={"file": str(fit), **plan_record(planned, learned)}, allow_nan=False)
         return
-    out.print(plan_tables(found))
+    out.print(plan_tables(planned))
     if target is not None:
         out.print(f"{target}: plan.json, plan.csv, worth_labelling.csv, plan.png\n", soft_wrap=True)

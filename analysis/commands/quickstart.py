@@ -40,8 +40,8 @@ def quickstart_command(
     questions.write(target / "observations.jsonl")
     elicited = {"samples": example_observations("samples"), "topk": example_observations("topk")}
     with progress() as step:
-        found = run(questions, elicited=elicited, seed=seed, on_step=step)
-        write_evaluation(found, results, questions, elicited=elicited)
+        evaluation = run(questions, elicited=elicited, seed=seed, on_step=step)
+        write_evaluation(evaluation, results, questions, elicited=elicited)
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
@@ -49,8 +49,8 @@ def quickstart_command(
         write_report(read_source(target), target / REPORT, step)
     model = questions.questions[0].model
     title = f"{model}, {len(questions)} sums asked at {questions.n_levels} levels: 5-fold cross-fit, preset paper"
-    show_evaluation(found, title, results, as_json=False)
-    out.print(reliability_table(found.predictions, "direag"))
+    show_evaluation(evaluation, title, results, as_json=False)
+    out.print(reliability_table(evaluation.predictions, "direag"))
     out.print(
         f"""Do the same with your own file in place of observations.jsonl:
   cd {target}

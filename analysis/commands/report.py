@@ -49,9 +49,9 @@ def report_command(
 
         source = read_source(folder, fit, observations)
         check_file(target, *(path for path in (fit, observations) if path is not None))
-        found = write_report(source, target, step)
+        answered = write_report(source, target, step)
     if as_json:
-        out.print_json(data={"out": str(target), **answer_record(found)}, allow_nan=False)
+        out.print_json(data={"out": str(target), **answer_record(answered)}, allow_nan=False)
         return
-    out.print("\n".join(found.sentences))
+    out.print("\n".join(answered.sentences))
     out.print(f"\n{target}: open it in a browser.", soft_wrap=True)

@@ -68,14 +68,14 @@ def sbc_command(
             sampling=SamplingSettings(n_warmup=warmup, n_draws=draws),
             seed=seed,
         )
-        found = check_by_simulation(wanted, step)
+        check = check_by_simulation(wanted, step)
         step("drawing")
-        write_simulation_check(found, target)
+        write_simulation_check(check, target)
     if as_json:
-        out.print_json(data={"out": str(target), **simulation_record(found)}, allow_nan=False)
+        out.print_json(data={"out": str(target), **simulation_record(check)}, allow_nan=False)
     else:
-        out.print(_shown(found), f"{target}: sbc.json, tables and pictures\n", soft_wrap=True)
-    if not found.sound:
+        out.print(_shown(check), f"{target}: sbc.json, tables and pictures\n", soft_wrap=True)
+    if not check.sound:
         raise typer.Exit(1)
 
 

@@ -81,11 +81,11 @@ def compare_parameters(point: Fit, posterior: Fit, *, interval_level: float = 0.
     """
     _check_same_model(point, posterior)
     scale: Scale = "raw" if _scale_is_fixed_alike(point, posterior) else "relative"
-    ours, theirs = _quantities(point, scale), _quantities(posterior, scale)
+    first, second = _quantities(point, scale), _quantities(posterior, scale)
     tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
     rows = []
-    for name, level in (key for key in ours if key in theirs):
-        value, draws = float(ours[name, level].mean()), theirs[name, level]
+    for name, level in (key for key in first if key in second):
+        value, draws = float(first[name, level].mean()), second[name, level]
         mean, sd, low, high = float(draws.mean()), np.nan, np.nan, np.nan
         if len(draws) > 1:
             sd, (low, high) = float(draws.std(ddof=1)), np.quantile(draws, tails)
@@ -213,16 +213,16 @@ def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
     """Say whether the predicted questions were held out from both fits, else how many of them from neither."""
     if summary.held_out:
         return "held out: neither fit has learned from any of them"
-    one, other, n = summary.first_fitted, summary.second_fitted, summary.n
-    if one is None or other is None:
-        silent = " and ".join(name for name, fitted in zip(names, (one, other), strict=True) if fitted is None)
+    first, second, n = summary.first_fitted, summary.second_fitted, summary.n
+    if first is None or second is None:
+        silent = " and ".join(name for name, fitted in zip(names, (first, second), strict=True) if fitted is None)
         told = [
-            f"; {k} of {n} questions were fitted to by {by}" for by, k in zip(names, (one, other), strict=True) if k
+            f"; {k} of {n} questions were fitted to by {by}" for by, k in zip(names, (first, second), strict=True) if k
         ]
-        verb = "do" if one == other else "does"
+        verb = "do" if first == second else "does"
         return f"perhaps in sample: {silent} {verb} not say which questions were fitted to{''.join(told)}"
-    by = "both fits" if one == other else f"{names[0]}, {other} by {names[1]}"
-    return f"in sample: {one} of {n} questions were fitted to by {by}"
+    by = "both fits" if first == second else f"{names[0]}, {second} by {names[1]}"
+    return f"in sample: {first} of {n} questions were fitted to by {by}"
 
 
 def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> pd.DataFrame:
@@ -268,13 +268,13 @@ def _scale_is_fixed_alike(first: Fit, second: Fit) -> bool:
 
 def _quantities(fit: Fit, scale: Scale) -> _Draws:
     """Return the draws of everything that is compared, by name and level."""
-    found = _raw_quantities(fit) if scale == "raw" else _relative_quantities(fit)
+    quantities = _raw_quantities(fit) if scale == "raw" else _relative_quantities(fit)
     final = fit.tree["recalibration"].to_dataset()
     if "intercept" in final and fit.recalibration.method != "none":
-        found |= {f"recalibration_{name}": final[name] for name in final.data_vars}
+        quantities |= {f"recalibration_{name}": final[name] for name in final.data_vars}
     return {
         (name, level): (draws if level is None else draws.sel(level=level)).to_numpy().ravel()
-        for name, draws in found.items()
+        for name, draws in quantities.items()
         for level in _levels(draws)
     }
 
@@ -288,7 +288,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
 
     A pooled parameter is put together from its centre, spread and offsets.
     """
-    posterior, found = fit.tree["posterior"].to_dataset(), {}
+    posterior, quantities = fit.tree["posterior"].to_dataset(), {}
     for name in VARIANT_PARAMETERS[fit.variant]:
         if fit.preset.pools(name):
             raw = posterior[f"{name}_centre"] + posterior[f"{name}_spread"] * posterior[f"{name}_raw"]
@@ -296,8 +296,8 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
             raw = posterior[f"{name}_raw"]
         else:
             continue
-        found[_RAW_NAMES[fit.preset.parameter(name).link].format(name)] = raw
-    return found
+        quantities[_RAW_NAMES[fit.preset.parameter(name).link].format(name)] = raw
+    return quantities
 
 
 def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
@@ -306,13 +306,13 @@ def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     if fit.variant == "level":
         given = natural["weight"] * expit(natural["bias"])
         total = given.sum("level")
-        own = {
+        quantities = {
             "evidence_share": given / total,
             "doubt_relative": natural["null_gain"] * natural["weight"] * expit(-natural["bias"]) / total,
         }
     else:
         total = natural["weight"].sum("level")
-        own = {"weight_share": natural["weight"] / total} | {
+        quantities = {"weight_share": natural["weight"] / total} | {
             name: natural[name] for name in ("bias", "slope", "null_gain") if name in natural
         }
-    return own | {f"{name}_relative": natural[name] / total for name in ("prior_strength", "null_base")}
+    return quantities | {f"{name}_relative": natural[name] / total for name in ("prior_strength", "null_base")}

@@ -64,8 +64,8 @@ class FitPair:
     @classmethod
     def of(cls, fits: Mapping[str, Fit]) -> "FitPair":
         """Take two fits, by name."""
-        (one, first), (other, second) = fits.items()
-        return cls(first, second, (one, other))
+        (first_name, first), (second_name, second) = fits.items()
+        return cls(first, second, (first_name, second_name))
 
     @property
     def heads(self) -> tuple[str, str]:
@@ -106,46 +106,46 @@ def describe_evaluation(run: EvaluatedRun) -> str:
 
 def add_parameters(findings: Findings, pair: FitPair) -> None:
     """Add the parameters of both fits, side by side."""
-    found = compare_parameters(pair.first, pair.second, interval_level=INTERVAL_LEVEL)
-    own, theirs = pair.first.learned_from, pair.second.learned_from
-    n_own, n_theirs = pair.first.n_questions, pair.second.n_questions
-    n_both = None if own is None or theirs is None else len(own & theirs)
+    comparison = compare_parameters(pair.first, pair.second, interval_level=INTERVAL_LEVEL)
+    first_questions, second_questions = pair.first.learned_from, pair.second.learned_from
+    n_first, n_second = pair.first.n_questions, pair.second.n_questions
+    n_both = None if first_questions is None or second_questions is None else len(first_questions & second_questions)
     title = f"Parameters, variant {pair.first.variant}. "
     if n_both is None:
         title += (
-            f"The fits learned from {n_own} and {n_theirs} questions. Whether from the same, one that counted by "
+            f"The fits learned from {n_first} and {n_second} questions. Whether from the same, one that counted by "
             "pattern does not say."
         )
-    elif own == theirs:
-        title += f"Both fits learned from the same {n_own} questions."
+    elif first_questions == second_questions:
+        title += f"Both fits learned from the same {n_first} questions."
     else:
         title += (
-            f"The fits learned from different questions ({n_own} and {n_theirs}, {n_both} of them the same), so not "
+            f"The fits learned from different questions ({n_first} and {n_second}, {n_both} of them the same), so not "
             "all differences are of method."
         )
     if pair.first.preset.model_settings != pair.second.preset.model_settings:
         title += " Their presets differ, so what separates them is also what each believed beforehand."
-    findings.shown.append(comparison_tables.parameter_comparison_table(found, title, pair.heads))
+    findings.shown.append(comparison_tables.parameter_comparison_table(comparison, title, pair.heads))
     findings.record.update(
         interval_level=INTERVAL_LEVEL,
-        questions_fitted={"first": n_own, "second": n_theirs, "both": n_both},
-        scale=found.scale,
-        parameters=as_records(found.table),
+        questions_fitted={"first": n_first, "second": n_second, "both": n_both},
+        scale=comparison.scale,
+        parameters=as_records(comparison.table),
     )
-    findings.tables["parameters"] = found.table
-    if found.table["distance"].notna().any():
+    findings.tables["parameters"] = comparison.table
+    if comparison.table["distance"].notna().any():
         first, second = pair.captions
-        captions = f"{first} (n = {n_own})", f"{second} (n = {n_theirs})"
-        findings.pictures["parameters"] = lambda: comparison_plots.parameter_figure(found, captions)
+        captions = f"{first} (n = {n_first})", f"{second} (n = {n_second})"
+        findings.pictures["parameters"] = lambda: comparison_plots.parameter_figure(comparison, captions)
 
 
 def add_leave_one_out(findings: Findings, fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
     """Add how well each fit predicts left-out questions."""
-    found = compare_loo(fits, allow_weighted=allow_weighted)
-    findings.shown.append(comparison_tables.loo_table(found))
-    findings.record.update(n=found.n, loo=as_records(found.table), conclusion=found.conclusion)
-    findings.tables["loo"] = found.table
-    findings.pictures["loo"] = lambda: comparison_plots.loo_figure(found)
+    comparison = compare_loo(fits, allow_weighted=allow_weighted)
+    findings.shown.append(comparison_tables.loo_table(comparison))
+    findings.record.update(n=comparison.n, loo=as_records(comparison.table), conclusion=comparison.conclusion)
+    findings.tables["loo"] = comparison.table
+    findings.pictures["loo"] = lambda: comparison_plots.loo_figure(comparison)
 
 
 def add_predictions(findings: Findings, pair: FitPair, questions: Observations, *, seed: int, n_resamples: int) -> None:
@@ -210,22 +210,22 @@ def add_evaluations(
     findings: Findings, runs: Mapping[str, EvaluatedRun], method: str, *, seed: int, n_resamples: int
 ) -> None:
     """Add how one method's metrics differ between evaluations."""
-    found = compare_evaluations(runs, method, seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
-    findings.shown.append(comparison_tables.evaluation_comparison_tables(found, method))
+    comparison = compare_evaluations(runs, method, seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
+    findings.shown.append(comparison_tables.evaluation_comparison_tables(comparison, method))
     findings.record.update(
         method=method,
-        reference=found.reference,
-        n=found.n,
-        left_out=found.n_left_out,
+        reference=comparison.reference,
+        n=comparison.n,
+        left_out=comparison.n_left_out,
         metrics_level=BOOTSTRAP_LEVEL,
-        metrics=as_records(found.table),
+        metrics=as_records(comparison.table),
     )
-    findings.tables["metrics"] = found.table
-    findings.pictures["metric_differences"] = lambda: comparison_plots.difference_figure(found, method)
+    findings.tables["metrics"] = comparison.table
+    findings.pictures["metric_differences"] = lambda: comparison_plots.difference_figure(comparison, method)
 
 
 def _plain(value: object) -> object:
     """Return a value as JSON can hold it: a number that is not defined as None, keys as text."""
     if isinstance(value, dict):
-        return {str(name): _plain(own) for name, own in value.items()}
+        return {str(name): _plain(inner) for name, inner in value.items()}
     return None if isinstance(value, float) and math.isnan(value) else value

@@ -79,23 +79,23 @@ def shift_figure(predictions: pd.DataFrame, captions: tuple[str, str], interval_
         figure = headed_figure("Confidence in the selected answer", caption, 5.4, width=5.8)
         axes = figure.add_subplot()
         diagonal(axes)
-        for mine, colour, marker, size, name in (
+        for chosen, colour, marker, size, name in (
             (~changed, RIGHT, "o", 10, "same answer"),
             (changed, WRONG, "^", 26, "answer changed"),
         ):
-            own = rows[mine]
-            x = own["first_confidence"]
-            axes.vlines(x, own["second_low"], own["second_high"], color=colour, linewidth=0.7, alpha=0.25)
+            shown = rows[chosen]
+            x = shown["first_confidence"]
+            axes.vlines(x, shown["second_low"], shown["second_high"], color=colour, linewidth=0.7, alpha=0.25)
             axes.scatter(
                 x,
-                own["second_confidence"],
+                shown["second_confidence"],
                 s=size,
                 color=colour,
                 marker=marker,
                 edgecolor="white",
                 linewidth=0.3,
                 zorder=3,
-                label=f"{name} (n = {len(own)})",
+                label=f"{name} (n = {len(shown)})",
             )
         axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
         axes.set_xlabel(plain(f"confidence, {captions[0]}"))

@@ -32,11 +32,11 @@ def parameter_comparison_table(comparison: ParameterComparison, title: str, head
     heads
         What the two fits are called; short, for they head columns.
     """
-    own, theirs = _short(heads)
+    first, second = _short(heads)
     has_spread = comparison.table["sd"].notna().any()
     table = plain_table("quantity")
-    spread = (f"{theirs} ± sd", f"{comparison.interval_level:.0%} interval", "distance") if has_spread else (theirs,)
-    for header in (own, *spread):
+    spread = (f"{second} ± sd", f"{comparison.interval_level:.0%} interval", "distance") if has_spread else (second,)
+    for header in (first, *spread):
         table.add_column(header, justify="right", no_wrap=True)
     for quantity, rows in comparison.table.groupby("quantity", sort=False):
         has_levels = rows["level"].notna().all()

@@ -67,15 +67,15 @@ def compare_evaluations(
     reference, first = next(iter(rows.items()))
     for name, other in rows.items():
         _check_same_questions((reference, first), (name, other))
-    scored = pd.concat([own.notna().all(axis=1).rename(name) for name, own in rows.items()], axis=1).all(axis=1)
+    scored = pd.concat([table.notna().all(axis=1).rename(name) for name, table in rows.items()], axis=1).all(axis=1)
     if not scored.any():
         raise DirEAGError(
             f"no question is answered and labelled in all of {', '.join(rows)}; expected at least one. Evaluate "
             "labelled observations."
         )
     chosen = {
-        name: Scored(own.loc[scored, "confidence"].to_numpy(float), own.loc[scored, "correct"].to_numpy(bool))
-        for name, own in ((name, own.reindex(scored.index)) for name, own in rows.items())
+        name: Scored(table.loc[scored, "confidence"].to_numpy(float), table.loc[scored, "correct"].to_numpy(bool))
+        for name, table in ((name, table.reindex(scored.index)) for name, table in rows.items())
     }
     parts = []
     for name in list(rows)[1:]:
@@ -97,8 +97,8 @@ def _rows_of(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
 
 
 def _check_same_questions(first: tuple[str, pd.DataFrame], other: tuple[str, pd.DataFrame]) -> None:
-    (reference, own), (name, theirs) = first, other
-    here, there = set(own.index), set(theirs.index)
+    (reference, first_rows), (name, rows) = first, other
+    here, there = set(first_rows.index), set(rows.index)
     if here != there:
         stranger = min(here ^ there)
         raise DirEAGError(

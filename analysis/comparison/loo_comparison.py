@@ -134,8 +134,8 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
     relative = elpd - elpd.max(axis=1, keepdims=True)  # to divide all densities of a question by one number is allowed
     unused = {"se": 0.0, "p": 0.0, "n_samples": 1, "scale": "log", "warning": False, "good_k": 1.0}
     models = {
-        str(number): ELPDDataLOO(elpd=own.sum(), elpd_i=xr.DataArray(own), n_data_points=len(own), **unused)
-        for number, own in enumerate(relative.T)
+        str(number): ELPDDataLOO(elpd=elpd_i.sum(), elpd_i=xr.DataArray(elpd_i), n_data_points=len(elpd_i), **unused)
+        for number, elpd_i in enumerate(relative.T)
     }
     weight = compare(models, method="stacking", round_to="none")["weight"]
     return np.asarray(weight.loc[list(models)].to_numpy(float).clip(0, 1))

@@ -115,16 +115,16 @@ def _predictive(diagnosis: Diagnosis) -> Group:
 
 
 def _calibration(diagnosis: Diagnosis) -> Group:
-    found = diagnosis.calibration
-    table = _numbers("bin", *(header for name in found for header in ("n", f"{name}\nsays", "right", "interval")))
-    for rows in zip(*(one.reliability.bins.to_dict("records") for one in found.values()), strict=True):
+    checks = diagnosis.calibration
+    table = _numbers("bin", *(header for name in checks for header in ("n", f"{name}\nsays", "right", "interval")))
+    for rows in zip(*(check.reliability.bins.to_dict("records") for check in checks.values()), strict=True):
         if any(row["n"] for row in rows):
             cells = [cell for row in rows for cell in _bin_cells(row)]
             table.add_row(f"{rows[0]['low']:.1f}-{rows[0]['high']:.1f}", *cells)
     measures = "; ".join(
-        f"{name}: ECE {one.reliability.ece:.3f}, smECE {one.reliability.smece:.3f}, all bins together: "
-        f"{tail_in_words(one.tail_probability)}"
-        for name, one in found.items()
+        f"{name}: ECE {check.reliability.ece:.3f}, smECE {check.reliability.smece:.3f}, all bins together: "
+        f"{tail_in_words(check.tail_probability)}"
+        for name, check in checks.items()
     )
     return titled(
         f"Are left-out answers right as often as stated? With {diagnosis.interval_level:.0%} Wilson intervals",

@@ -166,5 +166,5 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
 
 
 def _parameters(draws: ParameterDraws) -> pd.DataFrame:
-    own = learning(draws).drop(columns=["parameter", "level"])
-    return pd.concat([convergence(draws), own], axis=1)
+    learned = learning(draws).drop(columns=["parameter", "level"])
+    return pd.concat([convergence(draws), learned], axis=1)

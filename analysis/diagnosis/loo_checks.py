@@ -141,10 +141,10 @@ def calibration_check(
         Draws the replicates behind the band and the tail probability.
     """
     defined = np.isfinite(stated)
-    own, right = stated[defined], correct[defined]
+    probability, right = stated[defined], correct[defined]
     return CalibrationCheck(
-        reliability(own, right, rng=rng, level=interval_level),
-        calibration_tail_probability(own, right, rng),
+        reliability(probability, right, rng=rng, level=interval_level),
+        calibration_tail_probability(probability, right, rng),
         int((~defined).sum()),
     )
 

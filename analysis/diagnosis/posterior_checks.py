@@ -109,9 +109,9 @@ def pooled_patterns(patterns: Shaped[np.ndarray, " problem"]) -> Shaped[np.ndarr
         counts = Counter(names)
         return [name if counts[name] >= least else other for name, other in zip(names, instead, strict=True)]
 
-    own = patterns.tolist()
-    by_largest = without_rare(own, [f"{pattern.partition('-')[0]}-..." for pattern in own])
-    return np.array(without_rare(by_largest, [POOLED] * len(own)), dtype=object)
+    names = patterns.tolist()
+    by_largest = without_rare(names, [f"{pattern.partition('-')[0]}-..." for pattern in names])
+    return np.array(without_rare(by_largest, [POOLED] * len(names)), dtype=object)
 
 
 def selected_is_right(

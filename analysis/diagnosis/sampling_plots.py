@@ -32,8 +32,8 @@ def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     """
     draws = raw_draws(fit)
     n_chains, n_draws, n = draws.values.shape
-    own = diagnosis.parameters.iloc[:n]
-    smallest = own[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
+    shown = diagnosis.parameters.iloc[:n]
+    smallest = shown[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
     worst = smallest.sort_values(na_position="first", kind="stable").index[:_WORST]
     figure = headed_figure(
         f"Do the chains agree? The {len(worst)} of {n} raw parameters with the fewest effective draws",
@@ -50,7 +50,7 @@ def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
         trace.set(title=plain(draws.labels[column]), xlim=(0, n_draws), ylabel="raw value")
         trace.grid(visible=False)
         _draw_ranks(rank, values, smallest[column])
-        figures = (format(own["rhat"][column], ".3f"), format(smallest[column], ".0f"))
+        figures = (format(shown["rhat"][column], ".3f"), format(smallest[column], ".0f"))
         rank.set_title("R-hat {}, {} effective".format(*figures).replace("nan", "undefined"), fontsize=9)
     axes[-1, 0].set_xlabel("draw")
     axes[-1, 1].set_xlabel("rank (0: lowest, 1: highest)")
@@ -72,12 +72,12 @@ def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
         1.9 * n_rows,
     )
     axes = figure.subplots(n_rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
-    finite = [own[np.isfinite(own)] for own in energy]
-    spread = max(float(np.abs(own - own.mean()).max()) for own in finite) or 1.0
+    finite = [values[np.isfinite(values)] for values in energy]
+    spread = max(float(np.abs(values - values.mean()).max()) for values in finite) or 1.0
     edges = np.linspace(-spread, spread, 41)
-    for axis, own, row in zip(axes, finite, diagnosis.chains.to_dict("records"), strict=False):
-        axis.hist(own - own.mean(), edges, density=True, color="#BBBBBB")
-        axis.hist(np.diff(own), edges, density=True, histtype="step", color="black", linewidth=1.4)
+    for axis, values, row in zip(axes, finite, diagnosis.chains.to_dict("records"), strict=False):
+        axis.hist(values - values.mean(), edges, density=True, color="#BBBBBB")
+        axis.hist(np.diff(values), edges, density=True, histtype="step", color="black", linewidth=1.4)
         axis.set(title=f"chain {row['chain']}: BFMI {row['bfmi']:.2f}", xlabel="nats", ylabel="density", yticks=[])
         axis.label_outer()
     for axis in axes[len(energy) :]:
@@ -110,8 +110,8 @@ def pairs_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
 def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: float) -> None:
     relative = rankdata(values, method="average").reshape(values.shape) / values.size
     grid = np.linspace(0, 1, 201)
-    for chain, own in enumerate(relative):
-        share = np.searchsorted(np.sort(own), grid, side="right") / len(own)
+    for chain, ranks in enumerate(relative):
+        share = np.searchsorted(np.sort(ranks), grid, side="right") / len(ranks)
         axis.plot(grid, share - grid, linewidth=1.2, linestyle=_LINES[chain % len(_LINES)])
     half = np.sqrt(np.log(2 / (1 - _BAND)) * len(values) / (2 * np.fmax(ess, ESS_LIMIT)))
     axis.axhspan(-half, half, color="#DDDDDD", zorder=0, linewidth=0)

@@ -129,12 +129,12 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
     )
 
 
-def calibration_finding(name: str, found: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
+def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
     """Judge whether leave-one-out support, or the confidence made of it, can be taken at its word."""
-    tail, bins = found[name].tail_probability, found[name].reliability.bins
+    tail, bins = checks[name].tail_probability, checks[name].reliability.bins
     together = f"all bins together: {tail_in_words(tail)}"
-    if found[name].n_undefined:
-        text = f"{name.capitalize()} is undefined for {found[name].n_undefined} questions: draws not finite."
+    if checks[name].n_undefined:
+        text = f"{name.capitalize()} is undefined for {checks[name].n_undefined} questions: draws not finite."
         return Finding("warning", "calibration", text)
     if tail >= SMALLEST_TAIL:
         return Finding("fine", "calibration", f"Selected answers are right as often as their {name} says ({together}).")
@@ -144,7 +144,7 @@ def calibration_finding(name: str, found: Mapping[str, CalibrationCheck], n_seve
         why = f" In {n_several_correct} questions several answers are right, and support counts the selected one alone."
     else:
         why = ""
-    if name == "support" and len(found) > 1:
+    if name == "support" and len(checks) > 1:
         advice = "The final calibration is there to mend that: use confidence, and see what is said of it."
     else:
         advice = "Take it with care; `direag evaluate --fit-method nuts` shows other methods on the same questions."
@@ -276,11 +276,11 @@ def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
     """
     parts: dict[str, float] = {}
     for name, group in loadings.groupby("parameter", sort=False):
-        own = group["loading"].to_numpy()
-        if len(own) > 1 and (np.all(own >= _ALIKE) or np.all(own <= -_ALIKE)):
-            parts[f"{name} of every level"] = float(np.sign(own[0]) * np.linalg.norm(own))
+        values = group["loading"].to_numpy()
+        if len(values) > 1 and (np.all(values >= _ALIKE) or np.all(values <= -_ALIKE)):
+            parts[f"{name} of every level"] = float(np.sign(values[0]) * np.linalg.norm(values))
         else:
-            parts |= dict(zip(parameter_labels(group), own.tolist(), strict=True))
+            parts |= dict(zip(parameter_labels(group), values.tolist(), strict=True))
     ordered = sorted(parts.items(), key=lambda item: -abs(item[1]))
     words = [f"{name} {'up' if loading > 0 else 'down'}" for name, loading in ordered if abs(loading) >= _NAMED]
     return ", ".join(words[:most])

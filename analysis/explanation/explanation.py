@@ -225,7 +225,7 @@ def _reports(
     parts: EvidenceParts, question: Observations, without: pd.DataFrame, interval_level: float
 ) -> pd.DataFrame:
     report = np.arange(len(parts.level))
-    own = (slice(None), report, parts.candidate)
+    place = (slice(None), report, parts.candidate)
     return pd.DataFrame(
         {
             "number": parts.level + 1,
@@ -234,9 +234,9 @@ def _reports(
             "stated": question.confidence[0, parts.level],
             **_summary("calibrated", parts.calibrated, interval_level),
             "weight_share": parts.weight_share.mean(axis=0),
-            **_summary("evidence", parts.concentration[own], interval_level),
+            **_summary("evidence", parts.concentration[place], interval_level),
             **_summary("null_evidence", parts.concentration[:, report, -1], interval_level),
-            **_summary("support_part", parts.support[own], interval_level),
+            **_summary("support_part", parts.support[place], interval_level),
             **_summary("null_support_part", parts.support[:, report, -1], interval_level),
             "answer_without": _text(map(_or_none, without["answer"])),
             "confidence_without": without["confidence"].to_numpy(),
@@ -245,18 +245,18 @@ def _reports(
 
 
 def _unusable(question: Observations, names: Mapping[int, str]) -> pd.DataFrame:
-    given = {names[one.level]: one for one in question.questions[0].observations}
+    given = {names[report.level]: report for report in question.questions[0].observations}
     rows = []
     for position in np.flatnonzero(~question.usable[0]):
         level = question.level_names[position]
-        one = given.get(level)
-        stated = None if one is None else one.confidence
+        report = given.get(level)
+        stated = None if report is None else report.confidence
         rows.append(
             {
                 "number": int(position) + 1,
                 "level": level,
                 "reason": REASONS[Status(question.status[0, position])],
-                "answer": None if one is None else one.answer,
+                "answer": None if report is None else report.answer,
                 "stated": np.nan if stated is None else stated / 100,
             }
         )

@@ -73,17 +73,17 @@ def probability(value: float) -> str:
 
 def _for(explanation: Explanation) -> str:
     reports, states = explanation.reports, explanation.states
-    own = reports[reports["answer"] == explanation.answer]
-    n, one = len(reports), len(own) == 1
-    verb = "says" if one else "say"
-    outvoted = bool((states["n_reports"].iloc[1:-1] > len(own)).any())
-    who = f"{len(own)} of {n} reports {verb}"
-    if len(own) == n:
-        who = "The only report says" if one else f"All {n} reports say"
-    link = f"{', but' if outvoted else ' and'} {'brings' if one else 'bring'} it to a support of"
+    supporters = reports[reports["answer"] == explanation.answer]
+    n, is_single = len(reports), len(supporters) == 1
+    verb = "says" if is_single else "say"
+    outvoted = bool((states["n_reports"].iloc[1:-1] > len(supporters)).any())
+    who = f"{len(supporters)} of {n} reports {verb}"
+    if len(supporters) == n:
+        who = "The only report says" if is_single else f"All {n} reports say"
+    link = f"{', but' if outvoted else ' and'} {'brings' if is_single else 'bring'} it to a support of"
     said = f"{'Only ' if outvoted else ''}{who} {quoted(explanation.answer or '')}{link}"
-    top = own.iloc[int(own["support_part"].argmax())]
-    mostly_one = not one and top["support_part"] > own["support_part"].sum() / 2
+    top = supporters.iloc[int(supporters["support_part"].argmax())]
+    mostly_one = not is_single and top["support_part"] > supporters["support_part"].sum() / 2
     alone = f", {top['level']!r} alone to {probability(top['support_part'])}" if mostly_one else ""
     return f"{said} {probability(explanation.support)}{alone}"
 
@@ -97,9 +97,11 @@ def _against(explanation: Explanation) -> list[str]:
     few = LITTLE * reports["support_part"].mean()
     clauses = []
     for rival in rivals.head(_SHOWN_RIVALS).to_dict("records"):
-        own = reports[reports["answer"] == rival["answer"]]
-        who = f"{own['level'].iloc[0]!r} says" if len(own) == 1 else f"{len(own)} say"
-        little = f" and count{'s' if len(own) == 1 else ''} little" if own["support_part"].mean() < few else ""
+        supporters = reports[reports["answer"] == rival["answer"]]
+        who = f"{supporters['level'].iloc[0]!r} says" if len(supporters) == 1 else f"{len(supporters)} say"
+        little = (
+            f" and count{'s' if len(supporters) == 1 else ''} little" if supporters["support_part"].mean() < few else ""
+        )
         tied = ", tied with it" if math.isclose(rival["support"], explanation.support, rel_tol=1e-12) else ""
         clauses.append(f"{who} {quoted(rival['answer'])}{little}{tied} ({probability(rival['support'])})")
     rest = rivals.iloc[_SHOWN_RIVALS:]
@@ -127,10 +129,10 @@ def _one_report_less(explanation: Explanation) -> str:
         return ""
     flips = reports[reports["answer_without"] != explanation.answer]
     if len(flips) == 1:
-        one = flips.iloc[0]
+        report = flips.iloc[0]
         return (
-            f"{one['level']!r} decides: without it the answer would be {quoted(one['answer_without'])}, with a "
-            f"probability of {probability(one['confidence_without'])}."
+            f"{report['level']!r} decides: without it the answer would be {quoted(report['answer_without'])}, with a "
+            f"probability of {probability(report['confidence_without'])}."
         )
     if len(flips):
         more = len(flips) - _SHOWN_LEVELS

@@ -50,7 +50,7 @@ def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> 
     return figure
 
 
-def null_state_figure(found: NullState, method: str, about: str) -> "Figure":
+def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
     """Draw the null probabilities where a right answer was selected, was there, and was not.
 
     Parameters
@@ -58,22 +58,22 @@ def null_state_figure(found: NullState, method: str, about: str) -> "Figure":
     method
         Whose null probability it is.
     """
-    level = f"{found.interval_level:.0%} interval"
+    level = f"{state.interval_level:.0%} interval"
     caption = (
         "Mean where no candidate is right, less the mean where one is: "
-        f"{_with_interval(found.quantity('difference'), signed=True)}. AUROC, the chance that a question without a "
-        f"right candidate has the higher null probability: {_with_interval(found.quantity('AUROC'))}.\n"
-        f"{about} Method {method}, n = {len(found.questions)}. Black line, grey band, brackets: mean and its {level}, "
+        f"{_with_interval(state.quantity('difference'), signed=True)}. AUROC, the chance that a question without a "
+        f"right candidate has the higher null probability: {_with_interval(state.quantity('AUROC'))}.\n"
+        f"{about} Method {method}, n = {len(state.questions)}. Black line, grey band, brackets: mean and its {level}, "
         "by bootstrap over questions."
     )
-    values = found.questions["null_probability"].to_numpy()
+    values = state.questions["null_probability"].to_numpy()
     upper = min(1.0, np.ceil(values.max(initial=0.05) * 20) / 20)
     edges = np.linspace(0, upper, 31)
     with figure_style():
         figure = headed_figure("Null probability: is it higher where no candidate is right?", caption, 4.2)
         rows = figure.subplots(3, 1, sharex=True)
         for axes, name, (colour, hatch) in zip(rows, NULL_GROUPS, _GROUP_LOOK, strict=True):
-            _null_histogram(axes, found, name, edges, colour, hatch)
+            _null_histogram(axes, state, name, edges, colour, hatch)
         rows[1].set_ylabel("share of the questions (%)")
         rows[-1].set_xlabel("null_probability: held-out probability that no candidate is right")
     return figure
@@ -118,14 +118,14 @@ def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
 
 
 def _null_histogram(
-    axes: "Axes", found: NullState, name: str, edges: np.ndarray, colour: str, hatch: str | None
+    axes: "Axes", state: NullState, name: str, edges: np.ndarray, colour: str, hatch: str | None
 ) -> None:
-    own = found.questions.loc[found.questions["group"] == name, "null_probability"].to_numpy()
-    row = found.quantity(name)
-    axes.set_title(f"{name}: n = {len(own)}, mean {_with_interval(row)}", fontsize=10)
-    if not len(own):
+    probability = state.questions.loc[state.questions["group"] == name, "null_probability"].to_numpy()
+    row = state.quantity(name)
+    axes.set_title(f"{name}: n = {len(probability)}, mean {_with_interval(row)}", fontsize=10)
+    if not len(probability):
         return
-    share = 100 * np.histogram(own, edges)[0] / len(own)
+    share = 100 * np.histogram(probability, edges)[0] / len(probability)
     face = colour if hatch is None else "white"
     axes.bar(edges[:-1], share, np.diff(edges), align="edge", color=face, edgecolor=colour, hatch=hatch, linewidth=0.6)
     axes.axvspan(row["low"], row["high"], color=REFERENCE, alpha=0.45, linewidth=0)

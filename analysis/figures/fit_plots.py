@@ -67,8 +67,8 @@ def calibration_curves_figure(
         for axes, name in zip(panels, names, strict=True):
             _draw_stated(axes, stated[stated["level"] == name])
             diagonal(axes, 100.0)
-            own = curves[curves["level"] == name]
-            _draw_curve(axes, *(100 * own[column].to_numpy() for column in ("stated", "calibrated", "low", "high")))
+            curve = curves[curves["level"] == name]
+            _draw_curve(axes, *(100 * curve[column].to_numpy() for column in ("stated", "calibrated", "low", "high")))
         panels[0].set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
         for axes in panels:
             axes.margins(0)

@@ -143,9 +143,9 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
     if questions.reports is None:
         return LeftOut("null_state", "which questions have a right candidate is not at hand; give --obs")
     rows = questions.predictions[questions.predictions["method"] == method]
-    found = null_state(rows, questions.reports.gold_present, seed=seed, level=level)
-    tables = {"null_state": found.summary.assign(interval_level=level), "null_state_questions": found.questions}
-    return Picture("null_state", null_state_figure(found, method, about), tables)
+    state = null_state(rows, questions.reports.gold_present, seed=seed, level=level)
+    tables = {"null_state": state.summary.assign(interval_level=level), "null_state_questions": state.questions}
+    return Picture("null_state", null_state_figure(state, method, about), tables)
 
 
 def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
@@ -156,7 +156,9 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
     variant = FITTED_METHODS.get(method, ("", ""))[0]
     before = [name for name, pair in FITTED_METHODS.items() if pair == (variant, "support") and name != method]
     shown = [name for name in (*before, method) if name in scores]
-    found = {name: reliability(scores[name].confidence, scores[name].correct, rng=seed, level=level) for name in shown}
+    results = {
+        name: reliability(scores[name].confidence, scores[name].correct, rng=seed, level=level) for name in shown
+    }
     names = (
         {before[0]: f"before recalibration\n{before[0]}", method: f"after recalibration\n{method}"}
         if len(shown) > 1
@@ -164,17 +166,19 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
     )
     summary = pd.DataFrame(
         [
-            {"method": name, "n": one.n, "ece": one.ece, "smece": one.smece, **one.decomposition._asdict()}
-            for name, one in found.items()
+            {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
+            for name, result in results.items()
         ]
     )
     return Picture(
         "reliability",
-        reliability_figure({names[name]: one for name, one in found.items()}, about),
+        reliability_figure({names[name]: result for name, result in results.items()}, about),
         {
             "reliability": summary,
-            "reliability_bins": _stacked({name: one.bins for name, one in found.items()}).assign(interval_level=level),
-            "reliability_curve": _stacked({name: one.curve for name, one in found.items()}).assign(
+            "reliability_bins": _stacked({name: result.bins for name, result in results.items()}).assign(
+                interval_level=level
+            ),
+            "reliability_curve": _stacked({name: result.curve for name, result in results.items()}).assign(
                 interval_level=level
             ),
         },
@@ -186,7 +190,7 @@ def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float)
     from analysis.scores.selective import risk_coverage, selective_table
 
     scores = scores_by_method(questions.predictions)
-    curves = {name: risk_coverage(one.confidence, one.correct) for name, one in scores.items()}
+    curves = {name: risk_coverage(scored.confidence, scored.correct) for name, scored in scores.items()}
     summary = selective_table(questions.predictions, seed=seed, level=level)
     tables = {"selective": summary.assign(interval_level=level), "selective_curves": _stacked(curves)}
     yield Picture("risk_coverage", selective_figure(curves, summary, about, level, kind="risk-coverage"), tables)

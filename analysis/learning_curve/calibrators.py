@@ -43,12 +43,12 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
 
     n_right = int(correct.sum())
     target = np.where(correct, (n_right + 1) / (n_right + 2), 1 / (len(correct) - n_right + 2))
-    score, its = (logit(np.clip(part, CLIP, 1 - CLIP))[:, None] for part in (confidence, new))
+    score, new_score = (logit(np.clip(part, CLIP, 1 - CLIP))[:, None] for part in (confidence, new))
     # The trace of a prior on b makes it one number where all confidences are equal.
     model = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-8)
     both = np.repeat([True, False], len(correct))
     model.fit(np.concatenate([score, score]), both, np.concatenate([target, 1 - target]))
-    return np.asarray(model.predict_proba(its)[:, 1])
+    return np.asarray(model.predict_proba(new_score)[:, 1])
 
 
 def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -> _New:

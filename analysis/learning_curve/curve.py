@@ -108,27 +108,31 @@ def measured(
         on_step(f"{source}, {n_labels} labels, split {split + 1} of {len(splits.order)} ({number} of {len(fits)})")
         labelled = observations.select(splits.learned(split, n_labels))
         tested = observations.select(splits.tested(split))
-        found = learn(source, labelled, tested, sampling=sampling, seed=seed + split)
+        learned = learn(source, labelled, tested, sampling=sampling, seed=seed + split)
         about = {"n_labels": n_labels, "split": split}
-        yield pd.DataFrame([{"method": method, **about, **_row(found, method)} for method in wanted])
+        yield pd.DataFrame([{"method": method, **about, **_row(learned, method)} for method in wanted])
 
 
 def asked_for(results: pd.DataFrame, splits: Splits, methods: Sequence[str]) -> pd.DataFrame:
     """Return the results of some methods in some splits, in the order of these, whatever else there is."""
-    mine = results[results["method"].isin(methods) & (results["split"] < len(splits.order))]
+    wanted = results[results["method"].isin(methods) & (results["split"] < len(splits.order))]
     place = {method: number for number, method in enumerate(methods)}
     by = ["method", "n_labels", "split"]
-    return mine.sort_values(by, key=lambda own: own.map(place) if own.name == "method" else own, ignore_index=True)
+    return wanted.sort_values(
+        by, key=lambda column: column.map(place) if column.name == "method" else column, ignore_index=True
+    )
 
 
-def _row(found: Learned, method: str) -> dict[str, int | float]:
-    confidence, correct = (np.asarray(part) for part in found.said[method])
+def _row(learned: Learned, method: str) -> dict[str, int | float]:
+    confidence, correct = (np.asarray(part) for part in learned.said[method])
     n = len(correct)
     first = np.arange(n) < n // 2
     parts = np.stack([np.ones(n, int), first, ~first]).astype(int)
     row: dict[str, int | float] = {"n_test": n}
     for name in CURVE_METRICS:
         said = np.clip(confidence, CLIP, 1 - CLIP) if name == "nll" else confidence
-        whole, one, other = getattr(METRICS, name)(said, correct, parts)
-        row |= {name: float(whole), f"{name}_gap": float(one - other)}
-    return row | (dict.fromkeys(SamplerSummary._fields, np.nan) if found.sampler is None else found.sampler._asdict())
+        whole, first_half, second_half = getattr(METRICS, name)(said, correct, parts)
+        row |= {name: float(whole), f"{name}_gap": float(first_half - second_half)}
+    return row | (
+        dict.fromkeys(SamplerSummary._fields, np.nan) if learned.sampler is None else learned.sampler._asdict()
+    )

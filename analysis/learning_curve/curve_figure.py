@@ -83,10 +83,10 @@ def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: flo
     counts = rows["n_labels"].unique()
     ends = []
     for method in rows["method"].unique().tolist():
-        own, look = rows[rows["method"] == method], looks[method]
-        n, mean = own["n_labels"].to_numpy(float), own["mean"].to_numpy(float)
+        shown, look = rows[rows["method"] == method], looks[method]
+        n, mean = shown["n_labels"].to_numpy(float), shown["mean"].to_numpy(float)
         axes.plot(n, mean, color=look.colour, linestyle=look.line, linewidth=1.4)
-        face = np.where(own["in_best_group"], look.colour, "white")
+        face = np.where(shown["in_best_group"], look.colour, "white")
         axes.scatter(n, mean, s=26, marker=look.marker, color=face.tolist(), edgecolor=look.colour, zorder=3)
         if len(defined := np.flatnonzero(~np.isnan(mean))):
             ends.append((method, n[defined[-1]], mean[defined[-1]]))

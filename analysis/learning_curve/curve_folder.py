@@ -40,7 +40,7 @@ def identity(
         "label_counts": list(splits.label_counts),
         "seed": seed,
         "sampling": None if sampling is None else sampling.model_dump(),
-        "presets_sha256": _digest([one.model_dump_json() for one in PRESETS.values()]),
+        "presets_sha256": _digest([preset.model_dump_json() for preset in PRESETS.values()]),
         "version": version("bayes-direag"),
     }
 

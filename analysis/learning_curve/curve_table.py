@@ -53,7 +53,7 @@ def sampling_note(results: pd.DataFrame) -> str:
     sampled = results[results["method"].map(is_sampled)]
     fits = sampled.assign(source=sampled["method"].map(METHODS)).drop_duplicates(["source", "n_labels", "split"])
     summaries = map(SamplerSummary._make, fits[list(SamplerSummary._fields)].itertuples(index=False))
-    n_poor = sum(not one.converged for one in summaries)
+    n_poor = sum(not summary.converged for summary in summaries)
     return (
         f"{n_poor} of {len(fits)} NUTS fits did not converge (an R-hat of {RHAT_LIMIT} or more, {ESS_LIMIT:.0f} or "
         f"fewer effective draws, a BFMI of {BFMI_LIMIT} or less, or divergences).\n"
@@ -65,8 +65,8 @@ def _table(summary: pd.DataFrame, metric: str) -> Group:
     table = plain_table("method")
     for n_labels in rows["n_labels"].unique():
         table.add_column(f"{n_labels} labels", justify="right", no_wrap=True)
-    for method, own in rows.groupby("method", sort=False):
-        cells = map(_cell, own["mean"], own["standard_error"], own["in_best_group"])
+    for method, group in rows.groupby("method", sort=False):
+        cells = map(_cell, group["mean"], group["standard_error"], group["in_best_group"])
         table.add_row(Text(str(method)), *cells)
     return titled(metric_title(metric), table)
 

@@ -40,7 +40,11 @@ SOURCES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(BASELINES, ("", *(f"_{name}" for name in CALIBRATORS))),
     **dict.fromkeys(VOTE_CLASSIFIERS, ("",)),
     **{f"map_{name}": ("", _CALIBRATED) for name in PRESETS},
-    **{f"nuts_{name}": ("", _CALIBRATED) for name, one in PRESETS.items() if not (one.is_bounded or one.is_weighted)},
+    **{
+        f"nuts_{name}": ("", _CALIBRATED)
+        for name, preset in PRESETS.items()
+        if not (preset.is_bounded or preset.is_weighted)
+    },
 }
 #: The source of each method.
 METHODS: dict[str, str] = {f"{source}{suffix}": source for source, suffixes in SOURCES.items() for suffix in suffixes}

@@ -102,8 +102,8 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
     """
     groups = results.groupby("n_labels")
     tables = [
-        _compared(one, metric, tested_share, level).assign(n_labels=n_labels)
-        for n_labels, one in groups
+        _compared(part, metric, tested_share, level).assign(n_labels=n_labels)
+        for n_labels, part in groups
         for metric in CURVE_METRICS
     ]
     whole = pd.concat(tables, ignore_index=True)
@@ -113,16 +113,16 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
 def _compared(results: pd.DataFrame, metric: str, tested_share: float, level: float) -> pd.DataFrame:
     """Compare the methods at one number of labels, in one metric."""
     columns = [metric, f"{metric}_gap"]
-    tables = {str(name): own.set_index("split")[columns] for name, own in results.groupby("method", sort=False)}
+    tables = {str(name): table.set_index("split")[columns] for name, table in results.groupby("method", sort=False)}
 
     def estimate(table: pd.DataFrame) -> Estimate:
         value, gap = table.to_numpy(float).T
         return over_splits(value, gap, tested_share)
 
-    own = {method: estimate(table) for method, table in tables.items()}
+    estimates = {method: estimate(table) for method, table in tables.items()}
     sign = 1 if CURVE_METRICS[metric].more_is_better else -1
-    defined = [method for method in own if not math.isnan(own[method].mean)]
-    best = max(defined, key=lambda method: sign * own[method].mean, default=None)
+    defined = [method for method in estimates if not math.isnan(estimates[method].mean)]
+    best = max(defined, key=lambda method: sign * estimates[method].mean, default=None)
     rows = []
     for method, table in tables.items():
         difference = estimate(table - tables[best or method])
@@ -131,7 +131,7 @@ def _compared(results: pd.DataFrame, metric: str, tested_share: float, level: fl
             {
                 "metric": metric,
                 "method": method,
-                **own[method]._asdict(),
+                **estimates[method]._asdict(),
                 "best": best,
                 "difference": difference.mean,
                 "low": low,

@@ -29,11 +29,11 @@ def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evaluat
             Section(
                 _section_title(run),
                 str(run.folder),
-                tuple(_paper_rows(own, setting(run).is_printed, level)),
-                tuple(_paper_notes(own, run)),
+                tuple(_paper_rows(of_run, setting(run).is_printed, level)),
+                tuple(_paper_notes(of_run, run)),
             )
             for run in runs
-            for own in [rows[rows["run"] == str(run.folder)]]
+            for of_run in [rows[rows["run"] == str(run.folder)]]
         ),
         caption=(
             "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
@@ -55,11 +55,11 @@ def differences_layout(
             Section(
                 _section_title(run),
                 str(run.folder),
-                tuple(_difference_rows(own, level)),
-                tuple(what_differs(own, 1 - level).splitlines()),
+                tuple(_difference_rows(of_run, level)),
+                tuple(what_differs(of_run, 1 - level).splitlines()),
             )
             for run in runs
-            for own in [differences[differences["run"] == str(run.folder)]]
+            for of_run in [differences[differences["run"] == str(run.folder)]]
         ),
         caption=(
             "Differences are DirEAG less the other, on the n questions that both answered: below 0 DirEAG is better. "
@@ -155,11 +155,11 @@ def _option_for(method: str) -> str:
 
 def _difference_rows(differences: pd.DataFrame, level: float) -> Iterator[Row]:
     for method, rows in differences.groupby("method", sort=False):
-        own = rows.set_index("metric").loc[list(COMPARED_METRICS)].to_dict("records")
+        records = rows.set_index("metric").loc[list(COMPARED_METRICS)].to_dict("records")
         estimates = [
-            text for row in own for text in (_number(row["difference"], signed=True), _number(row["p_adjusted"], 3))
+            text for row in records for text in (_number(row["difference"], signed=True), _number(row["p_adjusted"], 3))
         ]
-        spans = [text for row in own for text in (_span(row["low"], row["high"], " to ", DECIMALS), "")]
+        spans = [text for row in records for text in (_span(row["low"], row["high"], " to ", DECIMALS), "")]
         yield Row(str(method), tuple(map(Cell, [str(rows["n"].iloc[0]), *estimates])))
         yield _detail(f"{_percent(level)} interval", ["", *spans])
 

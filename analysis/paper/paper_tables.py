@@ -83,29 +83,29 @@ def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: flo
 
 
 def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
-    own = _metrics_at(run, level, seed).set_index("method").reindex(list(table.rows.values()))
+    metrics = _metrics_at(run, level, seed).set_index("method").reindex(list(table.rows.values()))
     model, dataset, _ = setting(run)
     cells = pd.MultiIndex.from_product([[model], [dataset], list(table.rows)])
-    printed = table.figures().reindex(cells).set_axis(own.index)
+    printed = table.figures().reindex(cells).set_axis(metrics.index)
     columns: dict[str, object] = {
         "table": table.number,
         "run": str(run.folder),
         "model": model,
         "dataset": dataset,
         "method": list(table.rows),
-        "name": own.index,
-        "n": own["n"].astype("Int64"),
-        "unanswered": own["unanswered"].astype("Int64"),
+        "name": metrics.index,
+        "n": metrics["n"].astype("Int64"),
+        "unanswered": metrics["unanswered"].astype("Int64"),
     }
     for metric, (*_, more_is_better) in PRINTED_METRICS.items():
-        rank = own[metric].map(as_printed).rank(method="dense", ascending=not more_is_better)
+        rank = metrics[metric].map(as_printed).rank(method="dense", ascending=not more_is_better)
         columns |= {
-            metric: own[metric],
-            f"{metric}_low": own[f"{metric}_low"],
-            f"{metric}_high": own[f"{metric}_high"],
+            metric: metrics[metric],
+            f"{metric}_low": metrics[f"{metric}_low"],
+            f"{metric}_high": metrics[f"{metric}_high"],
             f"{metric}_rank": rank.astype("Int64"),
             f"{metric}_printed": printed[metric],
-            f"{metric}_difference": own[metric] - printed[metric],
+            f"{metric}_difference": metrics[metric] - printed[metric],
         }
     return pd.DataFrame(columns)
 

@@ -64,15 +64,15 @@ def method_differences(source: ReportSource) -> pd.DataFrame:
     The intervals have the level, the seed and the number of resamples of the evaluation.
     """
     answered = source.run.predictions.dropna(subset=["confidence", "correct"])
-    rows = {str(name): own.set_index("problem_id") for name, own in answered.groupby("method", sort=False)}
+    rows = {str(name): table.set_index("problem_id") for name, table in answered.groupby("method", sort=False)}
     parts = []
     for name in source.run.metrics["method"]:
         if name == source.method or name not in rows or source.method not in rows:
             continue
         both = rows[name].index.intersection(rows[source.method].index)
         pair = [
-            Scored(own.loc[both, "confidence"].to_numpy(float), own.loc[both, "correct"].to_numpy(bool))
-            for own in (rows[name], rows[source.method])
+            Scored(table.loc[both, "confidence"].to_numpy(float), table.loc[both, "correct"].to_numpy(bool))
+            for table in (rows[name], rows[source.method])
         ]
         table = paired_table(
             *pair,
@@ -102,13 +102,13 @@ def expected_ece(
     return float(np.mean([ece(confidence, correct) for correct in draws]))
 
 
-def answer_record(found: Answer) -> dict[str, object]:
+def answer_record(answer: Answer) -> dict[str, object]:
     """Return an answer as JSON can hold it, undefined numbers as None."""
     return {
-        "method": found.method,
-        "answer": list(found.sentences),
-        "ece_if_calibrated": None if math.isnan(found.ece_if_calibrated) else found.ece_if_calibrated,
-        "differences": as_records(found.differences),
+        "method": answer.method,
+        "answer": list(answer.sentences),
+        "ece_if_calibrated": None if math.isnan(answer.ece_if_calibrated) else answer.ece_if_calibrated,
+        "differences": as_records(answer.differences),
     }
 
 

@@ -10,60 +10,60 @@ from analysis.report.picture_words import PictureWords
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 
-def _chains(found: Diagnosis) -> str:
+def _chains(diagnosis: Diagnosis) -> str:
     return (
         "Traces of the parameters with the fewest effective draws, chain by chain, and where the draws of each chain "
-        f"rank among all. The largest R-hat of all parameters is {number(found.parameters['rhat'].max())}."
+        f"rank among all. The largest R-hat of all parameters is {number(diagnosis.parameters['rhat'].max())}."
     )
 
 
-def _energy(found: Diagnosis) -> str:
-    bfmi = [number(value, 2) for value in found.chains["bfmi"]]
+def _energy(diagnosis: Diagnosis) -> str:
+    bfmi = [number(value, 2) for value in diagnosis.chains["bfmi"]]
     return f"For every chain a histogram of its energy and the outline of its steps; BFMI {listed(bfmi)}."
 
 
-def _pairs(found: Diagnosis) -> str:
-    if found.correlations.empty:
+def _pairs(diagnosis: Diagnosis) -> str:
+    if diagnosis.correlations.empty:
         return "No pair to draw."
-    row = found.correlations.iloc[0]
+    row = diagnosis.correlations.iloc[0]
     return (
         f"Clouds of draws of the most correlated pairs of parameters; first {row['first']} and {row['second']}, with a "
         f"correlation of {number(row['correlation'], 2, signed=True)}."
     )
 
 
-def _learning(found: Diagnosis) -> str:
-    contraction = found.parameters["contraction"].dropna()
+def _learning(diagnosis: Diagnosis) -> str:
+    contraction = diagnosis.parameters["contraction"].dropna()
     return (
         "Densities of every parameter before and after the labels. The share of the prior's variance that they have "
         f"removed goes from {number(contraction.min(), 2)} to {number(contraction.max(), 2)}."
     )
 
 
-def _levels(found: Diagnosis) -> str:
+def _levels(diagnosis: Diagnosis) -> str:
     return (
-        f"Share of the weight and bias of every level, as medians with {found.interval_level:.0%} intervals, before "
-        "and after the labels."
+        f"Share of the weight and bias of every level, as medians with {diagnosis.interval_level:.0%} intervals, "
+        "before and after the labels."
     )
 
 
-def _predictive(found: Diagnosis) -> str:
-    rows = found.predictive.table
+def _predictive(diagnosis: Diagnosis) -> str:
+    rows = diagnosis.predictive.table
     n_out = int(((rows["observed"] < rows["low"]) | (rows["observed"] > rows["high"])).sum())
     return (
         f"Observed shares against what the fit predicts, by how the levels agree; {n_out} of {len(rows)} lie outside "
-        f"their {found.interval_level:.0%} interval."
+        f"their {diagnosis.interval_level:.0%} interval."
     )
 
 
-def _calibration(found: Diagnosis) -> str:
-    parts = [f"{name} {tail_in_words(check.tail_probability)}" for name, check in found.calibration.items()]
+def _calibration(diagnosis: Diagnosis) -> str:
+    parts = [f"{name} {tail_in_words(check.tail_probability)}" for name, check in diagnosis.calibration.items()]
     return f"Reliability diagrams of questions left out. All bins together: {listed(parts)}."
 
 
-def _pareto(found: Diagnosis) -> str:
-    largest = number(found.worst["pareto_k"].max(), 2)
-    n = counted(int(found.pareto["n"].sum()), "question")
+def _pareto(diagnosis: Diagnosis) -> str:
+    largest = number(diagnosis.worst["pareto_k"].max(), 2)
+    n = counted(int(diagnosis.pareto["n"].sum()), "question")
     return f"Pareto k of {n}, with the line at {LARGEST_PARETO_K}; the largest is {largest}."
 
 

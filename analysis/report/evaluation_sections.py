@@ -17,16 +17,16 @@ _LISTED, _TEXT_LENGTH = 5, 240
 _WIDE = 0.3
 
 
-def answer_section(source: ReportSource, found: Answer, cautions: Sequence[str]) -> Section:
+def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]) -> Section:
     """Say what was evaluated, what was held out, and what came out."""
     level = percent(source.run.interval_level, 0)
     blocks: list[Block] = [
         Paragraph(f"{_evaluated(source)} {_held_out(source)}"),
-        Statements(found.sentences),
+        Statements(answer.sentences),
         *(Paragraph(text, "failure") for text in cautions),
     ]
     if source.metrics["n"]:
-        blocks.append(_tiles(source, found.ece_if_calibrated))
+        blocks.append(_tiles(source, answer.ece_if_calibrated))
     steps = (
         f"Brackets behind a figure hold its {level} interval: where it could as well lie with other questions of the "
         "same kind, as many. If that of a difference holds 0, chance alone may explain it.",
@@ -37,7 +37,7 @@ def answer_section(source: ReportSource, found: Answer, cautions: Sequence[str])
     return Section("answer", "The answer", (*blocks, Steps("How to read this report", steps)))
 
 
-def methods_section(source: ReportSource, found: Answer) -> Section:
+def methods_section(source: ReportSource, answer: Answer) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
     rest = [name for name in METRICS if name not in FIRST_METRICS]
     level = percent(source.run.interval_level, 0)
@@ -51,7 +51,7 @@ def methods_section(source: ReportSource, found: Answer) -> Section:
         _metric_table(source, FIRST_METRICS, "Every method on the same held-out questions", note),
         Terms("What the columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in FIRST_METRICS)),
         Terms("What the methods do", methods),
-        _difference_block(source, found),
+        _difference_block(source, answer),
         _metric_table(source, rest, "Further metrics", "As above."),
         Terms("What these columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in rest)),
     ]
@@ -108,11 +108,11 @@ def questions_section(source: ReportSource) -> Section:
             "cannot do: such things show here first. These are the extremes, not a sample."
         )
     ]
-    for caption, found in lists.items():
-        if found.empty:
+    for caption, listed in lists.items():
+        if listed.empty:
             blocks.append(Paragraph(f"{caption}: there is none.", "note"))
         else:
-            blocks.append(_question_table(source, caption, found.head(_LISTED)))
+            blocks.append(_question_table(source, caption, listed.head(_LISTED)))
     if source.observations is None:
         text = "Questions and right answers stand here too with `direag report FOLDER --obs OBSERVATIONS`."
         blocks.append(Paragraph(text, "note"))
@@ -189,19 +189,19 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     return Table(caption, tuple(columns), tuple(rows), note, "metrics.csv", focus=source.method)
 
 
-def _difference_block(source: ReportSource, found: Answer) -> Block:
+def _difference_block(source: ReportSource, answer: Answer) -> Block:
     name, level = spoken(source.method), percent(source.run.interval_level, 0)
-    if found.differences.empty:
+    if answer.differences.empty:
         return Paragraph(f"Nothing else was evaluated, so there is nothing to compare {name} with.", "note")
     rows = []
-    for other, own in found.differences.groupby("method", sort=False):
-        by_metric = {row["metric"]: row for _, row in own.iterrows()}
+    for other, table in answer.differences.groupby("method", sort=False):
+        by_metric = {row["metric"]: row for _, row in table.iterrows()}
         brier, accuracy = by_metric["brier"], by_metric["accuracy"]
         cells = [
             Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
             for row in (brier, accuracy)
         ]
-        rows.append((Cell(str(other)), cells[0], _told(brier), cells[1], Cell(f"{own['n'].iloc[0]:,}")))
+        rows.append((Cell(str(other)), cells[0], _told(brier), cells[1], Cell(f"{table['n'].iloc[0]:,}")))
     columns = (
         Column("against", holds="name"),
         Column("Brier score", "below 0: better"),
@@ -232,8 +232,8 @@ def _judged(said: float, low: float, high: float) -> Cell:
 
 def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> Table:
     questions = () if source.observations is None else source.observations.questions
-    known = {one.problem_id: one for one in questions}
-    asked = any(one.question for one in questions)
+    known = {question.problem_id: question for question in questions}
+    asked = any(question.question for question in questions)
     columns = [Column("problem_id", holds="name"), Column("probability"), Column("answer", holds="name")]
     columns += [Column("right answer", holds="name")] if known else []
     columns += [Column("question", holds="prose")] if asked else []

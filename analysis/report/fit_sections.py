@@ -23,8 +23,8 @@ Step = Callable[[str], None]
 
 def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
     """Say what must be known of the fits before any figure is believed; nothing where all is well."""
-    n_fits = sum(one.n_fits for one in source.fold_fits)
-    n_converged = sum(one.n_converged for one in source.fold_fits)
+    n_fits = sum(fits.n_fits for fits in source.fold_fits)
+    n_converged = sum(fits.n_converged for fits in source.fold_fits)
     if n_converged < n_fits:
         yield (
             f"Take care: {n_fits - n_converged} of the {n_fits} fits behind these figures did not converge. See "
@@ -76,16 +76,16 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
     )
     variant = FITTED_METHODS.get(source.method, ("", ""))[0]
     table = source.parameters
-    own = table[(table["variant"] == variant) & (table["parameter"] == "weight")]
-    if own.empty:
+    weights = table[(table["variant"] == variant) & (table["parameter"] == "weight")]
+    if weights.empty:
         return
-    share = own["relative"].groupby(own["level"], sort=False)
+    n_fits, share = weights["fold"].nunique(), weights["relative"].groupby(weights["level"], sort=False)
     rows = tuple(
         (Cell(str(level)), Cell(percent(mean)), Cell(percent(low)), Cell(percent(high)))
         for level, mean, low, high in zip(share.mean().index, share.mean(), share.min(), share.max(), strict=True)
     )
     yield Table(
-        f"How much each level counts: its share of the total weight in {own['fold'].nunique()} fits of the evaluation",
+        f"How much each level counts: its share of the total weight in {n_fits} fits of the evaluation",
         (Column("level", holds="name"), Column("mean"), Column("least"), Column("most")),
         rows,
         "Where least and most lie far apart the questions do not pin it down.",
@@ -114,8 +114,8 @@ def _level_table(fit: Fit) -> Table:
     kinds = [name for name in ("weight", "bias") if name in set(rows["parameter"])]
     by_kind = [rows[rows["parameter"] == name].to_dict("records") for name in kinds]
     body = [
-        (Cell(level), Cell(percent(own[0]["relative"])), *map(_estimate, own))
-        for level, *own in zip(fit.level_names, *by_kind, strict=True)
+        (Cell(level), Cell(percent(estimates[0]["relative"])), *map(_estimate, estimates))
+        for level, *estimates in zip(fit.level_names, *by_kind, strict=True)
     ]
     columns = [Column("level", holds="name"), Column("counts", "share of the weight"), *map(Column, kinds)]
     note = "Weight: how much the level's reports count; only its share means anything."
@@ -154,9 +154,9 @@ def _estimate(row: Mapping[Hashable, Any]) -> Cell:
 
 def _fold_table(source: ReportSource) -> Table:
     rows = []
-    for one in source.fold_fits:
-        mark: Mark = "fine" if one.n_converged == one.n_fits else "failure"
-        rows.append((Cell(one.variant), Cell(f"{one.n_converged} of {one.n_fits}", mark=mark), Cell(one.worst)))
+    for fits in source.fold_fits:
+        mark: Mark = "fine" if fits.n_converged == fits.n_fits else "failure"
+        rows.append((Cell(fits.variant), Cell(f"{fits.n_converged} of {fits.n_fits}", mark=mark), Cell(fits.worst)))
     columns = (
         Column("evidence from", holds="name"),
         Column("converged", holds="name"),

@@ -42,7 +42,7 @@ def convergence_by_variant(folder: Path, parameters: pd.DataFrame, fit_method: s
         From :func:`read_parameters`; a MAP's gradient stands there, the chains of NUTS have to be read.
     """
     fits = parameters[["variant", "fold"]].drop_duplicates()
-    by_variant = {str(variant): own["fold"].tolist() for variant, own in fits.groupby("variant", sort=False)}
+    by_variant = {str(variant): rows["fold"].tolist() for variant, rows in fits.groupby("variant", sort=False)}
     if fit_method == "map":
         return tuple(_of_map(variant, parameters[parameters["variant"] == variant]) for variant in by_variant)
     return tuple(
@@ -61,4 +61,4 @@ def _of_nuts(variant: str, paths: list[Path]) -> Convergence:
     summaries = [sampler_summary(Fit.load(path)) for path in paths]
     rhat, size, bfmi, divergences = map(np.array, zip(*summaries, strict=True))
     worst = SamplerSummary(rhat.max(), size.min(), bfmi.min(), divergences.sum())
-    return Convergence(variant, len(summaries), sum(one.converged for one in summaries), str(worst))
+    return Convergence(variant, len(summaries), sum(summary.converged for summary in summaries), str(worst))

@@ -27,9 +27,9 @@ def origin_section(source: ReportSource) -> Section:
     return Section("origin", "Settings, versions, data", blocks)
 
 
-def limits_section(source: ReportSource, found: Answer) -> Section:
+def limits_section(source: ReportSource, answer: Answer) -> Section:
     """Say what the figures cannot tell."""
-    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, found))),))
+    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, answer))),))
 
 
 def _settings(source: ReportSource) -> dict[str, str]:
@@ -57,9 +57,9 @@ def _settings(source: ReportSource) -> dict[str, str]:
 def _data(source: ReportSource) -> Table:
     rows = []
     for role, file in _FILES.items():
-        if one := source.manifest.get(role):
-            names = ", ".join((*one["datasets"], *one["models"])) or "not stated"
-            rows.append((Cell(file), Cell(f"{one['questions']:,}"), Cell(names), Cell(one["sha256"])))
+        if origin := source.manifest.get(role):
+            names = ", ".join((*origin["datasets"], *origin["models"])) or "not stated"
+            rows.append((Cell(file), Cell(f"{origin['questions']:,}"), Cell(names), Cell(origin["sha256"])))
     if source.fit is not None:
         attributes = source.fit.tree.attrs
         names = f"{attributes['dataset']}, {attributes['model']}"
@@ -96,7 +96,7 @@ def _numbers_at(source: ReportSource) -> Iterator[tuple[str, str]]:
         yield "its diagnosis", f"`direag diagnose {path} --out diagnosis`"
 
 
-def _limits(source: ReportSource, found: Answer) -> Iterator[str]:
+def _limits(source: ReportSource, answer: Answer) -> Iterator[str]:
     name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
     n, n_none = int(row["n"]), int(row["unanswered"])
     if n:
@@ -127,7 +127,7 @@ def _limits(source: ReportSource, found: Answer) -> Iterator[str]:
             "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
             "seen all should be as good or better."
         )
-    if len(found.differences):
+    if len(answer.differences):
         yield (
             f"That every difference is real. About {percent(1 - source.run.interval_level, 0)} of {level} intervals "
             "miss, so that among many comparisons a few look real and are not."

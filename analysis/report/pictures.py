@@ -52,13 +52,13 @@ def _worded(
     drawn: Iterable[Drawn | LeftOut], words: Mapping[str, PictureWords[Tables]], prefix: str, on_step: Step
 ) -> Iterator[Block]:
     """Put the pictures that have words into the order of these; then what had to be left out, and why."""
-    found: dict[str, Drawn | LeftOut] = {}
-    for one in drawn:
-        on_step(f"drawing {one.name}")
-        found[one.name] = one
-    for name, own in words.items():
-        match found.get(name):
+    pictures: dict[str, Drawn | LeftOut] = {}
+    for picture in drawn:
+        on_step(f"drawing {picture.name}")
+        pictures[picture.name] = picture
+    for name, worded in words.items():
+        match pictures.get(name):
             case Drawn(_, figure, tables):
-                yield Picture(f"{prefix}-{name}", own.title, own.how_to_read, own.seen(tables), figure)
+                yield Picture(f"{prefix}-{name}", worded.title, worded.how_to_read, worded.seen(tables), figure)
             case LeftOut(_, reason):
-                yield Paragraph(f"{own.title} This picture is left out: {reason}.", "note")
+                yield Paragraph(f"{worded.title} This picture is left out: {reason}.", "note")

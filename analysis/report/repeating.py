@@ -62,8 +62,8 @@ def _fitting(preset: Preset, method: Method, sampling: SamplingSettings | None) 
     return [*words, "--target-accept", str(sampling.target_accept), *["--allow-weighted"] * preset.is_weighted]
 
 
-def _changes(own: Mapping[str, Any], usual: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in own.items():
+def _changes(settings: Mapping[str, Any], usual: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in settings.items():
         if isinstance(value, dict) and isinstance(usual[name], dict):
             yield from _changes(value, usual[name], f"{prefix}{name}.")
         elif value != usual[name]:

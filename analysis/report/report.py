@@ -12,7 +12,7 @@ from analysis.report.pictures import pictures_section
 from analysis.report.source import ReportSource
 
 
-def make_report(source: ReportSource, found: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
+def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
     """Put a report together.
 
     Parameters
@@ -33,14 +33,14 @@ def make_report(source: ReportSource, found: Answer, on_step: Callable[[str], No
         about=source.about,
         subtitle=f"{source.run.protocol}; {source.run.fit_method.upper()}, preset {source.run.preset}",
         sections=(
-            answer_section(source, found, list(cautions(source, diagnosis))),
-            methods_section(source, found),
+            answer_section(source, answer, list(cautions(source, diagnosis))),
+            methods_section(source, answer),
             pictures_section(source, on_step),
             reliability_section(source),
             learned_section(source, on_step),
             diagnostics_section(source, diagnosis, on_step),
             questions_section(source),
             origin_section(source),
-            limits_section(source, found),
+            limits_section(source, answer),
         ),
     )

@@ -23,10 +23,10 @@ def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str]
         Told the name of each piece of work as it begins.
     """
     on_step("comparing methods")
-    found = answer(source)
-    report = make_report(source, found, on_step)
+    answered = answer(source)
+    report = make_report(source, answered, on_step)
     on_step("writing")
     html = render(report)
     with atomic_path(path) as partial_path:
         partial_path.write_text(html, encoding="utf-8", newline="\n")
-    return found
+    return answered

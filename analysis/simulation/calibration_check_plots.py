@@ -134,5 +134,5 @@ def _groups(names: list[str]) -> dict[str, dict[str, str]]:
 
 
 def _note(check: RankCheck, members: dict[str, str]) -> str:
-    own = check.table[check.table["quantity"].isin(members.values())]
-    return f"smallest adjusted p {own['p_adjusted'].min():.2g}"
+    rows = check.table[check.table["quantity"].isin(members.values())]
+    return f"smallest adjusted p {rows['p_adjusted'].min():.2g}"
