@@ -63,12 +63,8 @@ class LabelledReports:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
         questions: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
         for fit in fits:
-            seen, observed = fit.tree["constant_data"].to_dataset(), fit.tree["observed_data"]["correct"].to_numpy()
-            candidate = seen["candidate"].to_numpy()
-            right = (candidate >= 0) & np.take_along_axis(observed, np.maximum(candidate, 0), axis=1)
-            names = seen["problem"].to_numpy().astype(str).tolist()
-            rows = zip(seen["confidence"].to_numpy(), right, fit.multiplicity.tolist(), strict=True)
-            questions |= dict(zip(names, rows, strict=True))
+            rows = zip(fit.fitted.confidence, fit.fitted.correct, fit.multiplicity.tolist(), strict=True)
+            questions |= dict(zip(fit.fitted.problem_id, rows, strict=True))
         confidence, correct, multiplicity = (np.stack(part) for part in zip(*questions.values(), strict=True))
         return cls(tuple(questions), levels.pop(), confidence, correct, multiplicity)
 

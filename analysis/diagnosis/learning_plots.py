@@ -28,7 +28,7 @@ def learning_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     n_rows = -(-n // _COLUMNS)
     figure = headed_figure(
         f"What have the labels taught? The {n} raw parameters before and after",
-        f"Dashed: prior. Filled: posterior, after {fit.tree['constant_data'].sizes['problem']} labelled questions. "
+        f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
         "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
         "prior. Values on the raw scale; heights in each panel its own.",
         1.25 * n_rows,
@@ -57,7 +57,7 @@ def levels_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     figure = headed_figure(
         "How do the levels differ?",
         f"Medians with {level:.0%} intervals. Grey squares: prior, before any label. Blue dots: posterior, after "
-        f"{fit.tree['constant_data'].sizes['problem']} labelled questions.",
+        f"{fit.n_questions} labelled questions.",
         0.6 + 0.36 * len(fit.level_names),
         width=7.6,
     )

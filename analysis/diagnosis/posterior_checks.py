@@ -65,7 +65,7 @@ def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
         "accuracy": (right[np.arange(len(right)), selected], selected_is_right(drawn, selected, right)),
         "null": (~right.any(axis=1), drawn < 0),
     }
-    patterns = pooled_patterns(agreement_patterns(fit.tree["constant_data"]["candidate"].to_numpy()))
+    patterns = pooled_patterns(agreement_patterns(fit.fitted.candidate))
     groups = {pattern: patterns == pattern for pattern in _ordered(patterns)} | {
         ALL_QUESTIONS: np.ones(len(patterns), bool)
     }

@@ -106,7 +106,7 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
         yield LeftOut("recalibration", "there is none: the support is the final probability")
         return
     curve, support = learned.recalibration_curve(fit, level), learned.fitted_support(fit)
-    fitted = pd.DataFrame({"problem_id": fit.tree["constant_data"]["problem"].to_numpy(), "support": support})
+    fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
     if fit.is_counted:
         fitted = fitted.assign(multiplicity=fit.multiplicity)
     yield Picture(
