@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.model.evidence import Parameters, Reports, support
+from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
 from bayes_direag.model.presets import preset
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
@@ -24,6 +24,8 @@ SIMULATED = "simulated"
 _HABIT = np.array([45.0, 65.0, 80.0, 88.0, 94.0])
 _SPREAD = np.array([24.0, 18.0, 14.0, 10.0, 7.0])
 _MISSING = 0.02
+
+_support = jax.jit(support)
 
 
 def default_parameters() -> Parameters:
@@ -123,8 +125,9 @@ def _golds(
     rng: np.random.Generator,
 ) -> list[str]:
     """Draw which state comes true; under the null the right answer is one that no level gave."""
+    reports = Reports.of(observations, preset("paper").eps).padded(padded_size(len(observations)))
     with jax.enable_x64(True):
-        cumulative = np.cumsum(np.asarray(support(Reports.of(observations, preset("paper").eps), truth)), axis=1)
+        cumulative = np.cumsum(np.asarray(_support(reports, truth))[: len(observations)], axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [
