@@ -28,7 +28,7 @@ def observations() -> Observations:
 
 @pytest.fixture(scope="module")
 def evaluation(observations) -> Evaluation:
-    return evaluate(observations, methods=["majority", "count"], n_folds=3, n_resamples=5, seed=7)
+    return evaluate(observations, methods=["majority", "count"], n_folds=2, n_resamples=5, seed=7)
 
 
 @pytest.fixture(scope="module")
@@ -36,11 +36,17 @@ def other(observations) -> Evaluation:
     return evaluate(observations, methods=["steerconf"], n_resamples=5)
 
 
-@pytest.fixture
-def folder(tmp_path, evaluation, observations) -> Path:
-    path = tmp_path / "results"
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, evaluation, observations) -> Path:
+    path = tmp_path_factory.mktemp("written") / "results"
     write_evaluation(evaluation, path, observations)
     return path
+
+
+@pytest.fixture
+def folder(tmp_path, written) -> Path:
+    """The folder of the evaluation, to do with as one likes."""
+    return Path(shutil.copytree(written, tmp_path / "results"))
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -71,7 +77,7 @@ class TestWriting:
             "sampling": None,
             "methods": ["majority", "count"],
             "vanilla_level": "vanilla",
-            "n_folds": 3,
+            "n_folds": 2,
             "seed": 7,
             "n_resamples": 5,
             "interval_level": 0.95,
@@ -94,9 +100,10 @@ class TestWriting:
         assert manifest["test"]["sha256"] == test.fingerprint
         assert manifest["test"]["questions"] == 3
 
-    def test_the_same_again_gives_the_same_tables(self, tmp_path, evaluation, observations, folder):
-        write_evaluation(evaluation, tmp_path / "again", observations)
-        first, second = contents(folder), contents(tmp_path / "again")
+    def test_the_same_again_gives_the_same_tables(self, folder, evaluation, observations):
+        first = contents(folder)
+        write_evaluation(evaluation, folder, observations)
+        second = contents(folder)
         for name in TOP:
             assert first.get(name) == second.get(name)
 
@@ -174,9 +181,16 @@ class TestNuts:
 
 
 class TestFailing:
-    @pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
-    @pytest.mark.parametrize("where", ["pandas.DataFrame.to_csv", "bayes_direag.fits.fit.Fit.save", "json.dumps"])
-    @pytest.mark.parametrize("already_there", [True, False])
+    @pytest.mark.parametrize(
+        ("error", "where", "already_there"),
+        [
+            (OSError, "pandas.DataFrame.to_csv", True),
+            (KeyboardInterrupt, "pandas.DataFrame.to_csv", False),
+            (KeyboardInterrupt, "bayes_direag.fits.fit.Fit.save", True),
+            (OSError, "bayes_direag.fits.fit.Fit.save", False),
+            (KeyboardInterrupt, "json.dumps", True),
+        ],
+    )
     def test_while_writing(self, tmp_path, folder, evaluation, observations, monkeypatch, error, where, already_there):
         if not already_there:
             shutil.rmtree(folder)
