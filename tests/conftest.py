@@ -34,3 +34,34 @@ def real_observations() -> Path:
     if not folder.is_dir():
         pytest.skip(f"the real observation sets are not at {folder}")
     return folder
+
+
+@pytest.fixture(scope="session")
+def observations(tmp_path_factory) -> Path:
+    """Return a file of 80 simulated questions, for the commands to read."""
+    from bayes_direag.model.simulate import simulate_observations  # here, as the type checks are not yet in place above
+
+    path = tmp_path_factory.mktemp("observations") / "observations.jsonl"
+    simulate_observations(80, seed=4).write(path)
+    return path
+
+
+@pytest.fixture(scope="session")
+def questions(observations) -> Path:
+    """Return the same questions without gold answers, and one that nobody answered."""
+    from tests.command_line import without_gold
+
+    silent = {
+        "problem_id": "silent",
+        "observations": [{"level": 0, "level_name": "very_cautious", "answer": None, "confidence": None}],
+    }
+    return without_gold(observations, observations.parent / "unlabelled.jsonl", silent)
+
+
+@pytest.fixture(scope="session")
+def fitted(observations) -> tuple[Path, str]:
+    """Return a fit to them, and what was printed when it was made."""
+    from tests.command_line import succeed
+
+    path = observations.parent / "fit.nc"
+    return path, succeed("fit", observations, "--out", path, "--seed", 3)

@@ -1,0 +1,67 @@
+"""``direag quickstart``: all of the main job from end to end, and what it says to do next."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.evaluation import METHODS
+from bayes_direag.fits.fit import Fit
+from tests.command_line import contents, refuse, succeed
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> tuple[Path, str]:
+    """The folder that quickstart filled, and what it printed."""
+    folder = tmp_path_factory.mktemp("made") / "quickstart"
+    return folder, succeed("quickstart", "--out", folder)
+
+
+def test_it_writes_all_of_the_main_job(made):
+    folder, _ = made
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
+    assert len(pd.read_csv(folder / "predictions.csv")) == 300
+    assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == list(METHODS)
+
+
+def test_everything_says_what_was_asked_of_whom(made):
+    folder, printed = made
+    assert "SmolLM2-135M-Instruct, 300 sums asked at 5 levels" in printed
+    attributes = Fit.load(folder / "fit.nc").tree.attrs
+    assert (attributes["dataset"], attributes["model"]) == ("arithmetic", "SmolLM2-135M-Instruct")
+    manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text())
+    assert {name: manifest[name]["questions"] for name in ("observations", "samples", "topk")} == {
+        "observations": 300,
+        "samples": 300,
+        "topk": 300,
+    }
+
+
+def test_it_shows_the_reliability_and_how_to_go_on(made):
+    folder, printed = made
+    assert "Reliability of direag" in printed
+    assert f"cd {folder}" in printed
+    for command in ("evaluate", "fit", "predict"):
+        assert f"direag {command} " in printed
+    assert f"{folder / 'report.html'}: all of it on one page" in printed
+
+
+def test_what_it_says_to_do_next_is_understood(made, monkeypatch, tmp_path):
+    """The commands it prints run as they stand, up to the work itself."""
+    folder, printed = made
+    monkeypatch.chdir(tmp_path)
+    lines = [line.split()[1:] for line in printed.splitlines() if line.startswith("  direag ")]
+    assert [words[0] for words in lines] == ["evaluate", "fit", "predict"]
+    for words in lines:
+        assert "no such file" in refuse(*words)
+    assert folder.exists()
+
+
+def test_a_folder_with_other_files_is_left_alone(tmp_path):
+    (tmp_path / "fit.nc").write_text("mine")
+    assert "other files" in refuse("quickstart", "--out", tmp_path)
+    assert contents(tmp_path) == {"fit.nc": b"mine"}

@@ -1,0 +1,200 @@
+"""``direag fit`` and ``direag show``: a MAP and a short run of NUTS from end to end, and what cannot be fitted."""
+
+import json
+import os
+from pathlib import Path
+
+import pandas as pd
+import pytest
+import xarray as xr
+
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from tests.command_line import direag, one_line, refuse, succeed
+
+LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
+
+
+def test_fit_prints_what_it_read_and_what_it_found(fitted, observations):
+    _, printed = fitted
+    assert f"{observations}: numeric answers (inferred from the gold answers)" in one_line(printed)
+    assert "80 questions" in printed
+    assert "converged" in printed
+
+
+def test_show_says_plainly_what_the_fit_is(fitted):
+    path, _ = fitted
+    words = one_line(succeed("show", path))
+    assert "method MAP, the mode of the posterior" in words
+    assert "variant confidence, preset paper" in words
+    assert "learned from 80 questions with numeric answers" in words
+    assert "dataset, model simulated; simulated" in words
+    assert f"levels 5: {', '.join(LEVELS)}" in words
+    assert "recalibration platt, on the questions fitted to" in words
+    assert "converged yes" in words
+    assert "seed 3" in words
+    for name in ("weight", "share", "bias", "slope", "prior_strength", "null_base", "null_gain"):
+        assert name in words
+
+
+def test_show_json(fitted):
+    path, _ = fitted
+    shown = json.loads(succeed("show", path, "--json"))
+    assert shown["fit"] == str(path)
+    assert shown["preset"] == "paper"
+    assert shown["levels"] == list(LEVELS)
+    assert shown["converged"] is True
+    assert shown["seed"] == 3
+    assert shown["versions"]["bayes-direag"]
+    assert len(shown["parameters"]) == 2 * 5 + 4 + 2
+    # A MAP has no standard deviation, and a bias no share: undefined is null.
+    assert {row["sd"] for row in shown["parameters"]} == {None}
+    assert {row["relative"] for row in shown["parameters"] if row["parameter"] == "bias"} == {None}
+    shares = [row["relative"] for row in shown["parameters"] if row["parameter"] == "weight"]
+    assert sum(shares) == pytest.approx(1)
+
+
+def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
+    path = tmp_path / "fit.nc"
+    options = ["--variant", "count", "--set", "eps=0.01", "--set", "weight.start=0.25", "--recalibration", "none"]
+    printed = json.loads(succeed("fit", observations, "--out", path, *options, "--json"))
+    assert printed["variant"] == "count"
+    assert printed["preset"] == "paper with weight.start=0.25, eps=0.01, recalibration.method=none"
+    preset = Fit.load(path).preset
+    assert (preset.eps, preset.weight.start, preset.recalibration.method) == (0.01, 0.25, "none")
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("epps=0.1", "'epps'"),
+        ("weight.strat=0", "'weight.strat'"),
+        ("eps=0.7", "eps: Input should be less than 0.5"),
+        ("eps", "FIELD=VALUE"),
+        ("weight=1", "weight"),
+        ("weight.low=2", "weight: start 0.54"),
+        ("penalty=NaN", "penalty: Input should be a finite number"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_named(tmp_path, observations, setting, says):
+    assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", "--set", setting)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_settings_that_contradict_each_other(tmp_path, observations):
+    options = ["--set", "recalibration=platt", "--out-of-fold", 3]
+    assert "recalibration" in refuse("fit", observations, "--out", tmp_path / "fit.nc", *options)
+
+
+@pytest.mark.parametrize("option", [["--preset", "papre"], ["--variant", "votes"], ["--seed", "-1"]])
+def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, option):
+    result = direag("fit", observations, "--out", tmp_path / "fit.nc", *option)
+    assert result.exit_code == 2
+    assert option[0] in result.stderr
+
+
+class TestNuts:
+    """The whole posterior, by a run too short to be relied on."""
+
+    SHORT = ("--method", "nuts", "--variant", "count", "--chains", 2, "--warmup", 60, "--draws", 40)
+
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def sampled(tmp_path_factory, observations) -> tuple[Path, str]:
+        """A fit by sampling, and what was printed when it was made; the environment is as it was before."""
+        path = tmp_path_factory.mktemp("sampled") / "nuts.nc"
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+            return path, succeed("fit", observations, "--out", path, *TestNuts.SHORT, "--seed", 3)
+
+    def test_the_options_reach_the_sampler(self, sampled):
+        attributes = Fit.load(sampled[0]).tree.attrs
+        assert (attributes["method"], attributes["variant"], int(attributes["seed"])) == ("nuts", "count", 3)
+        assert json.loads(attributes["sampling"]) == {
+            "n_chains": 2,
+            "n_warmup": 60,
+            "n_draws": 40,
+            "target_accept": 0.9,
+        }
+        assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 40, "level": 5}
+
+    def test_bayes_is_the_preset_unless_told_otherwise(self, sampled):
+        assert Fit.load(sampled[0]).preset == PRESETS["bayes"]
+
+    def test_what_is_printed_is_what_show_shows(self, sampled):
+        path, printed = sampled
+        shown = one_line(succeed("show", path))
+        assert shown in one_line(printed)
+        assert "method NUTS, the whole posterior" in shown
+        assert "variant count, preset bayes" in shown
+        assert "learned from 80 questions with numeric answers" in shown
+        assert "recalibration platt, on leave-one-out support" in shown
+        assert "draws 40 of each of 2 chains" in shown
+        assert "R-hat" in shown
+        assert " ± " in shown
+
+    def test_show_json(self, sampled):
+        shown = json.loads(succeed("show", sampled[0], "--json"))
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 40)
+        # eighty draws are too few by any measure
+        assert shown["converged"] is False
+        assert shown["smallest_ess"] > 0
+        assert all(row["sd"] is not None for row in shown["parameters"])
+
+    def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
+        fit = Fit.load(sampled[0])
+        posterior = fit.tree["posterior"].to_dataset()
+        stuck = posterior.assign(null_base_raw=posterior["null_base_raw"] * 0)
+        fit.tree["posterior"] = xr.DataTree(stuck)
+        fit.save(tmp_path / "stuck.nc")
+        shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
+        assert shown["largest_rhat"] is None
+        assert shown["converged"] is False
+
+    def test_predictions_have_intervals(self, tmp_path, sampled, questions):
+        succeed("predict", sampled[0], questions, "--out", tmp_path / "p.csv")
+        table = pd.read_csv(tmp_path / "p.csv")
+        assert len(table) == 81
+        answered = table[table["confidence"].notna()]
+        assert len(answered) == 80
+        assert (answered["confidence_low"] <= answered["confidence_high"]).all()
+        assert answered["change_probability"].between(0, 1).all()
+        assert table.iloc[-1][["confidence_low", "confidence_high", "change_probability"]].isna().all()
+
+    @pytest.mark.parametrize(
+        ("options", "says"),
+        [
+            (["--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
+            (["--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
+            (["--preset", "release"], "preset release weighs questions unequally"),
+            (["--preset", "release", "--recalibration", "platt", "--allow-weighted"], "within bounds"),
+            (["--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
+            (["--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
+            (["--set", "null_target_weight=balanced"], "--allow-weighted"),
+            (["--set", "weight.low=-5"], "within bounds"),
+        ],
+    )
+    def test_what_cannot_be_sampled(self, tmp_path, observations, monkeypatch, options, says):
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", "--method", "nuts", *options)
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("option", [("--chains", 1), ("--draws", 24), ("--warmup", 0), ("--method", "hmc")])
+    @pytest.mark.parametrize("command", ["fit", "evaluate"])
+    def test_a_run_that_cannot_be_is_a_usage_error(self, tmp_path, observations, command, option):
+        name = "--fit-method" if option[0] == "--method" and command == "evaluate" else option[0]
+        result = direag(command, observations, "--out", tmp_path / "out", name, option[1])
+        assert result.exit_code == 2
+        assert name in result.stderr
+        assert list(tmp_path.iterdir()) == []
+
+    def test_ctrl_c_while_sampling(self, tmp_path, observations, monkeypatch):
+        def interrupt(*_: object, **__: object) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+        monkeypatch.setattr("bayes_direag.fits.nuts_fit.nuts_draws", interrupt)
+        result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
+        assert result.exit_code == 130
+        assert "interrupted" in result.stderr
+        assert list(tmp_path.iterdir()) == []

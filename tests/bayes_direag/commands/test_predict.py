@@ -1,0 +1,99 @@
+"""``direag predict``: a row a question, which to answer, and what cannot be predicted."""
+
+import json
+
+import pandas as pd
+import pytest
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.simulate import simulate_observations
+from tests.command_line import one_line, refuse, succeed
+
+
+@pytest.fixture(scope="module")
+def expected(fitted, questions) -> pd.DataFrame:
+    return Fit.load(fitted[0]).predict(Observations.read(questions, "numeric"))
+
+
+def test_only_the_surest_are_answered(tmp_path, fitted):
+    labelled, new, target = (tmp_path / name for name in ("labelled.jsonl", "new.jsonl", "p.csv"))
+    simulate_observations(200, seed=77).write(labelled)
+    simulate_observations(60, seed=78).write(new)
+    options = ["--target-accuracy", 0.6, "--assurance", 0.8, "--labelled", labelled]
+    printed = one_line(succeed("predict", fitted[0], new, "--out", target, *options))
+    table = pd.read_csv(target)
+    n = int(table["answered"].sum())
+    assert 0 < n < 60
+    assert f"{n} of 60 new questions are answered" in printed
+    assert "With assurance 0.8, at least 0.6 of these answers are right" in printed
+    assert table.loc[table["answered"], "confidence"].min() > table.loc[~table["answered"], "confidence"].max()
+    found = json.loads(succeed("predict", fitted[0], new, "--out", target, "--json", *options))
+    assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "labelled")
+
+
+def test_labels_without_a_target_are_refused(tmp_path, fitted, questions):
+    assert "--labelled is for --target-accuracy" in refuse(
+        "predict", fitted[0], questions, "--out", tmp_path / "p.csv", "--labelled", questions
+    )
+
+
+@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
+def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected, suffix):
+    path = tmp_path / f"predictions.{suffix}"
+    printed = succeed("predict", fitted[0], questions, "--out", path)
+    assert "81 questions, 1 of them unanswered." in printed
+    text = {"problem_id": "str", "answer": "str"}
+    table = {
+        "csv": lambda: pd.read_csv(path, dtype=text),
+        "parquet": lambda: pd.read_parquet(path),
+        "jsonl": lambda: pd.DataFrame(map(json.loads, path.read_text().splitlines())).astype(text),
+    }[suffix]()
+    columns = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
+    assert table.columns.tolist() == columns
+    assert table["problem_id"].tolist() == [*(f"simulated-4-{i:06d}" for i in range(80)), "silent"]
+    pd.testing.assert_frame_equal(table, expected, check_exact=True)
+    assert table.iloc[-1][["answer", "confidence", "support"]].isna().all()
+    assert table["confidence"].iloc[:-1].between(0, 1).all()
+
+
+def test_json(tmp_path, fitted, questions):
+    path = tmp_path / "p.csv"
+    printed = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
+    assert printed == {"out": str(path), "n": 81, "unanswered": 1}
+
+
+def test_nothing_is_answered(tmp_path, fitted):
+    path = tmp_path / "silent.jsonl"
+    path.write_text('{"problem_id": "a", "observations": [{"level": 0, "level_name": "vanilla"}]}\n')
+    succeed("predict", fitted[0], path, "--out", tmp_path / "p.csv")
+    table = pd.read_csv(tmp_path / "p.csv")
+    assert table[["answer", "confidence"]].isna().all(axis=None)
+    assert table["null_probability"].tolist() == [1]
+
+
+def test_an_unknown_level_is_named(tmp_path, fitted, observations):
+    strange = tmp_path / "strange.jsonl"
+    strange.write_text(observations.read_text().replace('"cautious"', '"bold"'))
+    line = refuse("predict", fitted[0], strange, "--out", tmp_path / "p.csv")
+    assert "'bold'" in line
+    assert "very_cautious, cautious, vanilla" in line
+    assert not (tmp_path / "p.csv").exists()
+
+
+def test_a_wrong_suffix(tmp_path, fitted, observations):
+    line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
+    assert "'.xlsx'" in line
+    assert ".csv, .jsonl, .parquet" in line
+
+
+@pytest.mark.parametrize("made_of", [b"", b"not a fit", b"\x89HDF\r\n\x1a\n and no more"])
+def test_not_a_fit(tmp_path, observations, made_of):
+    path = tmp_path / "fit.nc"
+    path.write_bytes(made_of)
+    assert f"{path}: not a fit" in refuse("predict", path, observations, "--out", tmp_path / "p.csv")
+    assert f"{path}: not a fit" in refuse("show", path)
+
+
+def test_no_such_fit(tmp_path):
+    assert "no such file" in refuse("show", tmp_path / "none.nc")

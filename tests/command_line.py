@@ -1,0 +1,47 @@
+"""``direag`` as a user types it, for the tests of every command."""
+
+import json
+from pathlib import Path
+
+from click.testing import Result
+from typer.testing import CliRunner
+
+from bayes_direag.cli import app
+
+
+def direag(*arguments: object) -> Result:
+    """Run a command."""
+    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+
+def succeed(*arguments: object) -> str:
+    """Run what has to succeed, and return what it printed."""
+    result = direag(*arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def refuse(*arguments: object) -> str:
+    """Run what must be refused as an expected error, and return the one line that says so."""
+    result = direag(*arguments)
+    assert result.exit_code == 2
+    assert isinstance(result.exception, SystemExit)
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("direag: ")
+    return lines[0]
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def without_gold(source: Path, target: Path, *extra: dict[str, object]) -> Path:
+    records = [json.loads(line) for line in source.read_text().splitlines()]
+    lines = [json.dumps({key: value for key, value in record.items() if key != "gold_answer"}) for record in records]
+    target.write_text("\n".join([*lines, *map(json.dumps, extra)]) + "\n")
+    return target
