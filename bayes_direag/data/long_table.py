@@ -137,21 +137,10 @@ class Overview:
         for level, names in sorted(named.items()):
             name, *others = list(names) or [f"level_{level}"]
             if others:
-                problem, name = f"level {level} is called {name!r} before", others[0]
-            elif name in table.values():
-                problem = f"level {level} has the name of another level"
-            else:
-                table[level] = name
-                continue
-            raise ObservationError(
-                problem,
-                path=path,
-                line=names.get(name),
-                field="level_name",
-                seen=name,
-                expected="one name for each level number, and one number for each name, in all questions",
-                remedy="Rename the level, or correct its number.",
-            )
+                raise _level_error(f"level {level} is called {name!r} before", others[0], path, names[others[0]])
+            if name in table.values():
+                raise _level_error(f"level {level} has the name of another level", name, path, names.get(name))
+            table[level] = name
         return table
 
     def check_percentages(self, path: Path | None) -> None:
@@ -193,3 +182,15 @@ def level_columns(
                 "the level if it is one of these; else remove its observations, or fit anew with it."
             )
     return [known.index(name) for name in level_names]
+
+
+def _level_error(problem: str, name: str, path: Path | None, line: int | None) -> ObservationError:
+    return ObservationError(
+        problem,
+        path=path,
+        line=line,
+        field="level_name",
+        seen=name,
+        expected="one name for each level number, and one number for each name, in all questions",
+        remedy="Rename the level, or correct its number.",
+    )

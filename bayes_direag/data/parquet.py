@@ -190,10 +190,10 @@ def texts_of(column: pyarrow.Array) -> Texts:
     """Return a column of texts by its distinct ones; a blank one is missing."""
     coded = column.dictionary_encode()
     values = coded.dictionary.to_pylist()
-    kept = np.array([*(bool(text) and not text.isspace() for text in values), False])
-    place = np.where(kept, np.cumsum(kept) - 1, -1)
-    code = place[coded.indices.fill_null(-1).to_numpy()]
-    return Texts(tuple(text for text, is_kept in zip(values, kept.tolist(), strict=False) if is_kept), code)
+    texts = tuple(text for text in values if text and not text.isspace())
+    place = {text: number for number, text in enumerate(texts)}
+    code = np.array([*(place.get(text, -1) for text in values), -1])
+    return Texts(texts, code[coded.indices.fill_null(-1).to_numpy()])
 
 
 @contextmanager

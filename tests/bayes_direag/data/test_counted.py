@@ -14,7 +14,7 @@ from bayes_direag.data import counted as counted_module
 from bayes_direag.data import parquet
 from bayes_direag.data.counted import count_parquet, count_patterns, read_labelled
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.map_fit import fit_map
 from bayes_direag.fits.nuts_fit import fit_nuts
@@ -93,17 +93,6 @@ def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, 
     assert (found.problem_id, found.level_names) == (expected.problem_id, expected.level_names)
     np.testing.assert_array_equal(found.multiplicity, expected.multiplicity)
     assert f"counted {len(Observations.read(path, kind))} of" in said[-1]
-
-
-def test_fractions_are_refused_as_ever(tmp_path):
-    table = long_table("numeric", seed=1).assign(confidence=lambda rows: rows["confidence"] / 100)
-    path = written(table, tmp_path / "o.parquet")
-    with pytest.raises(ObservationError) as expected:
-        Observations.read(path, "numeric")
-    with pytest.raises(ObservationError) as found:
-        count_parquet(path, "numeric")
-    assert "as if they were fractions" in str(found.value)
-    assert str(found.value) == str(expected.value)
 
 
 @pytest.mark.parametrize(

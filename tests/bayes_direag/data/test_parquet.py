@@ -10,7 +10,7 @@ from pyarrow import parquet
 
 from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.data.parquet import Part, whole_file
+from bayes_direag.data.parquet import Part
 from bayes_direag.data.survey import survey
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
@@ -145,10 +145,3 @@ def test_labels_are_not_looked_at_unless_asked_for(tmp_path):
     assert not any(arrays.correct.any() or arrays.labelled.any() for _, arrays in parts)
     with pytest.raises(ObservationError, match="gold answer"):
         in_parts(path, "numeric")
-
-
-def test_what_is_not_parquet(tmp_path):
-    path = tmp_path / "broken.parquet"
-    path.write_bytes(b"PAR1 and no more")
-    with pytest.raises(ObservationError, match="cannot be read"):
-        whole_file(path)

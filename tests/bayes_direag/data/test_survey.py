@@ -51,18 +51,6 @@ def test_rows_apart_are_refused_where_they_are_too_many_to_sort(tmp_path, monkey
     assert "ORDER BY problem_id" in str(caught.value)
 
 
-def test_contradicting_levels_are_refused_as_ever(tmp_path):
-    table = rows_of(20).assign(level_name="a")
-    table["level_name"] = table["level"].map({0: "low", 1: "mid", 2: "high"})
-    table.loc[50, "level_name"] = "low"
-    path = written(table, tmp_path / "o.parquet")
-    with pytest.raises(ObservationError) as expected:
-        Observations.read(path)
-    with pytest.raises(ObservationError) as found:
-        survey(path, None, labels=True)
-    assert str(found.value) == str(expected.value)
-
-
 @pytest.mark.parametrize(
     ("golds", "kind"), [(["7", "8"], "numeric"), (["A", "b"], "choice"), (["7", "A"], "text"), (["A", "rome"], "text")]
 )
@@ -72,13 +60,6 @@ def test_the_kind_is_what_all_gold_answers_show(tmp_path, monkeypatch, golds, ki
     table["gold_answer"] = [golds[0]] * 30 + [golds[1]] * 30
     path = written(table, tmp_path / "o.parquet")
     assert survey(path, None, labels=True).kind == Observations.read(path).kind == kind
-
-
-def test_without_gold_answers_the_kind_is_text_or_unknown(tmp_path):
-    table = rows_of(4).assign(gold_answer=None, correct=True)
-    assert survey(written(table, tmp_path / "o.parquet"), None, labels=True).kind == "text"
-    with pytest.raises(ObservationError, match="--answers"):
-        survey(written(table.assign(correct=None), tmp_path / "o.parquet"), None, labels=True)
 
 
 def test_no_rows_and_no_column(tmp_path):
