@@ -28,7 +28,7 @@ def quickstart_command(
     from analysis.tables import reliability_table
     from bayes_direag.data.observations import example_observations
     from bayes_direag.data.writing import write_table
-    from bayes_direag.fits.map_fit import fit_map
+    from bayes_direag.fits.fitting import fit_map
 
     require_parent(target)
     results = target / "evaluation"

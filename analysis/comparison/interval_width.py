@@ -8,7 +8,7 @@ import pandas as pd
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 #: Sampling that suffices for the width of an interval, if not for the report of a fit.

@@ -28,8 +28,7 @@ from analysis.vote_features import VOTE_CLASSIFIERS, vote_features
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
-from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 

@@ -69,9 +69,9 @@ def fit_command(
 
     check_file(target, *observations)
     if pool:
-        from bayes_direag.commands.multi_setting import fit_pooled_command
+        from bayes_direag.commands.multi_setting import fit_multi_setting_command
 
-        fit_pooled_command(
+        fit_multi_setting_command(
             observations,
             target,
             answers=answers,
@@ -93,12 +93,12 @@ def fit_command(
     if method == "map":
         with progress() as step:
             step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
-            from bayes_direag.fits.map_fit import fit_map
+            from bayes_direag.fits.fitting import fit_map
 
             found = fit_map(labelled, preset=settings, variant=variant, seed=seed)
     else:
         sampling = chosen_sampling(chains, warmup, draws, target_accept)
-        from bayes_direag.fits.nuts_fit import fit_nuts
+        from bayes_direag.fits.fitting import fit_nuts
 
         found = fit_nuts(
             labelled,

@@ -18,7 +18,7 @@ from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.multi_setting import PooledFit
+    from bayes_direag.fits.multi_setting import MultiSettingFit
 
 ObservationsFiles = Annotated[
     list[Path],
@@ -39,7 +39,7 @@ SettingOption = Annotated[
 ]
 
 
-def fit_pooled_command(
+def fit_multi_setting_command(
     paths: Sequence[Path],
     target: Path,
     *,
@@ -64,12 +64,14 @@ def fit_pooled_command(
             "it. Leave them out."
         )
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.multi_setting import fit_pooled
+    from bayes_direag.fits.multi_setting import fit_multi_setting
 
     settings = named_settings([(path, Observations.read(path, answers)) for path in paths])
-    found = fit_pooled(settings, preset=preset, variant=variant, sampling=sampling, seed=seed, progress=err.is_terminal)
+    found = fit_multi_setting(
+        settings, preset=preset, variant=variant, sampling=sampling, seed=seed, progress=err.is_terminal
+    )
     found.save(target)
-    show_pooled(found, target, as_json=as_json)
+    show_multi_setting(found, target, as_json=as_json)
 
 
 def only_file(paths: Sequence[Path]) -> Path:
@@ -129,16 +131,16 @@ def chosen_fit(path: Path, observations: Path, setting: str | None) -> tuple["Fi
     from bayes_direag.data.files import is_parquet
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.multi_setting import PooledFit, is_pooled, pairs_of
+    from bayes_direag.fits.multi_setting import MultiSettingFit, is_multi_setting, pairs_of
 
-    if not is_pooled(path):
+    if not is_multi_setting(path):
         if setting is not None:
             raise DirEAGError(
                 f"--setting {setting}: {path} is the fit of one setting, or none; expected a pooled fit, which "
                 "`direag fit A B --pool` writes. Leave the option out."
             )
         return Fit.load(path), None
-    pooled = PooledFit.load(path)
+    pooled = MultiSettingFit.load(path)
     if setting is None:
         kind = pooled.new.tree.attrs["answers"]
         pairs = _parquet_pairs(observations) if is_parquet(observations) else None
@@ -146,7 +148,7 @@ def chosen_fit(path: Path, observations: Path, setting: str | None) -> tuple["Fi
     return pooled.setting(setting), setting
 
 
-def show_pooled(pooled: "PooledFit", path: Path, *, as_json: bool) -> None:
+def show_multi_setting(pooled: "MultiSettingFit", path: Path, *, as_json: bool) -> None:
     """Print the settings, what they have in common, and how the sampling went."""
     from arviz_stats import ess, rhat
 

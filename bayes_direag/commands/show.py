@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.commands.console import out, plain_table, titled
-from bayes_direag.commands.multi_setting import show_pooled
+from bayes_direag.commands.multi_setting import show_multi_setting
 from bayes_direag.commands.options import FitFile, JsonOption
 from bayes_direag.data.question_arrays import Status
 from bayes_direag.model.presets import label
@@ -219,10 +219,10 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
     Example: direag show fit.nc
     """
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.multi_setting import PooledFit, is_pooled
+    from bayes_direag.fits.multi_setting import MultiSettingFit, is_multi_setting
 
-    if is_pooled(fit):
-        show_pooled(PooledFit.load(fit), fit, as_json=as_json)
+    if is_multi_setting(fit):
+        show_multi_setting(MultiSettingFit.load(fit), fit, as_json=as_json)
     else:
         show_fit(Fit.load(fit), fit, as_json=as_json)
 

@@ -6,7 +6,7 @@ import pandas as pd
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.settings import Preset, Variant
 
 
@@ -17,7 +17,7 @@ class DirEAG:
     Attributes
     ----------
     preset, variant, seed
-        As in :func:`~bayes_direag.fits.map_fit.fit_map`.
+        As in :func:`~bayes_direag.fits.fitting.fit_map`.
     fit_ : Fit
         The fit, once :meth:`fit` has been called.
 

@@ -1,5 +1,6 @@
 """A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -8,19 +9,23 @@ import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
+from jax.typing import ArrayLike
 from jaxtyping import Bool, Float, Int
+from numpyro.infer import MCMC
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.question_arrays import Status
-from bayes_direag.data.records import Origin, Question
 from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.loo import add_left_out
+from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, raw_draws_of, sampled_parameters
+from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, Variant
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
 from bayes_direag.model.votes import Votes
 
 
@@ -101,25 +106,7 @@ class Fit:
     @cached_property
     def fitted(self) -> Observations:
         """The questions it was fitted to, as far as the container holds them: answers by number, not as given."""
-        data, right = self.tree["constant_data"].to_dataset(), self.tree["observed_data"]["correct"].to_numpy()
-        candidate = data["candidate"].to_numpy()
-        usable = candidate >= 0
-        names = tuple(str(name) for name in data["problem"].to_numpy())
-        return Observations(
-            problem_id=names,
-            level_names=self.level_names,
-            kind=self.tree.attrs["answers"],
-            confidence=data["confidence"].to_numpy(),
-            candidate=candidate,
-            candidates=tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy()),
-            correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
-            labelled=np.ones(len(names), bool),
-            status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
-            conflicting=np.zeros(len(names), np.int32),
-            questions=tuple(Question(problem_id=name, observations=()) for name in names),
-            origin=Origin(None, (None,) * len(names)),
-            multiplicity=data["multiplicity"].to_numpy() if self.is_counted else None,
-        )
+        return fitted_observations(self.tree)
 
     @property
     def likelihood_data(self) -> LikelihoodData:
@@ -244,6 +231,65 @@ class Fit:
             self.tree.to_netcdf(partial_path, engine="h5netcdf")
 
     @classmethod
+    def from_draws(
+        cls,
+        draws: MCMC | Draws | Mapping[str, ArrayLike],
+        observations: Observations,
+        *,
+        preset: str | Preset = "bayes",
+        variant: Variant = "confidence",
+        sampling: SamplingSettings | None = None,
+        seed: int = 0,
+    ) -> "Fit":
+        """Make a fit of posterior draws, however they were drawn from :func:`bayes_direag.direag`.
+
+        Adds what predictions and comparisons rest on: log-likelihoods, leave-one-out, prior and posterior predictive
+        draws, and a final calibration for every draw.
+
+        Parameters
+        ----------
+        draws
+            A NumPyro run (collect :data:`~bayes_direag.inference.posterior.NUMPYRO_STATISTICS` as its ``extra_fields``
+            if it is to be diagnosed), or the raw parameters at the model's sites, ``weight_raw`` and so on, with
+            leading axes chain and draw.
+        observations
+            The questions that the model was conditioned on; unlabelled and unanswered ones are left out.
+        preset, variant
+            Those of the :class:`~bayes_direag.LikelihoodData`.
+        sampling
+            How they were drawn, for the record; by default what the draws show.
+        seed
+            Of the predictive draws and of the final calibration.
+
+        Raises
+        ------
+        DirEAGError
+            If a raw parameter is missing, no question can be learned from, or the preset asks for a final calibration
+            without a posterior.
+        """
+        settings = named_preset(preset)
+        final = settings.recalibration
+        if final.method not in ("platt", "none"):
+            raise DirEAGError(
+                f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the "
+                "final calibration from its posterior."
+            )
+        weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
+        fitted, weight = observations.select(weight > 0), weight[weight > 0]
+        raw = raw_draws_of(draws, settings.free_parameters(variant))
+        n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
+        runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
+        tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
+        left_out = add_left_out(tree, fitted, settings, variant)
+        if final.method == "none":
+            calibration = recalibration.LogisticRecalibration.identity((n_chains, n_draws), final.eps)
+        else:
+            rng = np.random.default_rng([seed, 2])
+            calibration = draw_recalibration(left_out.selected(fitted), final, (n_chains, n_draws), rng)
+        tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+        return cls(tree)
+
+    @classmethod
     def load(cls, path: str | Path) -> "Fit":
         """Read a fit written by :meth:`save`.
 
@@ -260,7 +306,7 @@ class Fit:
             if "hierarchy" in tree.children:
                 raise FitFileError(
                     f"{path}: saw a fit of several settings; expected that of one. Take it out: "
-                    f'PooledFit.load("{path}").settings[NAME].save("fit.nc").'
+                    f'MultiSettingFit.load("{path}").settings[NAME].save("fit.nc").'
                 )
             fit = cls(tree)
             _ = fit.preset, fit.variant, fit.level_names, fit.recalibration

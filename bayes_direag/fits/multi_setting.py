@@ -18,7 +18,6 @@ from pathlib import Path
 
 import arviz_base
 import h5netcdf
-import jax
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -27,10 +26,10 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.inference.multi_setting import PooledCalibration, PooledDraws, draw_pooled, draw_pooled_recalibration
+from bayes_direag.inference.loo import add_left_out
+from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDraws, draw_recalibrations, draw_settings
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior, sampled_parameters
+from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import RawDraws
 from bayes_direag.model.population import Population
@@ -42,7 +41,7 @@ NEW = "new"
 
 
 @dataclass(frozen=True, eq=False)
-class PooledFit:
+class MultiSettingFit:
     """Fits to several settings, which have borrowed from each other.
 
     Attributes
@@ -107,7 +106,7 @@ class PooledFit:
             xr.DataTree(children=children).to_netcdf(partial_path, engine="h5netcdf")
 
     @classmethod
-    def load(cls, path: str | Path) -> "PooledFit":
+    def load(cls, path: str | Path) -> "MultiSettingFit":
         """Read a pooled fit written by :meth:`save`.
 
         Raises
@@ -136,7 +135,7 @@ class PooledFit:
         return pooled
 
 
-def is_pooled(path: str | Path) -> bool:
+def is_multi_setting(path: str | Path) -> bool:
     """Say whether a file is a pooled fit; False if there is none, or it is something else."""
     try:
         with h5netcdf.File(path, "r") as stored:
@@ -145,7 +144,7 @@ def is_pooled(path: str | Path) -> bool:
         return False
 
 
-def fit_pooled(
+def fit_multi_setting(
     observations: Mapping[str, Observations],
     *,
     preset: str | Preset = "bayes",
@@ -153,7 +152,7 @@ def fit_pooled(
     sampling: SamplingSettings | None = None,
     seed: int = 0,
     progress: bool = False,
-) -> PooledFit:
+) -> MultiSettingFit:
     """Draw from the posterior of several settings together, by NUTS.
 
     Unlabelled and unanswered questions are left out; a setting may have no others, and is then predicted from the rest.
@@ -178,9 +177,9 @@ def fit_pooled(
     Examples
     --------
     >>> from bayes_direag import simulate_observations
-    >>> from bayes_direag.fits.multi_setting import fit_pooled
+    >>> from bayes_direag.fits.multi_setting import fit_multi_setting
     >>> worlds = {f"set {n}": simulate_observations(n=40, seed=n) for n in (1, 2)}
-    >>> pooled = fit_pooled(worlds)  # doctest: +SKIP
+    >>> pooled = fit_multi_setting(worlds)  # doctest: +SKIP
     >>> len(pooled.settings["set 2"].predict(worlds["set 2"]))  # doctest: +SKIP
     40
     >>> len(pooled.new.predict(worlds["set 1"]))  # doctest: +SKIP
@@ -196,7 +195,7 @@ def fit_pooled(
         )
     levels = tuple(dict.fromkeys(name for one in fitted for name in one.level_names))
     aligned = [one.align(levels) for one in fitted]
-    drawn = draw_pooled(
+    drawn = draw_settings(
         [LikelihoodData.weighted(one, np.ones(len(one)), preset=chosen, variant=variant) for one in aligned],
         sampling=runs,
         seed=seed,
@@ -210,17 +209,17 @@ def fit_pooled(
 
     trees = [container(own.raw, one) for own, one in zip(drawn.settings, fitted, strict=True)]
     new = container({name: own.new for name, own in drawn.populations.items()}, aligned[0].select(slice(0, 0)))
-    left_out = [_left_out(tree, one, chosen, variant) for tree, one in zip(trees, fitted, strict=True)]
+    left_out = [
+        add_left_out(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
+    ]
     selected = [None if loo is None else loo.selected(one) for loo, one in zip(left_out, fitted, strict=True)]
-    final = draw_pooled_recalibration(selected, chosen.recalibration, runs, seed, progress=progress)
-    for tree, loo, calibration in zip([*trees, new], [*left_out, None], [*final.settings, final.new], strict=True):
-        if loo is not None:
-            tree["loo"] = xr.DataTree(loo.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
+    final = draw_recalibrations(selected, chosen.recalibration, runs, seed, progress=progress)
+    for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
     for tree, one in zip(trees, observations.values(), strict=True):
         tree.attrs["pairs"] = json.dumps(sorted(pairs_of(one)))
     fits = {name: Fit(tree) for name, tree in zip(observations, trees, strict=True)}
-    return PooledFit(fits, Fit(new), _hierarchy(drawn, final, levels))
+    return MultiSettingFit(fits, Fit(new), _hierarchy(drawn, final, levels))
 
 
 def pairs_of(observations: Observations) -> set[tuple[str, str]]:
@@ -264,16 +263,7 @@ def _of_levels(raw: RawDraws, columns: Sequence[int]) -> RawDraws:
     return {name: value[..., columns] if name in LEVEL_PARAMETERS else value for name, value in raw.items()}
 
 
-def _left_out(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut | None:
-    if not len(fitted):
-        return None
-    with jax.enable_x64(True):
-        parameters = sampled_parameters(tree, variant)
-    raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
-    return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
-
-
-def _hierarchy(drawn: PooledDraws, final: PooledCalibration, levels: tuple[str, ...]) -> xr.DataTree:
+def _hierarchy(drawn: SettingDraws, final: SettingCalibrations, levels: tuple[str, ...]) -> xr.DataTree:
     def shared(populations: dict[str, Population], prefix: str = "") -> dict[str, Float[np.ndarray, "chain draw ..."]]:
         return {
             f"{prefix}{name}_{part}": getattr(own, part)

@@ -17,8 +17,10 @@ from jaxtyping import Array, Bool, Float, Int
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import Selected
 from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
+from bayes_direag.model.settings import Preset, Variant
 from bayes_direag.model.votes import Votes
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
@@ -108,6 +110,16 @@ def leave_one_out(
         parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
     elpd, pareto_k, candidate, support = (np.concatenate(part) for part in zip(*parts, strict=True))
     return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
+
+
+def add_left_out(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
+    """Predict the questions of a posterior container without their own labels, and put that in as group ``loo``."""
+    raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
+    with jax.enable_x64(True):
+        parameters = sampled_parameters(tree, variant)
+    left_out = leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
+    tree["loo"] = xr.DataTree(left_out.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
+    return left_out
 
 
 def _smoothed(

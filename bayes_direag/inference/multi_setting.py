@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Float, Shaped
 from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.posterior import NUMPYRO_STATISTICS, statistics_of
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -38,17 +39,8 @@ from bayes_direag.model.settings import (
     SamplingSettings,
 )
 
-_STATS = {
-    "potential_energy": "lp",
-    "energy": "energy",
-    "diverging": "diverging",
-    "num_steps": "n_steps",
-    "accept_prob": "acceptance_rate",
-    "adapt_state.step_size": "step_size",
-}
 
-
-class PooledDraws(NamedTuple):
+class SettingDraws(NamedTuple):
     """What has been drawn of several settings.
 
     Attributes
@@ -63,7 +55,7 @@ class PooledDraws(NamedTuple):
     populations: dict[str, Population]
 
 
-class PooledCalibration(NamedTuple):
+class SettingCalibrations(NamedTuple):
     """Final calibrations.
 
     Attributes
@@ -105,7 +97,7 @@ def multi_setting_direag(data: LikelihoodData) -> None:
     numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, data)))
 
 
-def pooled_recalibration(
+def multi_setting_recalibration(
     terms: dict[str, Float[Array, " problem"]],
     correct: Bool[Array, " problem"],
     setting: Float[Array, "problem setting"],
@@ -139,9 +131,9 @@ def stacked(settings: Sequence[LikelihoodData]) -> LikelihoodData:
     return together
 
 
-def draw_pooled(
+def draw_settings(
     settings: Sequence[LikelihoodData], *, sampling: SamplingSettings, seed: int, progress: bool = False
-) -> PooledDraws:
+) -> SettingDraws:
     """Draw from the posterior of all settings together, by NUTS with a dense mass matrix.
 
     Parameters
@@ -155,17 +147,17 @@ def draw_pooled(
     priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
     values, populations = _populations(found, priors, np.random.default_rng([seed, 3]))
     each: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(settings))]
-    return PooledDraws(tuple(Draws(raw, stats) for raw in each), populations)
+    return SettingDraws(tuple(Draws(raw, stats) for raw in each), populations)
 
 
-def draw_pooled_recalibration(
+def draw_recalibrations(
     selected: Sequence[Selected | None],
     settings: RecalibrationSettings,
     sampling: SamplingSettings,
     seed: int,
     *,
     progress: bool = False,
-) -> PooledCalibration:
+) -> SettingCalibrations:
     """Draw the final calibrations of all settings, and of another.
 
     Parameters
@@ -176,7 +168,7 @@ def draw_pooled_recalibration(
     shape = (sampling.n_chains, sampling.n_draws)
     if settings.method == "none":
         identity = LogisticRecalibration.identity(shape, settings.eps)
-        return PooledCalibration((identity,) * len(selected), identity, {}, {})
+        return SettingCalibrations((identity,) * len(selected), identity, {}, {})
     parts = [(s, one) for s, one in enumerate(selected) if one is not None]
     size = padded_size(sum(one.correct.shape[1] for _, one in parts), least=64, per_octave=8)
     terms = {name: np.zeros(size) for name in settings.terms}
@@ -188,7 +180,7 @@ def draw_pooled_recalibration(
         for name, term in linear_terms(one.support, one.votes, settings.terms, settings.eps).items():
             terms[name][place] = term[0]
     scale = settings.prior_scale(1)
-    model = partial(pooled_recalibration, prior_scale=scale)
+    model = partial(multi_setting_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
         data = jax.tree.map(jnp.asarray, (terms, correct, setting))
         found, stats = _nuts(model, sampling, seed + 1, progress, *data)
@@ -199,7 +191,7 @@ def draw_pooled_recalibration(
         return LogisticRecalibration("platt", own, settings.eps)
 
     each = tuple(calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(selected)))
-    return PooledCalibration(each, calibration({name: p.new for name, p in populations.items()}), populations, stats)
+    return SettingCalibrations(each, calibration({name: p.new for name, p in populations.items()}), populations, stats)
 
 
 def _populations(
@@ -230,9 +222,7 @@ def _nuts(
         progress_bar=progress,
         jit_model_args=True,  # so that fits of one shape share their compilation
     )
-    run.run(jax.random.key(seed), *data, extra_fields=tuple(_STATS))
+    run.run(jax.random.key(seed), *data, extra_fields=tuple(NUMPYRO_STATISTICS))
     fields = run.get_extra_fields(group_by_chain=True)
-    stats = {name: np.asarray(fields[field]) for field, name in _STATS.items()}
-    stats["lp"] = -stats["lp"]
-    stats["tree_depth"] = np.floor(np.log2(np.maximum(stats["n_steps"], 1))).astype(int) + 1
-    return {name: np.asarray(value) for name, value in run.get_samples(group_by_chain=True).items()}, stats
+    samples = {name: np.asarray(value) for name, value in run.get_samples(group_by_chain=True).items()}
+    return samples, statistics_of(fields, (sampling.n_chains, sampling.n_draws))

@@ -17,7 +17,7 @@ from analysis.figures.pictures import LeftOut, describe_fit, fit_pictures
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import said
 

@@ -18,7 +18,7 @@ from analysis.tables import interval_table, metrics_table, reliability_table
 from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.presets import PRESETS, preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import good_fit, replaced

@@ -7,7 +7,7 @@ from hypothesis.extra import numpy as hnp
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.evidence import Reports, clipped_logit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations

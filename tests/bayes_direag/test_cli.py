@@ -67,7 +67,7 @@ def test_an_input_is_never_overwritten(tmp_path, fitted, observations):
 @pytest.mark.parametrize(
     ("command", "where"),
     [
-        ("fit", "bayes_direag.fits.map_fit.fit_map"),
+        ("fit", "bayes_direag.fits.fitting.fit_map"),
         ("predict", "pandas.DataFrame.to_csv"),
         ("simulate", "pathlib.Path.open"),
     ],

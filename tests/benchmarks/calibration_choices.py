@@ -20,7 +20,7 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.splits import draw_splits
 from analysis.scores.metrics import nll
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.protocol import HeldOut, cross_fit, train_test
+from bayes_direag.fits.cross_fitting import HeldOut, cross_fit, train_test
 from bayes_direag.inference.recalibration import Selected, recalibrate
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import RecalibrationSettings

@@ -17,7 +17,7 @@ from analysis.planning.plan import plan
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.answering import answer
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 

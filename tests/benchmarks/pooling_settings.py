@@ -22,8 +22,8 @@ from analysis.scores.metrics import nll
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import convergence, raw_draws
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.multi_setting import fit_pooled
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.model.model import natural_parameters, raw_priors
 from bayes_direag.model.population import settings_from
 from bayes_direag.model.presets import preset
@@ -51,7 +51,7 @@ def both_ways(old: dict[str, Observations], own: Observations, n: int) -> tuple[
     The first ``n`` of the new setting's own questions are learned from, the others tested.
     """
     labelled, test = own.select(slice(0, n)), own.select(slice(n, None))
-    pooled = fit_pooled({**old, "the new one": labelled}, sampling=SAMPLING, seed=1)
+    pooled = fit_multi_setting({**old, "the new one": labelled}, sampling=SAMPLING, seed=1)
     together = measured(pooled.settings["the new one"], test)
     alone = measured(fit_nuts(labelled, sampling=SAMPLING, seed=1), test) if n else (np.nan,) * 3
     some = pooled.settings[next(iter(old))]

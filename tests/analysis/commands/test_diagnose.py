@@ -9,7 +9,7 @@ from typer.testing import CliRunner, Result
 
 from analysis.diagnosis import diagnosis_folder
 from bayes_direag.cli import app
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import made_fit, natural

@@ -11,7 +11,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.question_arrays import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations

@@ -193,7 +193,7 @@ class TestNuts:
             raise KeyboardInterrupt
 
         monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-        monkeypatch.setattr("bayes_direag.fits.nuts_fit.nuts_draws", interrupt)
+        monkeypatch.setattr("bayes_direag.fits.fitting.nuts_draws", interrupt)
         result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
         assert result.exit_code == 130
         assert "interrupted" in result.stderr

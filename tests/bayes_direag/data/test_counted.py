@@ -16,8 +16,7 @@ from bayes_direag.data.counted import count_parquet, count_patterns, read_labell
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.long_tables import long_table, written

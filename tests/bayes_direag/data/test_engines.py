@@ -18,7 +18,7 @@ from bayes_direag.data.counted import count_parquet
 from bayes_direag.data.engines import Job, Span, prepare, run_on_ray
 from bayes_direag.errors import DirEAGError, ObservationError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.model.simulate import simulate_observations
 

@@ -11,9 +11,9 @@ from bayes_direag.data.question_arrays import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import choose_threshold
 from bayes_direag.fits.answering import answer
+from bayes_direag.fits.cross_fitting import cross_fit
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.fits.protocol import cross_fit
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 

@@ -20,7 +20,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.multi_setting import PooledFit, fit_pooled, is_pooled
+from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting
 from bayes_direag.inference import multi_setting as pooled_settings
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
@@ -64,23 +64,23 @@ def from_the_prior(
 
 
 @pytest.fixture(scope="module")
-def pooled() -> PooledFit:
+def pooled() -> MultiSettingFit:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(pooled_settings, "_nuts", from_the_prior)
-        return fit_pooled(WORLDS, sampling=SAMPLING, seed=1)
+        return fit_multi_setting(WORLDS, sampling=SAMPLING, seed=1)
 
 
 @pytest.fixture(scope="module")
-def saved(pooled: PooledFit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def saved(pooled: MultiSettingFit, tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("pooled") / "pooled.nc"
     pooled.save(path)
     return path
 
 
 @pytest.fixture
-def read(pooled: PooledFit, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def read(pooled: MultiSettingFit, saved: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file, whose reading has tests of its own and here takes no time."""
-    monkeypatch.setattr(PooledFit, "load", lambda path: pooled if path == saved else pytest.fail(f"read {path}"))
+    monkeypatch.setattr(MultiSettingFit, "load", lambda path: pooled if path == saved else pytest.fail(f"read {path}"))
     return saved
 
 
@@ -96,7 +96,7 @@ def refuse(*arguments: object) -> str:
 
 
 class TestFit:
-    def test_every_setting_is_a_fit_with_its_own_levels_and_questions(self, pooled: PooledFit) -> None:
+    def test_every_setting_is_a_fit_with_its_own_levels_and_questions(self, pooled: MultiSettingFit) -> None:
         assert list(pooled.settings) == list(WORLDS)
         a, b, blank = pooled.settings.values()
         assert (a.n_questions, b.n_questions, blank.n_questions, pooled.new.n_questions) == (60, 40, 0, 0)
@@ -107,7 +107,7 @@ class TestFit:
             assert fit.n_samples == 200
         assert "loo" not in blank.tree.children
 
-    def test_the_levels_of_a_setting_are_put_at_their_places(self, pooled: PooledFit) -> None:
+    def test_the_levels_of_a_setting_are_put_at_their_places(self, pooled: MultiSettingFit) -> None:
         """The stored log-likelihood of each question is that of the stored parameters, by plain Python."""
         for name in ("m, a", "m, b"):
             fit, seen = pooled.settings[name], WORLDS[name]
@@ -121,14 +121,14 @@ class TestFit:
                 right = sum(alpha[a] for a, good in pairs if good) or alpha[brute_force.NULL]
                 np.testing.assert_allclose(reached[question], np.log(right / sum(alpha.values())), rtol=1e-9)
 
-    def test_a_new_setting_is_a_draw_from_the_hierarchy(self, pooled: PooledFit) -> None:
+    def test_a_new_setting_is_a_draw_from_the_hierarchy(self, pooled: MultiSettingFit) -> None:
         shared, new = pooled.hierarchy["posterior"].to_dataset(), pooled.new.tree["posterior"].to_dataset()
         for name in ("weight", "bias"):
             unit = (new[f"{name}_raw"] - shared[f"{name}_centre"]) / shared[f"{name}_spread"]
             assert unit.shape == (2, 100, 5)
             assert stats.kstest(unit.to_numpy().ravel(), "norm").pvalue > 1e-4
 
-    def test_its_predictions_average_over_those_draws(self, pooled: PooledFit) -> None:
+    def test_its_predictions_average_over_those_draws(self, pooled: MultiSettingFit) -> None:
         found = pooled.new.predict(FRESH)
         draws, final = pooled.new.tree["posterior"].to_dataset(), pooled.new.tree["recalibration"].to_dataset()
         for question in (0, 11, 29):
@@ -154,30 +154,30 @@ class TestFit:
 
 
 class TestFile:
-    def test_a_round_trip(self, pooled: PooledFit, saved: Path) -> None:
-        again = PooledFit.load(saved)
+    def test_a_round_trip(self, pooled: MultiSettingFit, saved: Path) -> None:
+        again = MultiSettingFit.load(saved)
         assert list(again.settings) == list(WORLDS)
         for name in (*WORLDS, "new"):
             seen = FRESH if name != "m, b" else WORLDS["m, b"]
             pd.testing.assert_frame_equal(pooled.setting(name).predict(seen), again.setting(name).predict(seen))
         assert again.hierarchy["posterior"].to_dataset().equals(pooled.hierarchy["posterior"].to_dataset())
-        assert is_pooled(saved)
+        assert is_multi_setting(saved)
 
     def test_one_setting_taken_out_is_an_ordinary_fit(self, saved: Path, tmp_path: Path) -> None:
-        own = PooledFit.load(saved).settings["m, a"]
+        own = MultiSettingFit.load(saved).settings["m, a"]
         own.save(tmp_path / "own.nc")
-        assert not is_pooled(tmp_path / "own.nc")
+        assert not is_multi_setting(tmp_path / "own.nc")
         assert Fit.load(tmp_path / "own.nc").predict(FRESH).equals(own.predict(FRESH))
 
     def test_what_is_no_pooled_fit(self, tmp_path: Path) -> None:
         (tmp_path / "text.nc").write_text("no")
-        assert not is_pooled(tmp_path / "text.nc")
+        assert not is_multi_setting(tmp_path / "text.nc")
         with pytest.raises(FitFileError, match=r"text.nc: not one that this version can read.*expected a pooled fit"):
-            PooledFit.load(tmp_path / "text.nc")
+            MultiSettingFit.load(tmp_path / "text.nc")
         with pytest.raises(
             FitFileError, match=r"no such file; expected a pooled fit, written by `direag fit A B --pool"
         ):
-            PooledFit.load(tmp_path / "none.nc")
+            MultiSettingFit.load(tmp_path / "none.nc")
 
     def test_as_one_fit_it_is_refused(self, saved: Path) -> None:
         with pytest.raises(FitFileError, match=r"saw a fit of several settings; expected that of one\. Take it out"):
@@ -188,7 +188,9 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("dataset", "taken"), [("a", "m, a"), ("b", "m, b"), ("blank", "m, blank"), ("c", "new"), ("", "new")]
     )
-    def test_the_setting_of_the_model_and_dataset_else_new(self, pooled: PooledFit, dataset: str, taken: str) -> None:
+    def test_the_setting_of_the_model_and_dataset_else_new(
+        self, pooled: MultiSettingFit, dataset: str, taken: str
+    ) -> None:
         assert pooled.setting_of({("m", dataset)}) == taken
         assert pooled.setting_of({("m", dataset), ("m", "other")}) == "new"
 
@@ -200,7 +202,7 @@ class TestChoice:
         assert taken == ("m, b" if dataset == "b" else "new")
         assert len(fit.level_names) == (3 if dataset == "b" else 5)
 
-    def test_predict_says_which(self, pooled: PooledFit, read: Path, tmp_path: Path) -> None:
+    def test_predict_says_which(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
         questions = asked(6, 9, "b", first=2)
         questions.write(tmp_path / "obs.parquet")
         done = direag("predict", read, tmp_path / "obs.parquet", "--out", tmp_path / "out.jsonl", "--json")
@@ -213,19 +215,21 @@ class TestChoice:
         options = ["--out", tmp_path / "out.csv", "--setting", "m, a"]
         assert "Setting: m, a." in direag("predict", read, tmp_path / "obs.jsonl", *options).stdout
 
-    def test_what_cannot_be_chosen(self, pooled: PooledFit, read: Path, tmp_path: Path) -> None:
+    def test_what_cannot_be_chosen(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "obs.jsonl")
         options = [tmp_path / "obs.jsonl", "--out", tmp_path / "out.csv", "--setting", "d"]
         line = refuse("predict", read, *options)
         assert "setting 'd': there is none of that name; expected 'm, a', 'm, b', 'm, blank' or 'new'" in line
         pooled.settings["m, a"].save(tmp_path / "own.nc")
         assert "expected a pooled fit" in refuse("predict", tmp_path / "own.nc", *options)
-        twins = PooledFit({"x": pooled.settings["m, a"], "y": pooled.settings["m, a"]}, pooled.new, pooled.hierarchy)
+        twins = MultiSettingFit(
+            {"x": pooled.settings["m, a"], "y": pooled.settings["m, a"]}, pooled.new, pooled.hierarchy
+        )
         with pytest.raises(DirEAGError, match=r"saw 2 settings of the questions' model and dataset, 'x', 'y'"):
             twins.setting_of({("m", "a")})
         assert twins.setting_of({("", "")}) == "new"
 
-    def test_an_unknown_level(self, pooled: PooledFit) -> None:
+    def test_an_unknown_level(self, pooled: MultiSettingFit) -> None:
         changed = [q.model_dump_json().replace('"vanilla"', '"shouted"') for q in FRESH.questions]
         other = Observations.from_questions(
             [type(FRESH.questions[0]).model_validate_json(q) for q in changed], "numeric"
@@ -236,15 +240,15 @@ class TestChoice:
 
 class TestCommands:
     def test_fit_names_the_settings_and_saves(
-        self, pooled: PooledFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, pooled: MultiSettingFit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         given = {}
 
-        def instead(settings: dict[str, Observations], **options: object) -> PooledFit:
+        def instead(settings: dict[str, Observations], **options: object) -> MultiSettingFit:
             given.update(options, settings=settings)
             return pooled
 
-        monkeypatch.setattr(pooled_fit, "fit_pooled", instead)
+        monkeypatch.setattr(pooled_fit, "fit_multi_setting", instead)
         paths = [tmp_path / f"{number}.jsonl" for number in range(3)]
         for path, world in zip(paths, WORLDS.values(), strict=True):
             world.write(path)
@@ -256,10 +260,10 @@ class TestCommands:
         assert (given["seed"], given["variant"], given["preset"].eps) == (4, "level", 0.01)
         assert given["preset"].name == "bayes"
         assert (given["sampling"].n_chains, given["sampling"].n_draws) == (3, 30)
-        assert is_pooled(tmp_path / "out.nc")
+        assert is_multi_setting(tmp_path / "out.nc")
         assert "3 settings, numeric answers, 200 draws" in " ".join(done.stdout.split())
 
-    def test_show(self, pooled: PooledFit, read: Path) -> None:
+    def test_show(self, pooled: MultiSettingFit, read: Path) -> None:
         shown = json.loads(direag("show", read, "--json").stdout)
         assert shown["settings"][1] == {"setting": "m, b", "questions": 40, "levels": 3}
         rows = {(row["parameter"], row["level"]): row for row in shown["hierarchy"]}
@@ -302,12 +306,12 @@ class TestRefusals:
     def test_settings_that_cannot_be_pooled(self) -> None:
         a, _, blank = WORLDS.values()
         with pytest.raises(DirEAGError, match="saw a setting called 'new'; expected another name"):
-            fit_pooled({"new": a})
+            fit_multi_setting({"new": a})
         with pytest.raises(DirEAGError, match=r"no question both labelled and answered in 1 settings"):
-            fit_pooled({"blank": blank})
+            fit_multi_setting({"blank": blank})
         text = Observations.from_questions(a.questions, "text")
         with pytest.raises(DirEAGError, match=r"answers of several kinds, numeric in 'a', text in 't'; expected one"):
-            fit_pooled({"a": a, "t": text})
+            fit_multi_setting({"a": a, "t": text})
 
     @pytest.mark.parametrize(
         ("preset", "says"),
@@ -318,4 +322,4 @@ class TestRefusals:
         with pytest.raises(
             DirEAGError, match=f"preset {preset} {says}; expected one that settings can be pooled under"
         ):
-            fit_pooled(WORLDS, preset=preset)
+            fit_multi_setting(WORLDS, preset=preset)

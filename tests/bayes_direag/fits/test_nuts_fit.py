@@ -3,22 +3,24 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
+from numpyro.infer import MCMC, NUTS
 from scipy import stats
 from scipy.special import logit
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.inference import posterior
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior
+from bayes_direag.inference.posterior import NUMPYRO_STATISTICS, nuts_posterior
 from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.model import RawDraws
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import RawDraws, direag
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
@@ -371,3 +373,35 @@ class TestRuns:
         bounded = PRESETS["release"].override(null_target_weight=1.0, recalibration={"method": "platt"})
         with pytest.raises(DirEAGError, match="the preset keeps raw parameters within bounds"):
             fit_nuts(labelled, preset=bounded, sampling=TINY)
+
+
+class TestFromDraws:
+    def test_a_run_of_plain_numpyro_comes_back_as_a_fit(self, labelled: Observations, simulated: Observations) -> None:
+        """The same draws as a run and as arrays; predictions are those of the project's own sampler, but for noise."""
+        chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
+        mcmc = MCMC(NUTS(direag, dense_mass=True), num_warmup=300, num_samples=200, **chains)
+        data = LikelihoodData.of(labelled, preset="bayes")
+        mcmc.run(jax.random.key(3), data, extra_fields=tuple(NUMPYRO_STATISTICS))
+        fit = Fit.from_draws(mcmc, labelled)
+        theirs = fit_nuts(labelled, sampling=NUTS_SAMPLING, seed=8).predict(simulated)
+        np.testing.assert_allclose(fit.predict(simulated)["support"], theirs["support"], atol=0.08)
+        assert np.abs(fit.predict(simulated)["support"] - theirs["support"]).mean() < 0.02
+        reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
+        raw = {name: mcmc.get_samples(True)[f"{name}_raw"] for name in fit.preset.free_parameters("confidence")}
+        prior = sum(
+            np.sum(stats.norm.logpdf(raw[name], loc, scale).reshape(2, 200, -1), axis=2)
+            for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
+        )
+        np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], reached + prior, rtol=1e-10)
+        again = Fit.from_draws({name: value for name, value in mcmc.get_samples(True).items()}, labelled)
+        pd.testing.assert_frame_equal(again.predict(simulated), fit.predict(simulated))
+        assert np.isnan(again.tree["sample_stats"]["energy"]).all()
+
+    def test_a_missing_site_is_named(self, labelled: Observations) -> None:
+        with pytest.raises(DirEAGError, match="there is no site 'bias_raw'; expected weight_raw, bias_raw, slope_raw"):
+            Fit.from_draws({"weight_raw": np.zeros((2, 30, 5))}, labelled)
+
+    def test_a_final_calibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
+        isotonic = PRESETS["bayes"].override(recalibration={"method": "isotonic"})
+        with pytest.raises(DirEAGError, match="recalibration method isotonic is for MAP"):
+            Fit.from_draws({}, labelled, preset=isotonic)

@@ -11,8 +11,8 @@ from scipy import stats
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.multi_setting import fit_pooled
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.population import BETWEEN
 from bayes_direag.model.presets import preset
@@ -30,7 +30,7 @@ def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
     observations = simulate_observations(80, seed=5)
     long = SamplingSettings(n_chains=2, n_warmup=500, n_draws=1500)
     alone = fit_nuts(observations, sampling=long, seed=1).tree["posterior"].to_dataset()
-    pooled = fit_pooled({"one": observations}, sampling=long, seed=1)
+    pooled = fit_multi_setting({"one": observations}, sampling=long, seed=1)
     assert not pooled.hierarchy["sample_stats"]["diverging"].any()
     found = pooled.settings["one"].tree["posterior"].to_dataset()
     node, mass = np.polynomial.legendre.leggauss(60)
@@ -103,7 +103,7 @@ def test_few_labels_of_a_new_setting(alien: bool, n_labels: int, least_gain: flo
             580, seed=1000 * world + (60 if alien else 50), parameters=stranger if alien else own
         )
         learned, test = questions.select(slice(0, n_labels)), questions.select(slice(80, 580))
-        pooled = fit_pooled(seen | {"own": learned}, sampling=SHORT, seed=world)
+        pooled = fit_multi_setting(seen | {"own": learned}, sampling=SHORT, seed=world)
         assert pooled.hierarchy["sample_stats"]["diverging"].mean() < 0.01
         alone = fit_nuts(learned, sampling=SHORT, seed=world)
         gains.append(log_loss(alone, test) - log_loss(pooled.settings["own"], test))

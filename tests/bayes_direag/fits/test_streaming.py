@@ -14,7 +14,7 @@ from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.model.simulate import simulate_observations
 

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.model.evidence import Parameters

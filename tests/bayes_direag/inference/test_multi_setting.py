@@ -13,9 +13,9 @@ from scipy.special import expit, log_expit, logit
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.multi_setting import (
-    draw_pooled_recalibration,
+    draw_recalibrations,
     multi_setting_direag,
-    pooled_recalibration,
+    multi_setting_recalibration,
     stacked,
 )
 from bayes_direag.inference.recalibration import Selected
@@ -134,7 +134,9 @@ def test_the_log_joint_density_of_the_final_calibration() -> None:
         score = own["intercept"][setting[i]] + own["slope"][setting[i]] * logit(support[i])
         expected += log_expit(score if correct[i] else -score)
     member = jnp.asarray((setting[:, None] == np.arange(2)).astype(float))
-    found, _ = log_density(pooled_recalibration, (terms, jnp.asarray(correct), member), {"prior_scale": 0.7}, sites)
+    found, _ = log_density(
+        multi_setting_recalibration, (terms, jnp.asarray(correct), member), {"prior_scale": 0.7}, sites
+    )
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 
@@ -149,7 +151,7 @@ def test_final_calibrations_against_importance_weights() -> None:
     nothing = [Votes(np.zeros((1, n)), np.zeros((1, n))) for n in sizes]
     selected = [Selected(s[None], y[None], v) for s, y, v in zip(support, correct, nothing, strict=True)]
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1000)
-    found = draw_pooled_recalibration([*selected, None], settings, sampling, 0)
+    found = draw_recalibrations([*selected, None], settings, sampling, 0)
     n = 150_000
     prior = {}
     for name, loc in (("intercept", 0.0), ("slope", 1.0)):
@@ -174,6 +176,6 @@ def test_final_calibrations_against_importance_weights() -> None:
 
 def test_without_a_calibration_support_stays_as_it_is() -> None:
     settings = RecalibrationSettings(method="none", scale=0.5)
-    found = draw_pooled_recalibration([None, None], settings, SamplingSettings(n_chains=2, n_draws=25), 0)
+    found = draw_recalibrations([None, None], settings, SamplingSettings(n_chains=2, n_draws=25), 0)
     assert found.populations == {}
     assert [own.method for own in (*found.settings, found.new)] == ["none"] * 3

@@ -16,7 +16,7 @@ from scipy import optimize, stats
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -224,7 +224,7 @@ import jax, numpyro
 numpyro.set_host_device_count(2)
 import json
 import numpy as np
-from bayes_direag.fits.nuts_fit import fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import one_level
 

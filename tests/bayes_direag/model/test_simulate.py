@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from bayes_direag.fits.map_fit import fit_map
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.evidence import Reports, support
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.folds import assign_folds
+from bayes_direag.fits.fitting import assign_folds
 
 
 def dealt(n: int, n_folds: int, seed: int) -> list[list[int]]:

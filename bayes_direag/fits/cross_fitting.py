@@ -12,8 +12,7 @@ from jaxtyping import Bool, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import assign_folds
-from bayes_direag.fits.map_fit import fit_map_batch
+from bayes_direag.fits.fitting import assign_folds, fit_map_batch, fit_nuts
 from bayes_direag.model.presets import default_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
@@ -56,7 +55,7 @@ def train_test(
     ----------
     method
         ``map``, or ``nuts`` for the whole posterior; ``sampling`` and ``allow_weighted`` as in
-        :func:`~bayes_direag.fits.nuts_fit.fit_nuts`.
+        :func:`~bayes_direag.fits.fitting.fit_nuts`.
     preset
         ``paper`` for MAP and ``bayes`` for NUTS when left out.
 
@@ -90,7 +89,7 @@ def cross_fit(
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt in file order: see :func:`~bayes_direag.fits.folds.assign_folds`. An answered
+    The answered questions are dealt in file order: see :func:`~bayes_direag.fits.fitting.assign_folds`. An answered
     question without a gold answer is predicted, but teaches nothing. See :func:`train_test` for the parameters.
 
     Raises
@@ -128,8 +127,6 @@ def _fits(
     settings = default_preset(method) if preset is None else preset
     if method == "map":
         return fit_map_batch(observations, kept, preset=settings, variant=variant, seed=seed)
-    from bayes_direag.fits.nuts_fit import fit_nuts  # here, as a MAP need not wait for what it imports
-
     return [
         fit_nuts(
             observations.select(np.flatnonzero(row)),

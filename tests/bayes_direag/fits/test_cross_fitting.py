@@ -4,10 +4,10 @@ import pytest
 
 from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import nuts_fit
+from bayes_direag.fits import cross_fitting
+from bayes_direag.fits.cross_fitting import cross_fit, train_test
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.map_fit import fit_map
-from bayes_direag.fits.protocol import cross_fit, train_test
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 
@@ -101,7 +101,7 @@ class TestNuts:
             seen.append((observations, settings))
             return fit_map(observations, preset="bayes", variant="count")
 
-        monkeypatch.setattr(nuts_fit, "fit_nuts", stand_in)
+        monkeypatch.setattr(cross_fitting, "fit_nuts", stand_in)
         return seen
 
     @pytest.mark.slow

@@ -1,4 +1,6 @@
-"""The mode of the posterior, and the final calibration at it, for one choice of questions or many at once."""
+"""Fits: the mode of the posterior, for one choice of questions or many at once, and the whole of it by NUTS."""
+
+import random
 
 import jax
 import numpy as np
@@ -6,16 +8,17 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.folds import assign_folds
 from bayes_direag.fits.selection import select_each
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.map import Optimum, map_estimates
+from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
-from bayes_direag.model.likelihood_data import likelihood_weights
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 from bayes_direag.model.votes import Votes
 
 
@@ -95,6 +98,86 @@ def fit_map_batch(
     return fits
 
 
+def fit_nuts(
+    observations: Observations,
+    *,
+    preset: str | Preset = "bayes",
+    variant: Variant = "confidence",
+    sampling: SamplingSettings | None = None,
+    seed: int = 0,
+    allow_weighted: bool = False,
+    progress: bool = False,
+) -> Fit:
+    """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
+
+    Unlabelled and unanswered questions are left out. Whether the draws can be relied on is for
+    :func:`analysis.diagnosis.diagnostics.diagnose` to say.
+
+    Parameters
+    ----------
+    preset
+        ``bayes``, ``pooled``, ``paper`` (its penalty read as a prior) or a preset of your own, without bounds.
+    sampling
+        Chains, draws, warm-up; the defaults of :class:`~bayes_direag.model.settings.SamplingSettings` when left out.
+    seed
+        Of everything that is drawn. The draws for one seed differ between JAX versions and numbers of devices.
+    allow_weighted
+        Sample although the preset weighs questions unequally. Such a likelihood is not that of a probability model:
+        intervals and leave-one-out figures from it have no meaning of their own.
+    progress
+        Show progress bars.
+
+    Raises
+    ------
+    DirEAGError
+        If no question is both labelled and answered, if the preset bounds its parameters, weighs its questions
+        without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
+        leave-one-out support has not seen the label either.
+
+    Examples
+    --------
+    >>> from bayes_direag import fit_nuts, simulate_observations
+    >>> from bayes_direag.model.settings import SamplingSettings
+    >>> observations = simulate_observations(n=60, seed=1)
+    >>> fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=100))
+    >>> fit.predict(observations)[["confidence", "confidence_low", "confidence_high"]].shape
+    (60, 3)
+    """
+    settings = named_preset(preset)
+    _check_weights(settings, allow_weighted=allow_weighted)
+    runs = sampling or SamplingSettings()
+    likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)  # refuses counted questions
+    data = LikelihoodData.of(observations, preset=settings, variant=variant)
+    draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
+    return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, seed=seed)
+
+
+def assign_folds(n: int, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
+    """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
+
+    Returns
+    -------
+    (problem,) array
+        The fold of each question, 0-based. Sizes differ by one at most.
+
+    Raises
+    ------
+    DirEAGError
+        With fewer than two folds, or fewer questions than folds (in particular without questions).
+    """
+    if not 2 <= n_folds <= n:
+        remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
+        raise DirEAGError(
+            f"cannot deal {n} usable questions into {n_folds} folds; expected at least two folds and a question for "
+            f"each. {remedy}"
+        )
+    order = list(range(n))
+    random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret
+    folds = np.empty(n, np.int64)
+    folds[order] = np.arange(n) % n_folds
+    return folds
+
+
 def _out_of_fold(
     observations: Observations,
     used: Bool[np.ndarray, "batch problem"],
@@ -126,3 +209,12 @@ def _selection(
     with jax.enable_x64(True):
         parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
     return select_each(observations, parameters, preset.eps)
+
+
+def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
+    if preset.is_weighted and not allow_weighted:
+        raise DirEAGError(
+            f"preset {preset.name} weighs questions unequally (null_target_weight {preset.null_target_weight}), which "
+            "is not a probability model: intervals and leave-one-out figures from it have no meaning of their own. Set "
+            "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
+        )
