@@ -16,16 +16,17 @@ from numpyro.infer import MCMC
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
+from bayes_direag.fits.parameter_table import parameter_table
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import add_left_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, raw_draws_of, sampled_parameters
-from bayes_direag.inference.recalibration_posterior import draw_recalibration
+from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 from bayes_direag.model.votes import Votes
 
 
@@ -194,36 +195,8 @@ class Fit:
         return np.concatenate([self.recalibration(one, votes.select(part)).mean(axis=0) for one, part in pairs])
 
     def parameters(self) -> pd.DataFrame:
-        """Tabulate the parameters.
-
-        Returns
-        -------
-        DataFrame
-            A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
-            ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
-            the total weight of all levels, which unlike the mean is identified by the data (but see below), and
-            ``raw``, the mean on the real line (missing where fixed). The coefficients of a logistic
-            recalibration close the table.
-
-        Notes
-        -----
-        In variant ``level`` the column ``relative`` is not identified either, nor are bias and null_gain, unless
-        null_gain is fixed. The likelihood sees of them only what a report gives its own answer, ``weight *
-        sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
-        weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
-        """
-        posterior = self.tree["posterior"].to_dataset()
-        total = posterior["weight"].sum("level")
-        rows = []
-        pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
-        for name in (*VARIANT_PARAMETERS[self.variant], *pooled):
-            raw = posterior.get(f"{name}_raw")
-            scaled = posterior[name] / total if name in _SHARE_SCALE else None
-            rows += _rows(name, posterior[name], scaled, raw)
-        final = self.tree["recalibration"].to_dataset()
-        if "intercept" in final:
-            rows += [row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)]
-        return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
+        """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""
+        return parameter_table(self.tree, self.variant)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as NetCDF, completely or not at all."""
@@ -269,11 +242,7 @@ class Fit:
         """
         settings = named_preset(preset)
         final = settings.recalibration
-        if final.method not in ("platt", "none"):
-            raise DirEAGError(
-                f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the "
-                "final calibration from its posterior."
-            )
+        require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
         fitted, weight = observations.select(weight > 0), weight[weight > 0]
         raw = raw_draws_of(draws, settings.free_parameters(variant))
@@ -320,25 +289,3 @@ class Fit:
 
 
 _CELLS = 1 << 22
-
-#: Multiplying these by one constant leaves every prediction as it is.
-_SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
-
-
-def _rows(
-    name: str, draws: xr.DataArray, scaled: xr.DataArray | None, raw: xr.DataArray | None
-) -> list[dict[str, object]]:
-    """Return the table rows of one parameter, one a level."""
-    names = [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
-
-    def samples(values: xr.DataArray) -> Float[np.ndarray, "sample level"]:
-        return np.asarray(values.to_numpy().reshape(-1, len(names)))
-
-    missing = np.full(len(names), np.nan)
-    means = {"mean": draws, "relative": scaled, "raw": raw}
-    columns = {key: missing if values is None else samples(values).mean(axis=0) for key, values in means.items()}
-    columns["sd"] = samples(draws).std(axis=0, ddof=1) if len(samples(draws)) > 1 else missing
-    return [
-        {"parameter": name, "level": level} | {key: float(values[place]) for key, values in columns.items()}
-        for place, level in enumerate(names)
-    ]

@@ -15,6 +15,7 @@ from bayes_direag.inference import recalibration
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
@@ -145,6 +146,7 @@ def fit_nuts(
     """
     settings = named_preset(preset)
     _check_weights(settings, allow_weighted=allow_weighted)
+    require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
     likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)  # refuses counted questions
     data = LikelihoodData.of(observations, preset=settings, variant=variant)

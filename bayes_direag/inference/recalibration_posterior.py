@@ -20,6 +20,7 @@ from jaxtyping import Float
 from scipy.special import expit, log_expit
 from scipy.stats import multivariate_t
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms, recalibrate
 from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
 
@@ -56,6 +57,15 @@ class _Target(NamedTuple):
         right = expit(self.terms @ point)
         return np.asarray(
             self.terms.T @ (self.terms * (right * (1 - right))[:, None]) + np.eye(len(point)) / self.scale**2
+        )
+
+
+def require_posterior(final: RecalibrationSettings) -> None:
+    """Raise DirEAGError unless this final calibration has a posterior to be drawn from, or is left out."""
+    if final.method not in ("platt", "none"):
+        raise DirEAGError(
+            f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the final "
+            "calibration from its posterior."
         )
 
 

@@ -12,7 +12,7 @@ from tests.bayes_direag import brute_force
 
 BAYES = preset("bayes")
 REPORTS = Reports(
-    confidence=np.array([[0.9, 0.5, 0.7], [0.2, 0.5, 1.0]]),
+    logit_confidence=np.array([[2.2, 0.0, 0.8], [-1.4, 0.0, 6.0]]),
     candidate=np.array([[0, 1, 0], [0, -1, 0]]),
     n_candidates=np.array([2, 1]),
 )

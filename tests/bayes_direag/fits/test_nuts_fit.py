@@ -393,7 +393,7 @@ class TestFromDraws:
             for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
         )
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], reached + prior, rtol=1e-10)
-        again = Fit.from_draws({name: value for name, value in mcmc.get_samples(True).items()}, labelled)
+        again = Fit.from_draws(dict(mcmc.get_samples(True)), labelled)
         pd.testing.assert_frame_equal(again.predict(simulated), fit.predict(simulated))
         assert np.isnan(again.tree["sample_stats"]["energy"]).all()
 
