@@ -19,9 +19,10 @@ from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.parameter_table import parameter_table
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference import recalibration
+from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import add_left_out
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, raw_draws_of, sampled_parameters
+from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, sampled_parameters
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
@@ -222,7 +223,7 @@ class Fit:
         Parameters
         ----------
         draws
-            A NumPyro run (collect :data:`~bayes_direag.inference.posterior.NUMPYRO_STATISTICS` as its ``extra_fields``
+            A NumPyro run (collect :data:`~bayes_direag.inference.draws.NUMPYRO_STATISTICS` as its ``extra_fields``
             if it is to be diagnosed), or the raw parameters at the model's sites, ``weight_raw`` and so on, with
             leading axes chain and draw.
         observations

@@ -20,7 +20,7 @@ Under a preset that pools levels, ``weight_raw`` is a level's offset in units of
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import cache, partial
 from importlib.metadata import version
 
@@ -28,14 +28,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Key, Shaped
-from numpyro.infer import MCMC, Predictive
+from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.question_arrays import Status
 from bayes_direag.data.records import Origin, Question
-from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Parameters, padded_size
@@ -200,49 +198,6 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         origin=Origin(None, (None,) * len(names)),
         multiplicity=data["multiplicity"].to_numpy() if "multiplicity" in data else None,
     )
-
-
-#: What NumPyro calls the statistics of a draw, and what the container does; to be collected as ``extra_fields``.
-NUMPYRO_STATISTICS = {
-    "potential_energy": "lp",
-    "energy": "energy",
-    "diverging": "diverging",
-    "num_steps": "n_steps",
-    "accept_prob": "acceptance_rate",
-    "adapt_state.step_size": "step_size",
-}
-
-
-def raw_draws_of(draws: MCMC | Draws | Mapping[str, ArrayLike], names: Sequence[str]) -> Draws:
-    """Take the raw parameters of these names, and the statistics, out of draws of any kind.
-
-    Statistics that a NumPyro run has not collected are NaN, as are all of draws without any.
-
-    Raises
-    ------
-    DirEAGError
-        If a parameter's site is missing.
-    """
-    if isinstance(draws, Draws):
-        return draws
-    samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
-    missing = [f"{name}_raw" for name in names if f"{name}_raw" not in samples]
-    if missing:
-        raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(sites(dict.fromkeys(names)))}.")
-    raw: RawDraws = {name: np.asarray(samples[f"{name}_raw"]) for name in names}
-    fields = draws.get_extra_fields(group_by_chain=True) if isinstance(draws, MCMC) else {}
-    return Draws(raw, statistics_of(fields, next(iter(raw.values())).shape[:2]))
-
-
-def statistics_of(
-    fields: Mapping[str, ArrayLike], shape: tuple[int, ...]
-) -> dict[str, Shaped[np.ndarray, "chain draw"]]:
-    """Return NumPyro's statistics under the container's names; NaN for those that are not there."""
-    unknown = np.full(shape, np.nan)
-    stats = {name: np.asarray(fields.get(field, unknown)) for field, name in NUMPYRO_STATISTICS.items()}
-    stats["lp"] = -stats["lp"]
-    stats["tree_depth"] = np.floor(np.log2(np.maximum(stats["n_steps"], 1))) + 1
-    return stats
 
 
 def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:

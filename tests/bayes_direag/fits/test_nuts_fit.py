@@ -16,8 +16,9 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.inference import posterior
+from bayes_direag.inference.draws import NUMPYRO_STATISTICS
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import NUMPYRO_STATISTICS, nuts_posterior
+from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, direag
