@@ -5,8 +5,8 @@ from .data.observations import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
 from .fits.cross_fitting import cross_fit as cross_fit
 from .fits.cross_fitting import train_test as train_test
-from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit
+from .fits.fitting import DirEAG as DirEAG
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
 from .model.likelihood_data import LikelihoodData as LikelihoodData

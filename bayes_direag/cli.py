@@ -1,12 +1,15 @@
 """The front door, ``direag``: finds the commands of all packages by their entry points, and loads the one asked for."""
 
+import os
+import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any
 
 import typer
+from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.compilation_cache import keep_compiled
 from bayes_direag.commands.console import err
 from bayes_direag.errors import DirEAGError
 
@@ -60,3 +63,25 @@ app = typer.Typer(
 @app.callback()
 def direag() -> None:
     """Calibrated answers from a language model's own stated confidences."""
+
+
+def keep_compiled() -> None:
+    """Have JAX keep what takes it long to compile in a folder of the user's own; before JAX is imported.
+
+    Whoever has set JAX's own variables (``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``) is obeyed. A
+    folder that cannot be made, or JAX being there already, leaves everything as it was.
+    """
+    if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        return
+    folder = compiled_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(folder)
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.2")
+
+
+def compiled_folder() -> Path:
+    """Return the folder; it may be emptied at any time."""
+    return user_cache_path("bayes-direag", appauthor=False) / "compiled"

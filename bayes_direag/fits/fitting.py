@@ -1,9 +1,11 @@
 """Fits: the mode of the posterior, for one choice of questions or many at once, and the whole of it by NUTS."""
 
 import random
+from dataclasses import dataclass, field
 
 import jax
 import numpy as np
+import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 
@@ -220,3 +222,38 @@ def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
             "is not a probability model: intervals and leave-one-out figures from it have no meaning of their own. Set "
             "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
         )
+
+
+@dataclass
+class DirEAG:
+    """:func:`~bayes_direag.fit_map` and :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` as one object.
+
+    Attributes
+    ----------
+    preset, variant, seed
+        As in :func:`~bayes_direag.fits.fitting.fit_map`.
+    fit_ : Fit
+        The fit, once :meth:`fit` has been called.
+
+    Examples
+    --------
+    >>> from bayes_direag import DirEAG, simulate_observations
+    >>> observations = simulate_observations(n=200, seed=1)
+    >>> table = DirEAG().fit(observations).predict(observations)
+    >>> table["confidence"].between(0, 1).all()
+    np.True_
+    """
+
+    preset: str | Preset = "paper"
+    variant: Variant = "confidence"
+    seed: int = 0
+    fit_: Fit = field(init=False, repr=False)
+
+    def fit(self, observations: Observations) -> "DirEAG":
+        """Fit to the labelled questions among the observations; return self."""
+        self.fit_ = fit_map(observations, preset=self.preset, variant=self.variant, seed=self.seed)
+        return self
+
+    def predict(self, observations: Observations) -> pd.DataFrame:
+        """Return the table of predictions; AttributeError before :meth:`fit`."""
+        return self.fit_.predict(observations)

@@ -32,7 +32,7 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import RawDraws
-from bayes_direag.model.population import Population
+from bayes_direag.model.multi_setting import Population
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 
@@ -163,7 +163,8 @@ def fit_multi_setting(
         The questions of each setting by its name. Settings may have different levels; levels of one name are taken to
         be of one kind.
     preset
-        Its priors are those of one setting alone; see :mod:`bayes_direag.model.population`. ``bayes``, or one of your
+        Its priors are those of one setting alone; see :mod:`bayes_direag.model.multi_setting`. ``bayes``, or one of
+        your
         own with proper priors, without bounds, weights or pooling of levels.
     seed
         Of everything that is drawn.

@@ -7,13 +7,13 @@ whatever JAX's global setting.
 
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, Shaped
 from numpyro.handlers import seed
 from numpyro.infer import init_to_value
 from numpyro.infer.autoguide import AutoDelta
@@ -21,7 +21,6 @@ from numpyro.infer.util import log_density
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference.batches import each_in_turn, on_batch
 from bayes_direag.inference.newton import Minimum, minimise_in_box
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -33,6 +32,7 @@ GRADIENT_TOLERANCE = 1e-6
 _AIM = 1e-9
 #: Fewer questions are padded to so many: to compile once more takes longer than a fit.
 LEAST_SIZE = 2048
+_LEAST_BATCH = 8
 
 
 class Optimum(NamedTuple):
@@ -193,3 +193,46 @@ def _map_estimate(data: LikelihoodData) -> Optimum:
     raw = {name: mode[f"{name}_raw"] for name in names}
     loss = minimum.value + _log_prior_at_mode(data) / total
     return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps, log_likelihood(raw, data))
+
+
+def padded_batch[Tree](batch: Tree) -> Tree:
+    """Fill each array of a batch up with zeros, along its leading axis, to one of few sizes.
+
+    Examples
+    --------
+    >>> padded_batch(np.ones((5, 3))).shape
+    (8, 3)
+    """
+
+    def padded(array: Shaped[np.ndarray, "batch *rest"]) -> Shaped[np.ndarray, "size *rest"]:
+        missing = padded_size(len(array), least=_LEAST_BATCH) - len(array)
+        return np.pad(array, [(0, missing), *[(0, 0)] * (array.ndim - 1)])
+
+    filled: Tree = jax.tree.map(padded, batch)
+    return filled
+
+
+def on_batch[Result](compiled: Callable[..., Result], batch: Any) -> Result:
+    """Call a compiled computation with the number of members of a batch and the batch, filled up; NumPy arrays back."""
+    n = len(jax.tree.leaves(batch)[0])
+    found: Result = compiled(jnp.asarray(n), *padded_batch(batch))
+    own: Result = jax.tree.map(lambda every: np.asarray(every)[:n], found)
+    return own
+
+
+def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:
+    """Apply a function to the first n members of a batch; of what is returned the rest is 0. Pure: may be compiled."""
+
+    @jax.jit  # so that it is traced once: for its shapes, and in the loop
+    def member(number: Int[Array, ""]) -> Result:
+        return function(*jax.tree.map(lambda array: array[number], batch))
+
+    def step(number: Int[Array, ""], found: Result) -> Result:
+        put: Result = jax.tree.map(lambda every, one: every.at[number].set(one), found, member(number))
+        return put
+
+    size = len(jax.tree.leaves(batch)[0])
+    shapes = jax.eval_shape(member, n)
+    nothing = jax.tree.map(lambda one: jnp.zeros((size, *one.shape), one.dtype), shapes)
+    every: Result = jax.lax.fori_loop(0, n, step, nothing)
+    return every

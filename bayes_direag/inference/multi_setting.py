@@ -1,16 +1,8 @@
-r"""The evidence model over several settings that borrow from each other, and the final calibration likewise.
+"""Draws from the models of several settings, see :mod:`bayes_direag.model.multi_setting`.
 
-A *setting* is a (model, dataset) pair, or whatever else questions are grouped by. Every raw parameter of
-:mod:`bayes_direag.model.model` is a setting's own, and settings are draws from a population
-(:mod:`bayes_direag.model.population`):
-levels of one name are the same kind of level wherever they are asked, so each name has a centre; slope, null_base and
-null_gain have one each. The log-likelihood is the sum over the settings. A level that a setting was not asked at is
-there all the same, and says what the others teach of it.
-
-The coefficients of the final calibration are a population as well, around the identity. They learn from the
-leave-one-out support of all settings, and the evidence learns nothing back from them: a *cut* posterior, as in
-:mod:`bayes_direag.inference.recalibration_posterior`. So a setting with few labels, or none, takes over how far the
-support of the others has been off.
+The calibrations learn from the leave-one-out support of all settings, and the evidence learns nothing back from them: a
+*cut* posterior, as in :mod:`bayes_direag.inference.recalibration_posterior`. So a setting with few labels, or none,
+takes over how far the support of the others has been off.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,9 +12,8 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array, Bool, Float, Shaped
+from jaxtyping import Shaped
 from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.draws import NUMPYRO_STATISTICS, statistics_of
@@ -30,11 +21,16 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, log_likelihood, raw_priors
-from bayes_direag.model.population import Population, draw_population, sample_settings, settings_from
+from bayes_direag.model.model import RawDraws, raw_priors
+from bayes_direag.model.multi_setting import (
+    Population,
+    draw_population,
+    multi_setting_direag,
+    multi_setting_recalibration,
+    settings_from,
+)
 from bayes_direag.model.settings import (
     IDENTITY,
-    LEVEL_PARAMETERS,
     RecalibrationSettings,
     SamplingSettings,
 )
@@ -74,53 +70,6 @@ class SettingCalibrations(NamedTuple):
     new: LogisticRecalibration
     populations: dict[str, Population]
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
-
-
-def multi_setting_direag(data: LikelihoodData) -> None:
-    """Draw the parameters of every setting, and add up the log-likelihoods of the states that occurred.
-
-    Parameters
-    ----------
-    data
-        Each array with a leading axis, setting, and levels of one meaning at one place.
-    """
-    n_settings = len(data.weight)
-    priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
-    raw = {
-        name: sample_settings(name, prior, (n_settings, data.n_levels) if name in LEVEL_PARAMETERS else (n_settings,))
-        for name, prior in priors.items()
-    }
-
-    def reached(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
-        return jnp.asarray(data.weight) @ log_likelihood(raw, data)
-
-    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, data)))
-
-
-def multi_setting_recalibration(
-    terms: dict[str, Float[Array, " problem"]],
-    correct: Bool[Array, " problem"],
-    setting: Float[Array, "problem setting"],
-    *,
-    prior_scale: float,
-) -> None:
-    """Draw the coefficients of every setting, then which selected answers are right (site ``correct``).
-
-    Parameters
-    ----------
-    terms
-        What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
-    setting
-        1 where a question is of a setting, else 0; a question of none does not count.
-    prior_scale
-        Standard deviation of the priors of one setting alone.
-    """
-    score = jnp.zeros(correct.shape)
-    for name, term in terms.items():
-        own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
-        score = score + (setting @ own) * term
-    reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
-    numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
 
 
 def stacked(settings: Sequence[LikelihoodData]) -> LikelihoodData:

@@ -22,8 +22,7 @@ from numpyro.optim import SGD
 from scipy.special import logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.batches import each_in_turn, on_batch
-from bayes_direag.inference.map import LEAST_SIZE, require_converged, svi_mode
+from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, on_batch, require_converged, svi_mode
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings

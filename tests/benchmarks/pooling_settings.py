@@ -25,7 +25,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.model.model import natural_parameters, raw_priors
-from bayes_direag.model.population import settings_from
+from bayes_direag.model.multi_setting import settings_from
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations

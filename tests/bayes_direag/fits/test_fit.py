@@ -9,9 +9,8 @@ import pytest
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits import selection
-from bayes_direag.fits.estimator import DirEAG
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch
+from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_batch
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS

@@ -14,7 +14,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.model.evidence import Parameters
-from bayes_direag.model.population import BETWEEN
+from bayes_direag.model.multi_setting import BETWEEN
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations

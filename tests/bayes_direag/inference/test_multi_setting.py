@@ -14,14 +14,18 @@ from scipy.special import expit, log_expit, logit
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.multi_setting import (
     draw_recalibrations,
-    multi_setting_direag,
-    multi_setting_recalibration,
     stacked,
 )
 from bayes_direag.inference.recalibration import Selected
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import raw_priors
-from bayes_direag.model.population import BETWEEN, draw_population, settings_from
+from bayes_direag.model.multi_setting import (
+    BETWEEN,
+    draw_population,
+    multi_setting_direag,
+    multi_setting_recalibration,
+    settings_from,
+)
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, RecalibrationSettings, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations

@@ -1,4 +1,10 @@
-r"""What is believed of parameters that every setting has its own of: a population with a centre and a spread.
+r"""The models of several settings that borrow from each other: evidence and final calibration.
+
+A *setting* is a (model, dataset) pair, or whatever else questions are grouped by. Every raw parameter of
+:mod:`bayes_direag.model.model`, and every coefficient of the final calibration, is a setting's own, and settings are
+draws from a population. Levels of one name are the same kind of level wherever they are asked, so each name has a
+centre; slope, null_base and null_gain have one each. The log-likelihood is the sum over the settings. A level that a
+setting was not asked at is there all the same, and says what the others teach of it.
 
 A parameter of one setting alone has a prior :math:`\mathrm{N}(\mu, \sigma)`. Of S settings together this makes
 
@@ -26,11 +32,16 @@ normal:
 
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import numpyro
 import numpyro.distributions as dist
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
+
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, log_likelihood, raw_priors
+from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS
 
 #: The share r of a parameter's prior variance that is expected to lie between settings.
 BETWEEN = 1 / 9
@@ -52,6 +63,53 @@ class Population(NamedTuple):
     centre: Float[np.ndarray, "chain draw ..."]
     spread: Float[np.ndarray, "chain draw"]
     new: Float[np.ndarray, "chain draw ..."]
+
+
+def multi_setting_direag(data: LikelihoodData) -> None:
+    """Draw the parameters of every setting, and add up the log-likelihoods of the states that occurred.
+
+    Parameters
+    ----------
+    data
+        Each array with a leading axis, setting, and levels of one meaning at one place.
+    """
+    n_settings = len(data.weight)
+    priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
+    raw = {
+        name: sample_settings(name, prior, (n_settings, data.n_levels) if name in LEVEL_PARAMETERS else (n_settings,))
+        for name, prior in priors.items()
+    }
+
+    def reached(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+        return jnp.asarray(data.weight) @ log_likelihood(raw, data)
+
+    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, data)))
+
+
+def multi_setting_recalibration(
+    terms: dict[str, Float[Array, " problem"]],
+    correct: Bool[Array, " problem"],
+    setting: Float[Array, "problem setting"],
+    *,
+    prior_scale: float,
+) -> None:
+    """Draw the coefficients of every setting, then which selected answers are right (site ``correct``).
+
+    Parameters
+    ----------
+    terms
+        What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
+    setting
+        1 where a question is of a setting, else 0; a question of none does not count.
+    prior_scale
+        Standard deviation of the priors of one setting alone.
+    """
+    score = jnp.zeros(correct.shape)
+    for name, term in terms.items():
+        own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
+        score = score + (setting @ own) * term
+    reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
+    numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
 
 
 def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Float[Array, "setting ..."]:

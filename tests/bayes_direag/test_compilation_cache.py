@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from bayes_direag.commands.compilation_cache import compiled_folder, keep_compiled
+from bayes_direag.cli import compiled_folder, keep_compiled
 
 CODE = """
-from bayes_direag.commands.compilation_cache import keep_compiled
+from bayes_direag.cli import keep_compiled
 keep_compiled()
 import jax
 print(jax.config.jax_compilation_cache_dir)
