@@ -47,6 +47,10 @@ def prepare(engine: Engine, path: Path) -> None:
             f"--engine {engine}: saw {path}, which is not a Parquet file; expected one. Convert it, or do without "
             "--engine."
         )
+    _join_cluster()
+
+
+def _join_cluster() -> None:
     try:
         import ray
         import ray.data
@@ -65,10 +69,12 @@ def prepare(engine: Engine, path: Path) -> None:
 
 
 def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
-    """Yield the tables that a job makes of each span of a file, in their order; :func:`prepare` first.
+    """Yield the tables that a job makes of each span of a file, in their order.
 
-    All workers must see the file under the same path. Raises DirEAGError as the job does in a worker.
+    All workers must see the file under the same path. Raises DirEAGError as the job does in a worker, or if Ray is not
+    installed.
     """
+    _join_cluster()
     import ray
 
     context = ray.data.DataContext.get_current()

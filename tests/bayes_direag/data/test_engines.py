@@ -30,6 +30,8 @@ def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(DirEAGError, match=r"Install it: pip install 'bayes-direag\[ray\]'"):
         prepare("ray", tmp_path / "o.parquet")
+    with pytest.raises(DirEAGError, match="Install it"):
+        count_parquet(tmp_path / "o.parquet", engine="ray")
 
 
 @pytest.fixture(scope="module")

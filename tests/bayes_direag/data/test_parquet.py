@@ -107,7 +107,7 @@ ROWS = [
         ({7: {"problem_id": ""}}, 8, "field problem_id: this value cannot be used; saw ''"),
         ({7: {"level": None}}, 8, "field level: this field is missing"),
         ({7: {"level": -1.0}}, 8, "field level: this value cannot be used; saw -1"),
-        ({7: {"level": 0.5}}, 8, "field level: this value cannot be used; saw 0.5"),
+        ({7: {"level": 1.5}}, 8, "field level: this value cannot be used; saw 1.5"),
         ({7: {"level": 2.0**50}}, 8, "field level: this value cannot be used; saw 1125899906842624"),
         ({7: {"level": float("nan")}}, 8, "field level: this value cannot be used; saw nan"),
         ({7: {"level": 0.0}}, 8, "field level: this level stands twice in the question; saw 0"),
