@@ -35,6 +35,7 @@ def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_
     assert found.cuts == (0, 9, 18, 24, 33, 42, 48, 57)
     assert found.spans(1) == [Span(*pair) for pair in zip(found.cuts, [*found.cuts[1:], 60], strict=True)]
     assert found.spans(20) == [Span(0, 24), Span(24, 48), Span(48, 60)]
+    assert found.spans(24) == [Span(0, 24), Span(24, 48), Span(48, 60)]
     assert found.spans(1000) == [Span(0, 60)]
     seen = [part for span in found.spans(1) for part in parquet.parts(path, ("problem_id",), span)]
     assert np.concatenate([part.line for part in seen]).tolist() == list(range(1, 61))
@@ -70,6 +71,13 @@ def test_no_rows_and_no_column(tmp_path):
     (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
     with pytest.raises(ObservationError, match="cannot be read"):
         survey(tmp_path / "broken.parquet", "numeric", labels=False)
+
+
+def test_a_level_is_first_met_where_it_is_reported_named_or_not(tmp_path):
+    table = rows_of(4)
+    table["level_name"] = [None] * 6 + ["low", "mid", "high"] * 2
+    found = survey(written(table.drop(index=1), tmp_path / "o.parquet"), "numeric", labels=False)
+    assert (found.levels, found.lines) == ({0: "low", 1: "mid", 2: "high"}, {"low": 1, "mid": 3, "high": 1})
 
 
 def test_datasets_are_named(tmp_path):
