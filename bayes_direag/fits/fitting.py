@@ -141,10 +141,10 @@ def fit_nuts(
     --------
     >>> from bayes_direag import fit_nuts, simulate_observations
     >>> from bayes_direag.model.settings import SamplingSettings
-    >>> observations = simulate_observations(n=60, seed=1)
+    >>> observations = simulate_observations(n=80, seed=1)
     >>> fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=100))
     >>> fit.predict(observations)[["confidence", "confidence_low", "confidence_high"]].shape
-    (60, 3)
+    (80, 3)
     """
     settings = named_preset(preset)
     _check_weights(settings, allow_weighted=allow_weighted)

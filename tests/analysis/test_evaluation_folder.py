@@ -16,6 +16,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import Preset, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
+from tests.command_line import contents
 
 #: What the folder of an evaluation holds.
 TOP = {"predictions.csv", "metrics.csv", "parameters.csv", MANIFEST, FITS}
@@ -47,10 +48,6 @@ def written(tmp_path_factory, evaluation, observations) -> Path:
 def folder(tmp_path, written) -> Path:
     """The folder of the evaluation, to do with as one likes."""
     return Path(shutil.copytree(written, tmp_path / "results"))
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestWriting:

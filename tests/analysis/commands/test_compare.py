@@ -2,54 +2,30 @@
 
 import json
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 import arviz_stats
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 import xarray as xr
-from click.testing import Result
-from typer.testing import CliRunner
 
-from analysis.commands.compare import compare_command
 from analysis.comparison import interval_width
 from analysis.comparison.comparison import compare_parameters, compare_predictions, summarise_predictions
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
+from tests import command_line
 from tests.analysis.evaluated_runs import random_said, write_run
 from tests.analysis.made_fits import around, made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.command_line import one_line
 
-app = typer.Typer()
-app.command()(compare_command)
-
-
-def compare(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: object) -> str:
-    result = compare(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refuse(*arguments: object) -> str:
-    result = compare(*arguments)
-    assert isinstance(result.exception, DirEAGError)
-    return str(result.exception)
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
+succeed, refuse = partial(command_line.succeed, "compare"), partial(command_line.refuse, "compare")
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,23 +1,21 @@
 """``direag diagnose``: exit codes, JSON, files, and one fit that really was sampled."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner, Result
 
 from analysis.diagnosis import diagnosis_folder
-from bayes_direag.cli import app
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.made_fits import made_fit, natural
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.command_line import direag
 
-
-def run(*arguments: str | Path) -> Result:
-    return CliRunner().invoke(app, ["diagnose", *map(str, arguments)])
+run = partial(direag, "diagnose")
 
 
 @pytest.fixture(scope="module")

@@ -1,39 +1,22 @@
 """``direag learning-curve``: what it prints and writes, how it goes on, what it refuses."""
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner, Result
 
-from analysis.commands.learning_curve import learning_curve_command
 from analysis.learning_curve import curve
 from analysis.learning_curve.methods import DEFAULT_METHODS, Learned
-from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
-
-app = typer.Typer()
-app.command()(learning_curve_command)
+from tests import command_line
+from tests.command_line import direag
 
 QUICK = ("--labels", "20,40,100", "--splits", "3", "--methods", "vote_logistic,majority,majority_platt")
 
 
-def run(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: object) -> str:
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refuse(*arguments: object) -> str:
-    result = run(*arguments)
-    assert isinstance(result.exception, DirEAGError), result.output
-    return str(result.exception)
+succeed, refuse = partial(command_line.succeed, "learning-curve"), partial(command_line.refuse, "learning-curve")
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +68,7 @@ def test_an_interrupted_run_goes_on_to_the_same_end(
         return real(*arguments, **options)
 
     monkeypatch.setattr(curve, "learn", interrupted)
-    assert run(questions, "--out", tmp_path / "out", *QUICK).exit_code != 0
+    assert direag("learning-curve", questions, "--out", tmp_path / "out", *QUICK).exit_code == 130
     kept = pd.read_csv(tmp_path / "out" / "results.csv")
     assert len(kept) == 5 * 2
     assert not (tmp_path / "out" / "summary.csv").exists()

@@ -4,30 +4,23 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from analysis.commands.plot import plot_command
 from analysis.evaluation import evaluate
 from analysis.evaluation_folder import write_evaluation
-from bayes_direag.cli import FrontDoor
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_fits import handmade_fit
 from tests.analysis.handmade_runs import handmade_run
-
-app = typer.Typer(cls=FrontDoor, pretty_exceptions_enable=False)
-app.command("plot")(plot_command)
-app.callback()(lambda: None)
+from tests.command_line import direag, one_line
 
 EVALUATION = ("base_rate", "null_state", "reliability", "risk_coverage", "accuracy_rejection", "stated_confidence")
 FIT = ("calibration_curves", "levels", "shared", "recalibration")
 
 
 def plot(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["plot", *map(str, arguments)])
+    result = direag("plot", *arguments)
     assert result.exit_code == code, result.output
-    return " ".join(result.output.split())
+    return one_line(result.output)
 
 
 @pytest.fixture(scope="module")

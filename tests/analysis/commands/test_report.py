@@ -5,24 +5,17 @@ import shutil
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from analysis.commands.report import report_command
 from analysis.evaluation_folder import FOLDER
-from bayes_direag.cli import FrontDoor
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import small_fit, small_observations, small_run
-
-app = typer.Typer(cls=FrontDoor, pretty_exceptions_enable=False)
-app.command("report")(report_command)
-app.callback()(lambda: None)
+from tests.command_line import direag, one_line
 
 
 def report(*arguments: object, code: int = 0) -> str:
-    result = CliRunner().invoke(app, ["report", *map(str, arguments)])
+    result = direag("report", *arguments)
     assert result.exit_code == code, result.output
-    return " ".join(result.output.split())
+    return one_line(result.output)
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +98,6 @@ def test_refusals(files, arguments, message):
 def test_a_report_that_fails_leaves_the_earlier_one(files, monkeypatch):
     (files / "report.html").write_text("the earlier one")
     monkeypatch.setattr("analysis.report.report_file.render", lambda _: "\ud800")
-    with pytest.raises(UnicodeEncodeError):
-        CliRunner().invoke(app, ["report", str(files)], catch_exceptions=False)
+    assert isinstance(direag("report", files).exception, UnicodeEncodeError)
     assert (files / "report.html").read_text() == "the earlier one"
     assert not list(files.glob(".report*"))

@@ -2,42 +2,23 @@
 
 import io
 import json
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from click.testing import Result
-from typer.testing import CliRunner
 
-from analysis.commands.tables import tables_command
-from bayes_direag.errors import DirEAGError
+from tests import command_line
 from tests.analysis.evaluated_runs import random_said, write_run
 from tests.analysis.paper.test_table_formats import check_latex
+from tests.command_line import direag
 
 FILES = {f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")} | {
     "differences.csv"
 }
 
-app = typer.Typer()
-app.command()(tables_command)
-
-
-def tables(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
-
-
-def succeed(*arguments: object) -> str:
-    result = tables(*arguments)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
-def refuse(*arguments: object) -> str:
-    result = tables(*arguments)
-    assert isinstance(result.exception, DirEAGError)
-    return str(result.exception)
+succeed, refuse = partial(command_line.succeed, "tables"), partial(command_line.refuse, "tables")
 
 
 @pytest.fixture(scope="module")
@@ -123,5 +104,5 @@ def test_refusals(runs: tuple[Path, Path], tmp_path: Path) -> None:
     assert "there is no folder" in refuse(first, "--out", tmp_path / "no" / "tables")
     (tmp_path / "file").touch()
     assert "saw a file" in refuse(first, "--out", tmp_path / "file")
-    assert tables(first, "--format", "word").exit_code == 2
+    assert direag("tables", first, "--format", "word").exit_code == 2
     assert {path.name for path in tmp_path.iterdir()} == {"file"}

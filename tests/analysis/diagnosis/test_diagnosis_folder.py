@@ -1,7 +1,6 @@
 """A diagnosis as data and as files: complete, valid, and never in the place of anyone else's."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -13,15 +12,12 @@ from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.command_line import contents
 
 
 @pytest.fixture
 def no_pictures(monkeypatch):
     monkeypatch.setattr(diagnosis_folder, "FIGURES", {})
-
-
-def contents(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 class TestRecord:

@@ -24,6 +24,7 @@ from bayes_direag.cli import FrontDoor
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from tests.analysis.made_fits import around, made_fit, natural
+from tests.command_line import one_line
 
 N_LEVELS = 12
 LEVELS = tuple(f"model-{number}-with-quite-a-long-name" for number in range(1, N_LEVELS))
@@ -68,10 +69,6 @@ def shown(found: Explanation) -> str:
     console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
     console.print(explanation_text(found))
     return console.file.getvalue()
-
-
-def one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 class TestText:

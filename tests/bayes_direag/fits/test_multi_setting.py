@@ -9,12 +9,9 @@ import jax
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import Result
 from numpyro.infer import Predictive
 from scipy import stats
-from typer.testing import CliRunner
 
-from bayes_direag.cli import app
 from bayes_direag.commands.multi_setting import chosen_fit, named_settings
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
@@ -25,6 +22,7 @@ from bayes_direag.inference import multi_setting as pooled_settings
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
+from tests.command_line import direag, refuse
 
 pytestmark = pytest.mark.slow
 
@@ -82,17 +80,6 @@ def read(pooled: MultiSettingFit, saved: Path, monkeypatch: pytest.MonkeyPatch) 
     """Return the file, whose reading has tests of its own and here takes no time."""
     monkeypatch.setattr(MultiSettingFit, "load", lambda path: pooled if path == saved else pytest.fail(f"read {path}"))
     return saved
-
-
-def direag(*arguments: object) -> Result:
-    return CliRunner().invoke(app, [str(one) for one in arguments])
-
-
-def refuse(*arguments: object) -> str:
-    result = direag(*arguments)
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    return line
 
 
 class TestFit:

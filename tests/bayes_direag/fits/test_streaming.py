@@ -7,9 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from pyarrow import parquet
-from typer.testing import CliRunner
 
-from bayes_direag.cli import app
 from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import LevelError, ObservationError
@@ -17,6 +15,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.model.simulate import simulate_observations
+from tests.command_line import direag
 
 
 @pytest.fixture(scope="module")
@@ -107,7 +106,7 @@ def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, source, mon
 def test_the_command(tmp_path, fit, source):
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--json"]
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    done = direag(*arguments)
     assert json.loads(done.stdout) == {"out": str(tmp_path / "p.parquet"), "n": 62, "unanswered": 2}
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62
 
@@ -117,7 +116,7 @@ def test_a_column_of_another_type_is_one_clear_line(tmp_path, fit, source):
     table.to_parquet(tmp_path / "o.parquet")
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", tmp_path / "o.parquet", "--out", tmp_path / "p.parquet"]
-    done = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    done = direag(*arguments)
     assert done.exit_code == 2
     assert "line 2, field confidence: this value cannot be used" in done.stderr
 
@@ -125,7 +124,7 @@ def test_a_column_of_another_type_is_one_clear_line(tmp_path, fit, source):
 def test_deciding_which_to_answer_is_refused_on_a_cluster_before_any_work(tmp_path, fit, source):
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--engine", "ray"]
-    done = CliRunner().invoke(app, [*map(str, arguments), "--target-accuracy", "0.9"])
+    done = direag(*arguments, "--target-accuracy", 0.9)
     assert done.exit_code == 2
     assert "--target-accuracy" in done.stderr
     assert "--engine ray" in done.stderr
