@@ -68,7 +68,7 @@ def _chains(chains: pd.DataFrame) -> Group:
         table.add_row(
             str(row["chain"]),
             str(row["draws"]),
-            _judged(row["divergences"], "d", fine=row["divergences"] == 0),
+            _judged(row["divergences"], ".0f", fine=row["divergences"] == 0),
             _number(row["at_max_depth"], ".1%"),
             _judged(row["bfmi"], ".2f", fine=row["bfmi"] > BFMI_LIMIT),
             _number(row["acceptance"], ".2f"),

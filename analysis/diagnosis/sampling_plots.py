@@ -73,11 +73,12 @@ def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     )
     axes = figure.subplots(n_rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
     finite = [values[np.isfinite(values)] for values in energy]
-    spread = max(float(np.abs(values - values.mean()).max()) for values in finite) or 1.0
+    spread = max((float(np.abs(values - values.mean()).max()) for values in finite if len(values)), default=0.0) or 1.0
     edges = np.linspace(-spread, spread, 41)
     for axis, values, row in zip(axes, finite, diagnosis.chains.to_dict("records"), strict=False):
-        axis.hist(values - values.mean(), edges, density=True, color="#BBBBBB")
-        axis.hist(np.diff(values), edges, density=True, histtype="step", color="black", linewidth=1.4)
+        if len(values):
+            axis.hist(values - values.mean(), edges, density=True, color="#BBBBBB")
+            axis.hist(np.diff(values), edges, density=True, histtype="step", color="black", linewidth=1.4)
         axis.set(title=f"chain {row['chain']}: BFMI {row['bfmi']:.2f}", xlabel="nats", ylabel="density", yticks=[])
         axis.label_outer()
     for axis in axes[len(energy) :]:
@@ -88,9 +89,13 @@ def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
 def pairs_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
     draws = raw_draws(fit)
-    diverging = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
+    recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
+    diverging = recorded == 1
     pairs = diagnosis.correlations.head(_PAIRS).to_dict("records")
-    crosses = f"the {diverging.sum()} that diverged are crosses" if diverging.any() else "none diverged"
+    if np.isnan(recorded).any():
+        crosses = "which of them diverged is not recorded"
+    else:
+        crosses = f"the {diverging.sum()} that diverged are crosses" if diverging.any() else "none diverged"
     n_rows = -(-len(pairs) // 2)
     figure = headed_figure(
         f"What is known only together? The {len(pairs)} most correlated pairs",

@@ -56,17 +56,23 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
     yield _rhat(parameters, labels, sampling)
     yield _ess(parameters, labels, sampling)
     yield _divergences(parameters, chains, sampling)
-    slow = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy()
-    if slow.any():
+    slow, least = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy(), chains["bfmi"].to_numpy().min()
+    if chains["bfmi"].isna().all():
+        text = (
+            "Whether the energy moves is not known: BFMI is undefined, as its energies are not recorded or never move."
+        )
+        yield Finding("failure", "energy", text)
+    elif slow.any():
+        seen = "undefined" if np.isnan(least) else f"{least:.2f}"
         yield Finding(
             "failure",
             "energy",
-            f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {chains['bfmi'].min():.2f} "
-            f"(above {BFMI_LIMIT} expected), so the tails of the posterior are badly explored. Fit again with "
-            f"{_longer(sampling)}; if it stays, with {_easier(parameters)}.",
+            f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {seen} (above {BFMI_LIMIT} "
+            f"expected), so the tails of the posterior are badly explored. Fit again with {_longer(sampling)}; if it "
+            f"stays, with {_easier(parameters)}.",
         )
     else:
-        yield Finding("fine", "energy", f"The energy moves freely: BFMI is at least {chains['bfmi'].min():.2f}.")
+        yield Finding("fine", "energy", f"The energy moves freely: BFMI is at least {least:.2f}.")
     cut = float((chains["at_max_depth"] * chains["draws"]).sum() / chains["draws"].sum())
     if cut > 0:
         yield Finding(
@@ -235,7 +241,10 @@ def _easier(parameters: pd.DataFrame) -> str:
 
 
 def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:
-    n, of = int(chains["divergences"].sum()), int(chains["draws"].sum())
+    n, of = chains["divergences"].to_numpy().sum(), int(chains["draws"].sum())
+    if np.isnan(n):
+        text = "How many draws diverged is not recorded. Collect it with the draws, as `direag fit --method nuts` does."
+        return Finding("failure", "divergences", text)
     if not n:
         return Finding("fine", "divergences", f"None of the {of} draws diverged.")
     first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "

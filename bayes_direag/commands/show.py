@@ -110,7 +110,7 @@ class FitSummary(TypedDict):
     largest_rhat: NotRequired[float]
     smallest_ess: NotRequired[float]
     smallest_bfmi: NotRequired[float]
-    divergences: NotRequired[int]
+    divergences: NotRequired[float]
     seed: int
     observations_sha256: str
     versions: dict[str, str]

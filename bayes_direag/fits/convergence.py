@@ -30,14 +30,14 @@ class SamplerSummary(NamedTuple):
         Over all parameters, those of the final calibration included; the latter of bulk and tail.
     smallest_bfmi : float
         Over the chains.
-    divergences : int
-        In all.
+    divergences : float
+        How many in all.
     """
 
     largest_rhat: float
     smallest_ess: float
     smallest_bfmi: float
-    divergences: int
+    divergences: float
 
     @classmethod
     def of(cls, parameters: pd.DataFrame, chains: pd.DataFrame) -> "SamplerSummary":
@@ -46,7 +46,7 @@ class SamplerSummary(NamedTuple):
             float(parameters["rhat"].to_numpy(float).max()),  # of a NaN and a number numpy takes the NaN
             float(parameters[["ess_bulk", "ess_tail"]].to_numpy(float).min()),
             float(chains["bfmi"].to_numpy(float).min()),
-            int(chains["divergences"].sum()),
+            chains["divergences"].to_numpy().sum().item(),
         )
 
     @property
@@ -204,7 +204,8 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
     Parameters
     ----------
     sample_stats
-        ``diverging``, ``tree_depth``, ``energy``, ``acceptance_rate`` and ``step_size`` by chain and draw.
+        ``diverging``, ``tree_depth``, ``energy``, ``acceptance_rate`` and ``step_size`` by chain and draw; NaN where
+        they are not recorded, and so is what follows from them.
 
     Returns
     -------
@@ -216,7 +217,7 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
     """
     from arviz_stats import bfmi
 
-    energy = sample_stats["energy"].to_numpy()
+    energy, depth = sample_stats["energy"].to_numpy(), sample_stats["tree_depth"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         fraction = np.asarray(bfmi(energy), float)
     return pd.DataFrame(
@@ -224,7 +225,7 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
             "chain": sample_stats["chain"].to_numpy(),
             "draws": energy.shape[1],
             "divergences": sample_stats["diverging"].to_numpy().sum(axis=1),
-            "at_max_depth": (sample_stats["tree_depth"].to_numpy() >= MAX_TREE_DEPTH).mean(axis=1),
+            "at_max_depth": np.where(np.isnan(depth), np.nan, depth >= MAX_TREE_DEPTH).mean(axis=1),
             "bfmi": np.where(np.isfinite(fraction), fraction, np.nan),
             "acceptance": sample_stats["acceptance_rate"].to_numpy().mean(axis=1),
             "step_size": sample_stats["step_size"].to_numpy().mean(axis=1),

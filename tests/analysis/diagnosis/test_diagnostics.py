@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
+from analysis.diagnosis.sampling_plots import energy_figure, pairs_figure
 from analysis.diagnosis.verdict import Finding
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
@@ -151,6 +153,18 @@ class TestFaults:
         found = faulty(nothing, energy=energy)
         assert not found.believable
         assert "in chain 2:" in findings(found, "energy")[0].text
+
+    def test_draws_without_the_statistics_of_a_sampler(self):
+        unknown = dict.fromkeys(("diverging", "energy", "tree_depth", "acceptance_rate"), np.full((4, 250), np.nan))
+        fit = made_posterior(OBSERVATIONS, gaussian_draws(8, spread=0.1), statistics=unknown)
+        found = diagnose(fit)
+        assert not found.believable
+        assert [topic for topic, status in statuses(found).items() if status == "failure"] == ["divergences", "energy"]
+        assert "is not recorded" in findings(found, "divergences")[0].text
+        assert "BFMI is undefined" in findings(found, "energy")[0].text
+        assert np.isnan(sampler_summary(fit).divergences)
+        assert "not recorded" in pairs_figure(found, fit).get_supxlabel()
+        assert energy_figure(found, fit).axes
 
     def test_trajectories_cut_short_are_a_warning(self):
         depth = np.full((4, 250), 5)
