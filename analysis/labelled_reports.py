@@ -65,8 +65,14 @@ class LabelledReports:
         for fit in fits:
             rows = zip(fit.fitted.confidence, fit.fitted.correct, fit.multiplicity.tolist(), strict=True)
             questions |= dict(zip(fit.fitted.problem_id, rows, strict=True))
-        confidence, correct, multiplicity = (np.stack(part) for part in zip(*questions.values(), strict=True))
-        return cls(tuple(questions), levels.pop(), confidence, correct, multiplicity)
+        (names,) = levels
+        return cls(
+            tuple(questions),
+            names,
+            np.array([confidence for confidence, _, _ in questions.values()]).reshape(-1, len(names)),
+            np.array([correct for _, correct, _ in questions.values()], bool).reshape(-1, len(names)),
+            np.array([multiplicity for *_, multiplicity in questions.values()], int),
+        )
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:

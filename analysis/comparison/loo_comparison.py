@@ -80,8 +80,8 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     Raises
     ------
     DirEAGError
-        If there are fewer than two fits, one is a MAP (which has no leave-one-out figures), they were fitted to
-        different questions, or one is weighted without leave.
+        If there are fewer than two fits, one is a MAP (which has no leave-one-out figures) or has learned from no
+        question of its own, they were fitted to different questions, or one is weighted without leave.
 
     References
     ----------
@@ -152,6 +152,11 @@ def _check(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
         raise DirEAGError(f"saw {len(fits)} fit; expected two or more to compare. Name another.")
     first_name, first = next(iter(fits.items()))
     for name, fit in fits.items():
+        if not fit.n_questions:
+            raise DirEAGError(
+                f"{name} has learned from no labelled question of its own, so none can be left out; expected fits that "
+                "have. Label some, or leave it away."
+            )
         if "loo" not in fit.tree.children:
             raise DirEAGError(
                 f"{name} is a {fit.tree.attrs['method'].upper()} fit, a single point, which has no leave-one-out "

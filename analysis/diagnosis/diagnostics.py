@@ -130,12 +130,17 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
     Raises
     ------
     DirEAGError
-        If the fit is a MAP, or the level is out of range.
+        If the fit is a MAP, it has learned from no question of its own, or the level is out of range.
     """
     if fit.tree.attrs["method"] != "nuts":
         raise DirEAGError(
             "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with --method "
             "nuts (fit_nuts)."
+        )
+    if not fit.n_questions:
+        raise DirEAGError(
+            "this fit has learned from no labelled question of its own, so there is nothing to hold it against; "
+            "expected one that has. Diagnose the fit of a setting with labels: they were drawn together."
         )
     if not 0 < interval_level < 1:
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")

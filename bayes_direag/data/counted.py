@@ -46,7 +46,8 @@ class Patterns(NamedTuple):
 
     def total(self, weight: Float[np.ndarray, "batch problem"]) -> Float[np.ndarray, "batch pattern"]:
         """Add up what the questions of each pattern weigh."""
-        return np.stack([np.bincount(self.pattern, row, len(self.member)) for row in weight])
+        totals = [np.bincount(self.pattern, row, len(self.member)) for row in weight]
+        return np.stack(totals).astype(float)  # without questions bincount counts in whole numbers
 
 
 def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:

@@ -116,6 +116,7 @@ def nuts_posterior(
         The seed of the run; the predictive draws derive theirs from it.
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
+    data = data.padded(max(len(observations), 1))  # NumPyro has no plate of no questions
     with jax.enable_x64(True):
         reached = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
     tree = _container(
@@ -138,8 +139,8 @@ def nuts_posterior(
     groups = _datasets(
         {
             "prior": {name: value for name, value in prior.items() if name != "target"},
-            "prior_predictive": {"target": prior["target"]},
-            "posterior_predictive": {"target": replicated},
+            "prior_predictive": {"target": prior["target"][..., : len(observations)]},
+            "posterior_predictive": {"target": replicated[..., : len(observations)]},
         },
         observations,
     )

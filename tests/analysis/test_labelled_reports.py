@@ -43,6 +43,11 @@ class TestLabelledReports:
         assert reports.gold_present.to_dict() == {name: generated[name] for name in reports.problem_id}
         assert 0 < reports.gold_present.sum() < 28
 
+    def test_a_fit_to_no_question_has_none(self, observations):
+        reports = LabelledReports.of_fits([handmade_fit(observations.select(slice(0, 0)))])
+        assert reports.confidence.shape == reports.correct.shape == (0, observations.n_levels)
+        assert stated_confidences(reports)[["right", "wrong"]].sum().sum() == 0
+
     def test_fits_of_different_levels_are_refused(self, fits):
         tree = fits[0].tree.copy()
         tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign_coords(level=list("abcde")))

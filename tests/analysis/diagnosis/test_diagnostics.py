@@ -99,6 +99,13 @@ class TestAGoodFit:
         assert again.calibration["support"].tail_probability == narrow.calibration["support"].tail_probability
 
 
+def test_a_fit_without_questions_is_refused():
+    tree = good_fit().tree.copy()
+    tree["constant_data"] = tree["constant_data"].to_dataset().isel(problem=slice(0, 0))
+    with pytest.raises(DirEAGError, match="learned from no labelled question of its own"):
+        diagnose(Fit(tree))
+
+
 class TestFaults:
     def test_a_stuck_chain(self):
         found = faulty(stick)

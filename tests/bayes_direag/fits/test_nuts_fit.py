@@ -335,6 +335,27 @@ class TestRuns:
         assert table.loc["weight_spread", "mean"] == pytest.approx(found["weight_spread"].mean().item())
         assert table.loc[["weight_centre", "weight_spread"], "relative"].isna().all()
 
+    @pytest.mark.parametrize("name", ["bayes", "pooled"])
+    def test_without_questions_there_are_draws_and_nothing_else(self, labelled: Observations, name: str) -> None:
+        """As of a setting without labels; draws by hand again."""
+        raw: RawDraws = {
+            parameter: np.zeros((2, 25, 5) if parameter == "weight" else (2, 25))
+            for parameter in PRESETS[name].free_parameters("count")
+        }
+        tree = nuts_posterior(
+            Draws(raw, {"lp": np.zeros((2, 25))}),
+            labelled.select(slice(0, 0)),
+            np.ones(0),
+            preset=PRESETS[name],
+            variant="count",
+            sampling=TINY,
+            seed=0,
+        )
+        tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
+        for group in ("log_likelihood", "prior_predictive", "posterior_predictive"):
+            assert tree[group]["target"].shape[2:] == (0,)
+        assert Fit(tree).predict(labelled)["support"].between(0, 1).all()
+
     def test_weights_need_leave_and_are_recorded(self, labelled: Observations) -> None:
         weighted = PRESETS["bayes"].override(null_target_weight=3.0)
         with pytest.raises(
