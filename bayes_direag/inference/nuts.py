@@ -1,42 +1,41 @@
-"""Draws from the whole posterior by NUTS, from the density of the NumPyro model whose mode a MAP fit finds.
+"""Draws from the whole posterior by NUTS, on the density of the NumPyro model that a MAP fit maximises.
+
+The steps and the adaptation of their size are numpyro's :class:`~numpyro.infer.NUTS`. Beyond it,
+
+- the chains of one posterior learn one mass matrix between them. Warm-up starts from the unit matrix and replaces it
+  after 10, 20, 40, ... steps by the covariance of the draws of all chains since the last time, shrunk towards the
+  matrix before. Four chains are four times the draws to learn from, so the matrix is of use much earlier;
+- between steps every level moves along its ridge of weight and bias (:mod:`bayes_direag.inference.ridge`);
+- chains advance in blocks of steps, each a call of one compiled computation: progress can be shown, a run be
+  interrupted, and fits of similar size share their compilation.
 
 Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
-on an accelerator those of a device advance side by side; no draw depends on how many devices there are. They advance in
-blocks of steps, each a call of one compiled computation: so progress can be shown, a run be interrupted, and fits of
-similar size share their compilation. During warm-up they learn a metric between them
-(:mod:`bayes_direag.inference.mass_matrix`), and
-between NUTS steps every level moves along its ridge of weight and bias (:mod:`bayes_direag.inference.ridge`). All runs
-are in double precision, whatever JAX's global setting.
+on an accelerator those of a device advance side by side; no draw depends on how many devices there are. All runs are in
+double precision, whatever JAX's global setting.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
+from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
-from numpyro.infer.hmc import HMCState, hmc
-from numpyro.infer.util import ParamInfo, log_density
+from numpyro.infer import NUTS
+from numpyro.infer.hmc import HMCState
+from rich.console import Console
+from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.mass_matrix import (
-    Survey,
-    metric_from_curvature,
-    metric_from_draws,
-    metric_schedule,
-    survey,
-    with_metric,
-)
-from bayes_direag.inference.ridge import Ridge, along_every_ridge
-from bayes_direag.inference.steps_bar import steps_bar
+from bayes_direag.inference.ridge import has_ridges, ridge_sweep
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, direag, raw_from_vector, sites
+from bayes_direag.model.model import RawDraws, log_joint
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 
 #: Steps that all chains take between two looks at them.
@@ -45,10 +44,10 @@ BLOCK = 250
 #: Every raw parameter of a chain starts at a place of its own, this far from 0 at most.
 _START = 2.0
 
+#: Steps of warm-up after which the mass matrix is first learned; and the part of it in which it may still be.
+_FIRST_WINDOW, _LEARNING = 10, 0.8
+
 _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
-
-
-Flat = Float[Array, " raw"]
 
 
 class Draws(NamedTuple):
@@ -68,6 +67,15 @@ class Draws(NamedTuple):
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
 
+class _Chain(NamedTuple):
+    """One chain, or all of them with a leading axis, as a new mass matrix finds it."""
+
+    number: Int[np.ndarray, "*chain"]
+    raw: RawDraws
+    step_size: Float[np.ndarray, "*chain"]
+    inverse_mass_matrix: Float[np.ndarray, "*chain raw raw"]
+
+
 class _Run(NamedTuple):
     """What a run is compiled for, beside the shape of its data."""
 
@@ -75,28 +83,17 @@ class _Run(NamedTuple):
     target_accept: float
     n_devices: int
 
-    def kernel(self, data: LikelihoodData) -> tuple[Callable[..., HMCState], Callable[[HMCState], HMCState]]:
-        """Return NUTS, which adapts its step size alone: how a chain starts, and how it takes a step."""
-        start, step = hmc(lambda flat: -_log_joint(flat, data), algo="NUTS")
-        adaptation = {"dense_mass": True, "adapt_mass_matrix": False, "target_accept_prob": self.target_accept}
-        return partial(start, num_warmup=self.n_warmup, **adaptation), step
-
-
-def _named(flat: Flat, data: LikelihoodData) -> Raw:
-    """Return the raw parameters that a vector holds, by name."""
-    return raw_from_vector(flat, preset=data.preset, variant=data.variant, n_levels=data.n_levels)
-
-
-def _log_joint(flat: Flat, data: LikelihoodData) -> Float[Array, ""]:
-    reached: Array = log_density(direag, (data,), {}, sites(_named(flat, data)))[0]
-    return reached
-
-
-class _Recorded(NamedTuple):
-    """What is kept of each step."""
-
-    flat: Flat
-    stats: dict[str, Array]
+    def kernel(self, data: LikelihoodData, **start: ArrayLike) -> NUTS:
+        """Return NUTS, which adapts its step size alone."""
+        # the model sums over levels along whole rows: transposed here, once, the data are so in the model's every call
+        by_level = _transposed(data)
+        return NUTS(
+            potential_fn=lambda raw: -log_joint(raw, _transposed(by_level)),
+            dense_mass=True,
+            adapt_mass_matrix=False,
+            target_accept_prob=self.target_accept,
+            **start,
+        )
 
 
 def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False) -> Draws:
@@ -112,7 +109,8 @@ def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, p
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    return _run(sampling.n_chains, seed, data, None, sampling, progress=progress)
+    targets = np.broadcast_to(np.asarray(data.target), (sampling.n_chains, len(data.weight)))
+    return _run(data, targets, True, sampling, seed, progress=progress)
 
 
 def draws_for_each(
@@ -137,191 +135,176 @@ def draws_for_each(
     DirEAGError
         If the preset bounds raw parameters.
     """
-    return _run(len(targets), seed, data, targets, sampling)
+    return _run(data, targets, False, sampling, seed)
+
+
+def learning_steps(n_warmup: int) -> list[int]:
+    """Return after how many steps of warm-up the mass matrix is learned; the rest is for the step size alone.
+
+    Examples
+    --------
+    >>> learning_steps(500)
+    [10, 20, 40, 80, 160, 320]
+    """
+    last = _LEARNING * n_warmup
+    return [step for doubling in range(n_warmup.bit_length()) if (step := _FIRST_WINDOW << doubling) <= last]
 
 
 def _run(
-    n: int,
-    seed: int,
     data: LikelihoodData,
-    targets: Int[np.ndarray, "chain problem"] | None,
+    targets: Int[np.ndarray, "chain problem"],
+    one_posterior: bool,
     sampling: SamplingSettings,
+    seed: int,
     *,
     progress: bool = False,
 ) -> Draws:
-    """Run so many chains, each on targets of its own or all on the same."""
+    """Run a chain for each row of targets, which are all the same where they are of one posterior."""
     if data.preset.is_bounded:
         raise DirEAGError(
             "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
             "lift them (weight.low=null, weight.high=null, and so on)."
         )
-    n_devices = min(n, jax.local_device_count())
-    everyone = np.arange(n + -n % n_devices) % n  # as many for each device; the surplus is dropped
-    run = _Run(sampling.n_warmup, sampling.target_accept, n_devices)
-    n_steps, blocks = sampling.n_warmup + sampling.n_draws, []
-    names = data.preset.free_parameters(data.variant)
-    sizes = {name: data.n_levels if name in LEVEL_PARAMETERS else 1 for name in names}
-    learned_anew = metric_schedule(sampling.n_warmup)
-    with jax.enable_x64(True), steps_bar(n_steps, n, shown=progress) as advance:
-        data = jax.tree.map(jnp.asarray, data)
-        own = None if targets is None else jnp.asarray(targets[everyone])
-        places = np.random.default_rng(seed).uniform(-_START, _START, (n, sum(sizes.values())))
-        states = _start(places[everyone], everyone, seed, data, own, run)
-        window: list[Float[np.ndarray, "chain step raw"]] = []
-        for start, stop in pairwise([*learned_anew, n_steps]):
-            if learned_anew[start] == "curvature":
-                curvature = np.asarray(_survey(states.z, data, own, run=run).curvature)
-                metric = metric_from_curvature(curvature[:n], shared=targets is None)
-            else:
-                before = np.asarray(states.adapt_state.inverse_mass_matrix)[:n]
-                metric = metric_from_draws(np.concatenate(window, axis=1), before, shared=targets is None)
-            states, window = with_metric(states, metric[everyone]), []
+    n, n_steps, n_levels = len(targets), sampling.n_warmup + sampling.n_draws, data.n_levels
+    run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
+    everyone = np.arange(n + -n % run.n_devices) % n  # as many for each device; the surplus is dropped
+    shapes = {name: (n_levels,) * (name in LEVEL_PARAMETERS) for name in data.preset.free_parameters(data.variant)}
+    rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
+    raw: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
+    chains = _Chain(np.arange(n), raw, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
+    blocks: list[Draws] = []
+    with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
+        task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
+        data, targets = jax.tree.map(jnp.asarray, (data, targets[everyone]))
+        for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
+            states = _started(jax.tree.map(lambda value: value[everyone], chains), targets, data, start, seed, run=run)
+            window: list[Draws] = []
             for done in range(start, stop, BLOCK):
-                now = min(BLOCK, stop - done)
-                states, recorded = _advance(states, data, own, jnp.asarray(now), run=run)
-                blocks.append(jax.tree.map(lambda field, now=now: np.asarray(field)[:n, :now], recorded))
-                window.append(blocks[-1].flat)
-                advance(now)
-    whole = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1)[:, sampling.n_warmup :], *blocks)
-    return Draws(_by_name(whole.flat, sizes), whole.stats)
+                size = min(BLOCK, stop - done)
+                states, drawn = _advanced(states, targets, data, size, run=run)
+                window.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], drawn))
+                bar.advance(task, size)
+            blocks += window
+            raw, step_size = jax.tree.map(lambda value: np.asarray(value)[:n], (states.z, states.adapt_state.step_size))
+            learned = inverse_mass_matrix(_joined(window).raw, chains.inverse_mass_matrix, shared=one_posterior)
+            chains = _Chain(chains.number, raw, step_size, learned)
+    raw, stats = jax.tree.map(lambda value: value[:, sampling.n_warmup :], _joined(blocks))
+    return Draws({name: raw[name] for name in shapes}, stats)
 
 
-def _by_name(flat: Float[np.ndarray, "chain draw raw"], sizes: dict[str, int]) -> RawDraws:
-    parts = zip(sizes, np.split(flat, np.cumsum(list(sizes.values()))[:-1], axis=2), strict=True)
-    return {name: part if name in LEVEL_PARAMETERS else part[..., 0] for name, part in parts}
+def _transposed(data: LikelihoodData) -> LikelihoodData:
+    transposed: LikelihoodData = jax.tree.map(jnp.transpose, data)
+    return transposed
 
 
-def _start(
-    places: Float[np.ndarray, "chain raw"],
-    chain: Int[np.ndarray, " chain"],
-    seed: int,
-    data: LikelihoodData,
-    own: Int[Array, "chain problem"] | None,
-    run: _Run,
-) -> HMCState:
-    """Start each chain at its place; ``chain`` is its number."""
-    # laid out as the states will be, so that one compilation serves both
-    laid_out = jax.device_put(places, NamedSharding(_devices(run), _BY_CHAIN))
-    found = _survey(laid_out, data, own, run=run)
-    return _started(laid_out, found, jnp.asarray(chain), jnp.asarray(seed), data, own, run=run)
+def _joined(blocks: list[Draws]) -> Draws:
+    joined: Draws = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
+    return joined
+
+
+def inverse_mass_matrix(
+    raw: RawDraws, before: Float[np.ndarray, "chain raw raw"], *, shared: bool
+) -> Float[np.ndarray, "chain raw raw"]:
+    """Return the covariance of each chain's draws, or of those of all chains, shrunk towards the matrix before.
+
+    That counts as much as one draw for each parameter.
+    """
+    draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(raw)], axis=2)
+    pools = draws.reshape(1, -1, draws.shape[2]) if shared else draws
+    _, n, size = pools.shape
+    centred = pools - pools.mean(axis=1, keepdims=True)
+    learned = (np.swapaxes(centred, 1, 2) @ centred + size * (before[:1] if shared else before)) / (n + size)
+    return np.asarray(np.broadcast_to(learned, before.shape))
 
 
 @partial(jax.jit, static_argnames="run")
 def _started(
-    places: Float[Array, "chain raw"],
-    found: Survey,
-    chain: Int[Array, " chain"],
-    seed: Int[Array, ""],
+    chains: _Chain,
+    targets: Int[Array, "chain problem"],
     data: LikelihoodData,
-    own: Int[Array, "chain problem"] | None,
+    step: ArrayLike,
+    seed: ArrayLike,
     *,
     run: _Run,
 ) -> HMCState:
-    def one(begins: tuple[Flat, Survey, Array], data: LikelihoodData) -> HMCState:
-        place, around, number = begins
-        at = ParamInfo(place, -around.log_joint, -around.gradient)
-        return run.kernel(data)[0](at, rng_key=jax.random.fold_in(jax.random.key(seed), number))
+    """Let every chain go on after so many steps from where it is, with its new mass matrix."""
 
-    return _for_each_chain(one, (places, found, chain), data, own, run)
+    def start(chain: _Chain, data: LikelihoodData) -> HMCState:
+        kernel = run.kernel(data, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), chain.number)
+        state: HMCState = kernel.init(key, run.n_warmup, chain.raw)
+        return state._replace(i=jnp.asarray(step, state.i.dtype))
 
-
-@partial(jax.jit, static_argnames="run")
-def _survey(
-    places: Float[Array, "chain raw"], data: LikelihoodData, own: Int[Array, "chain problem"] | None, *, run: _Run
-) -> Survey:
-    one = survey
-
-    return _for_each_chain(one, places, data, own, run)
+    return _for_each_chain(start, chains, targets, data, run)
 
 
 @partial(jax.jit, static_argnames="run")
-def _advance(
-    states: HMCState,
-    data: LikelihoodData,
-    own: Int[Array, "chain problem"] | None,
-    n_steps: Int[Array, ""],
-    *,
-    run: _Run,
-) -> tuple[HMCState, _Recorded]:
+def _advanced(
+    states: HMCState, targets: Int[Array, "chain problem"], data: LikelihoodData, n_steps: ArrayLike, *, run: _Run
+) -> tuple[HMCState, Draws]:
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
-    def one(state: HMCState, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
-        start, nuts = run.kernel(data)
-        jax.eval_shape(start, state.z, rng_key=state.rng_key)  # a kernel learns its own settings as a chain starts
-        ridge = Ridge.of(data)
+    def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, Draws]:
+        kernel = run.kernel(data)
+        jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # without it numpyro cannot sample
 
-        def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
-            state = nuts(carry[0])
-            if ridge is not None:
-                state = _along_the_ridge(state, ridge, data)
-            return state, jax.tree.map(lambda all_, one: all_.at[index].set(one), carry[1], _record(state))
+        def step(index: ArrayLike, carry: tuple[HMCState, Draws]) -> tuple[HMCState, Draws]:
+            state = _between_steps(kernel.sample(carry[0], (), {}), kernel, data)
+            return state, jax.tree.map(lambda kept, new: kept.at[index].set(new), carry[1], _recorded(state))
 
-        nothing = jax.tree.map(lambda kept: jnp.zeros((BLOCK, *kept.shape), kept.dtype), _record(state))
-        after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
+        nothing = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
+        after: tuple[HMCState, Draws] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
         return after
 
-    return _for_each_chain(one, states, data, own, run)
+    return _for_each_chain(advance, states, targets, data, run)
 
 
-def _along_the_ridge(state: HMCState, ridge: Ridge, data: LikelihoodData) -> HMCState:
+def _between_steps(state: HMCState, kernel: NUTS, data: LikelihoodData) -> HMCState:
     """Let every level move along its ridge; what the next NUTS step builds on is brought up to date."""
-    key, own = jax.random.split(state.rng_key)
-    raw, moved = along_every_ridge(own, _named(state.z, data), ridge, data)
-    flat = jnp.concatenate([jnp.ravel(raw[name]) for name in data.preset.free_parameters(data.variant)])
+    if not has_ridges(data):
+        return state
+    key, sweep_key = jax.random.split(state.rng_key)
+    raw = ridge_sweep(sweep_key, state.z, data)
 
-    def elsewhere() -> HMCState:
-        reached, gradient = jax.value_and_grad(_log_joint)(flat, data)
-        energy = state.energy - reached - state.potential_energy
-        return state._replace(z=flat, z_grad=-gradient, potential_energy=-reached, energy=energy, rng_key=key)
+    def moved() -> HMCState:
+        after: HMCState = kernel.refresh(state._replace(z=raw), (), {})
+        return after._replace(energy=state.energy + after.potential_energy - state.potential_energy)
 
-    after: HMCState = jax.lax.cond(moved, elsewhere, lambda: state._replace(rng_key=key))
-    return after
+    after: HMCState = jax.lax.cond(jnp.any(raw["bias"] != state.z["bias"]), moved, lambda: state)
+    return after._replace(rng_key=key)
 
 
-def _record(state: HMCState) -> _Recorded:
-    return _Recorded(
-        state.z,
-        {
-            "lp": -state.potential_energy,
-            "energy": state.energy,
-            "diverging": state.diverging,
-            "n_steps": state.num_steps,
-            "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
-            "acceptance_rate": state.accept_prob,
-            "step_size": state.adapt_state.step_size,
-        },
-    )
+def _recorded(state: HMCState) -> Draws:
+    stats: dict[str, Any] = {
+        "lp": -state.potential_energy,
+        "energy": state.energy,
+        "diverging": state.diverging,
+        "n_steps": state.num_steps,
+        "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
+        "acceptance_rate": state.accept_prob,
+        "step_size": state.adapt_state.step_size,
+    }
+    return Draws(state.z, stats)
 
 
 def _for_each_chain[Chain, Result](
-    one: Callable[[Chain, LikelihoodData], Result],
+    function: Callable[[Chain, LikelihoodData], Result],
     chains: Chain,
+    targets: Int[Array, "chain problem"],
     data: LikelihoodData,
-    own: Int[Array, "chain problem"] | None,
     run: _Run,
 ) -> Result:
     """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
 
-    def on_device(chains: Chain, data: LikelihoodData, own: Int[Array, "chain problem"] | None) -> Result:
-        mapped: Callable[..., Callable[..., Result]] = jax.vmap if jax.default_backend() != "cpu" else _in_turn
-        if own is None:
-            return mapped(lambda chain: one(chain, data))(chains)
-        return mapped(lambda chain, target: one(chain, replace(data, target=target)))(chains, own)
+    def on_device(chains: Chain, targets: Int[Array, "chain problem"], data: LikelihoodData) -> Result:
+        side_by_side = None if jax.default_backend() == "cpu" else len(targets)
+        result: Result = jax.lax.map(
+            lambda chain: function(chain[0], replace(data, target=chain[1])), (chains, targets), batch_size=side_by_side
+        )
+        return result
 
+    devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
     return jax.shard_map(
-        on_device,
-        mesh=_devices(run),
-        in_specs=(_BY_CHAIN, _WHOLE, _BY_CHAIN),
-        out_specs=_BY_CHAIN,
-        check_vma=False,
-    )(chains, data, own)
-
-
-def _devices(run: _Run) -> Mesh:
-    return Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
-
-
-def _in_turn[Result](function: Callable[..., Result]) -> Callable[..., Result]:
-    """Return what ``jax.vmap`` does, one after the other."""
-    return lambda *batch: jax.lax.map(lambda one: function(*one), batch)
+        on_device, mesh=devices, in_specs=(_BY_CHAIN, _BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False
+    )(chains, targets, data)

@@ -11,184 +11,109 @@ turn is offered another bias, drawn from the prior, and the weight with which it
 Accepting as Metropolis and Hastings say, with the Jacobian of that change, leaves the posterior as it is.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.typing import ArrayLike
-from jaxtyping import Array, Bool, Float, Key
+import numpy as np
+from jaxtyping import Array, Float, Key
+from numpyro.distributions.transforms import ExpTransform, IdentityTransform, SoftplusTransform
 
-from bayes_direag.model.evidence import Parameters, evidence
+from bayes_direag.model.evidence import Reports, calibrate
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, log_prior, natural_parameters, raw_priors
-from bayes_direag.model.settings import Link, Preset, Variant
+from bayes_direag.model.model import Raw, State, natural_parameters, raw_priors
+
+Concentrations = tuple[Float[Array, " problem"], Float[Array, " problem"]]
+
+_LINKS = {"exp": ExpTransform(), "softplus": SoftplusTransform(), "identity": IdentityTransform()}
 
 
-class Concentrations(NamedTuple):
-    """Of the state that occurred and of all states together, by question."""
+class _Place(NamedTuple):
+    """Raw parameters, the concentrations of the target and of all states there, and the log-likelihood."""
 
-    true: Float[Array, " problem"]
-    total: Float[Array, " problem"]
-
-    def log_likelihood(self) -> Float[Array, " problem"]:
-        """Return the log probability of the state that occurred."""
-        return jnp.log(self.true / self.total)
+    raw: Raw
+    concentrations: Concentrations
+    log_likelihood: Float[Array, ""]
 
 
-def concentrations(parameters: Parameters, data: LikelihoodData) -> Concentrations:
-    """Return the concentrations of every question."""
-    weighed = evidence(data.reports, parameters)
-    target = jnp.asarray(data.target)
-    right = jnp.sum(jnp.where(target[None] == data.merged.T, weighed.given, 0.0), axis=0)
-    true = jnp.where(target < 0, weighed.null, data.n_merged * weighed.share + right)
-    return Concentrations(true, weighed.total)
+def has_ridges(data: LikelihoodData) -> bool:
+    """Whether every level has a weight and a bias of its own."""
+    return data.variant != "count" and not data.preset.pools("weight") and not data.preset.pools("bias")
 
 
-def of_level(parameters: Parameters, data: LikelihoodData, level: Array) -> Concentrations:
-    """Return what one level's reports contribute to the concentrations."""
-    alone = parameters._replace(
-        weight=parameters.weight[level][None],
-        bias=None if parameters.bias is None else parameters.bias[level][None],
-        null_base=jnp.zeros_like(parameters.null_base),
-        prior_strength=jnp.zeros_like(parameters.prior_strength),
-    )
-    logits, candidate = (jnp.asarray(array)[:, level][:, None] for array in data.reports[:2])
-    reports = data.reports._replace(logit_confidence=logits, candidate=candidate)
-    return concentrations(alone, replace(data, reports=reports, merged=jnp.asarray(data.merged)[:, level][:, None]))
+def usual_report(data: LikelihoodData) -> Float[Array, " level"]:
+    """Return each level's mean stated confidence, on the logit scale, over what counts; 0 where it has none."""
+    usable = jnp.where(data.reports.candidate >= 0, jnp.asarray(data.weight)[:, None], 0.0)
+    total = jnp.sum(usable, axis=0)
+    return jnp.sum(usable * data.reports.logit_confidence, axis=0) / jnp.where(total > 0, total, 1.0)
 
 
-class Ridge(NamedTuple):
-    """Where the ridges of all levels lie.
-
-    Attributes
-    ----------
-    usual : (level,) array
-        Mean stated confidence of each level, clipped, on the logit scale; 0 for a level without reports.
-    """
-
-    preset: Preset
-    variant: Variant
-    usual: Float[Array, " level"]
-
-    @classmethod
-    def of(cls, data: LikelihoodData) -> "Ridge | None":
-        """Take the usual reports from the questions that count; None where weight or bias is not a level's own."""
-        if data.variant == "count" or data.preset.pools("weight") or data.preset.pools("bias"):
-            return None
-        usable = jnp.asarray(data.reports.candidate >= 0, float) * data.weight[:, None]
-        total = jnp.sum(usable, axis=0)
-        usual = jnp.sum(usable * data.reports.logit_confidence, axis=0) / jnp.where(total > 0, total, 1.0)
-        return cls(data.preset, data.variant, usual)
-
-    def along(self, raw: Raw, level: Array, bias: Array) -> tuple[Raw, Float[Array, ""]]:
-        """Move a level to another bias, its usual report counting for the same.
-
-        Returns
-        -------
-        raw, log_jacobian
-            Where it is then, and the log of how much the change stretches the raw weight.
-        """
-        link = self.preset.parameter("weight").link
-        before = _log_natural(raw["weight"][level], link)
-        moved = raw | {"bias": raw["bias"].at[level].set(bias)}
-        after = before + (self._log_calibrated(raw) - self._log_calibrated(moved))[level]
-        weight = moved["weight"].at[level].set(_raw(after, link))
-        return moved | {"weight": weight}, _log_slope(after, link) - _log_slope(before, link)
-
-    def _log_calibrated(self, raw: Raw) -> Float[Array, " level"]:
-        own = natural_parameters(raw, self.preset, self.variant)
-        score = raw["bias"] if own.slope is None else raw["bias"] + own.slope * self.usual
-        return jax.nn.log_sigmoid(score)
-
-
-def along_every_ridge(key: Key[Array, ""], raw: Raw, ridge: Ridge, data: LikelihoodData) -> tuple[Raw, Bool[Array, ""]]:
-    """Offer every level another bias under the posterior; see :func:`ridge_sweep`.
-
-    A level's move changes what that level contributes and nothing else, so a sweep costs little more than one
-    evaluation of the density.
-    """
-    natural = partial(natural_parameters, preset=ridge.preset, variant=ridge.variant)
-    believed = partial(log_prior, data=data)
-
-    def change(
-        kept: tuple[Concentrations, Array], before: Raw, after: Raw, level: Array
-    ) -> tuple[Array, tuple[Concentrations, Array]]:
-        here, likelihood = kept
-        own = (of_level(natural(at), data, level) for at in (before, after))
-        there = Concentrations(*(whole - old + new for whole, old, new in zip(here, *own, strict=True)))
-        reached = jnp.asarray(data.weight) @ there.log_likelihood()
-        return reached - likelihood + believed(after) - believed(before), (there, reached)
-
-    here = concentrations(natural(raw), data)
-    scale = raw_priors(ridge.preset, ridge.variant, len(ridge.usual), jnp.sum(data.weight))["bias"].scale
-    kept = (here, jnp.asarray(data.weight) @ here.log_likelihood())
-    return ridge_sweep(key, raw, kept, ridge=ridge, change=change, scale=scale)
-
-
-def ridge_sweep[Kept](
-    key: Key[Array, ""],
-    raw: Raw,
-    kept: Kept,
-    *,
-    ridge: Ridge,
-    change: Callable[[Kept, Raw, Raw, Array], tuple[Float[Array, ""], Kept]],
-    scale: ArrayLike,
-) -> tuple[Raw, Bool[Array, ""]]:
-    """Offer every level another bias, one after the other.
-
-    Parameters
-    ----------
-    kept
-        What ``change`` needs to know of where the parameters are, beside themselves.
-    change
-        Given that, the parameters before and after a level's move, and the level, returns the change of the log
-        density, and what is to be kept where the move is made.
-    scale
-        Standard deviation of the biases' prior, around the preset's ``loc``.
+def along_ridge(
+    raw: Raw, level: Array, bias: Array, usual: Float[Array, " level"], data: LikelihoodData
+) -> tuple[Raw, Float[Array, ""]]:
+    """Move a level to another bias, its usual report counting for the same.
 
     Returns
     -------
-    raw, moved
-        Where the parameters are afterwards, and whether that is elsewhere.
+    raw, log_jacobian
+        Where it is then, and the log of how much the change stretches the raw weight.
     """
-    loc = ridge.preset.parameter("bias").loc
 
-    def offer(
-        now: tuple[Raw, Kept, Array], level_and_key: tuple[Array, Key[Array, ""]]
-    ) -> tuple[tuple[Raw, Kept, Array], None]:
-        (raw, kept, moved), (level, key) = now, level_and_key
-        draw, accept = jax.random.split(key)
-        before = raw["bias"][level]
-        bias = jnp.asarray(loc + scale * jax.random.normal(draw, (), before.dtype))
-        other, log_jacobian = ridge.along(raw, level, bias)
-        gained, there = change(kept, raw, other, level)
-        proposed = ((bias - loc) ** 2 - (before - loc) ** 2) / (2 * scale**2)
-        taken = jnp.log(jax.random.uniform(accept, (), before.dtype)) < gained + proposed + log_jacobian
-        raw, kept = jax.tree.map(lambda new, old: jnp.where(taken, new, old), (other, there), (raw, kept))
-        return (raw, kept, moved | taken), None
+    def calibrated(raw: Raw) -> Float[Array, ""]:
+        return calibrate(usual, natural_parameters(raw, data.preset, data.variant))[0][level]
 
-    n_levels = len(ridge.usual)
-    levels = (jnp.arange(n_levels), jax.random.split(key, n_levels))
-    (raw, _, moved), _ = jax.lax.scan(offer, (raw, kept, jnp.zeros((), bool)), levels)
-    return raw, moved
+    link, before = _LINKS[data.preset.weight.link], raw["weight"][level]
+    moved = raw | {"bias": raw["bias"].at[level].set(bias)}
+    ratio = calibrated(raw) / calibrated(moved)
+    weight = ratio * link(before)
+    after = link.inv(weight)
+    stretched = link.log_abs_det_jacobian(before, link(before)) - link.log_abs_det_jacobian(after, weight)
+    return moved | {"weight": raw["weight"].at[level].set(after)}, jnp.log(ratio) + stretched
 
 
-def _log_natural(raw: Float[Array, ""], link: Link) -> Float[Array, ""]:
-    return raw if link == "exp" else jnp.log(jax.nn.softplus(raw) if link == "softplus" else raw)
+def ridge_sweep(key: Key[Array, ""], raw: Raw, data: LikelihoodData) -> Raw:
+    """Offer every level another bias, one after the other; return where the parameters are afterwards.
+
+    A level's move changes what that level adds to the concentrations and nothing else, so a sweep costs little more
+    than one evaluation of the density.
+    """
+    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
+    usual, target, counts = usual_report(data), jnp.asarray(data.target), jnp.asarray(data.weight)
+
+    def log_likelihood(concentrations: Concentrations) -> Float[Array, ""]:
+        of_target, of_all = concentrations
+        return counts @ jnp.log(of_target / of_all)
+
+    def offer(now: _Place, level_and_key: tuple[Array, Key[Array, ""]]) -> tuple[_Place, None]:
+        level, (draw, accept) = level_and_key[0], jax.random.split(level_and_key[1])
+        raw, log_jacobian = along_ridge(now.raw, level, priors["bias"].sample(draw), usual, data)
+        left, joined = (_of_level(at, level, data).concentration(target) for at in (now.raw, raw))
+        concentrations = jax.tree.map(lambda all_, old, new: all_ - old + new, now.concentrations, left, joined)
+        there = _Place(raw, concentrations, log_likelihood(concentrations))
+        # the prior of the bias cancels, as the bias is drawn from it
+        gain = there.log_likelihood - now.log_likelihood + log_jacobian
+        gain += priors["weight"].log_prob(raw["weight"][level]) - priors["weight"].log_prob(now.raw["weight"][level])
+        taken = jnp.log(jax.random.uniform(accept, (), gain.dtype)) < gain
+        return jax.tree.map(lambda new, old: jnp.where(taken, new, old), there, now), None
+
+    concentrations = State(data, natural_parameters(raw, data.preset, data.variant)).concentration(target)
+    levels = (jnp.arange(data.n_levels), jax.random.split(key, data.n_levels))
+    place, _ = jax.lax.scan(offer, _Place(raw, concentrations, log_likelihood(concentrations)), levels)
+    return place.raw
 
 
-def _raw(log_natural: Float[Array, ""], link: Link) -> Float[Array, ""]:
-    if link == "exp":
-        return log_natural
-    natural = jnp.exp(log_natural)
-    return natural + jnp.log(-jnp.expm1(-natural)) if link == "softplus" else natural
+def _of_level(raw: Raw, level: Array, data: LikelihoodData) -> State:
+    """Return what one level's reports alone say, without the prior's share of the concentrations."""
 
+    def of_level(array: Array | np.ndarray) -> Array:
+        return jnp.asarray(array)[..., level, None]
 
-def _log_slope(log_natural: Float[Array, ""], link: Link) -> Float[Array, ""]:
-    """Return the log of the raw value's slope in the log of the natural one."""
-    if link == "exp":
-        return jnp.zeros_like(log_natural)
-    return log_natural - jnp.log(-jnp.expm1(-jnp.exp(log_natural))) if link == "softplus" else log_natural
+    alone = raw | {name: of_level(raw[name]) for name in ("weight", "bias")}
+    nothing = jnp.zeros(())
+    parameters = natural_parameters(alone, data.preset, data.variant)._replace(
+        prior_strength=nothing, null_base=nothing
+    )
+    logits, candidate, n_candidates = data.reports
+    reports = Reports(of_level(logits), of_level(candidate), n_candidates)
+    return State(replace(data, reports=reports, merged=of_level(data.merged)), parameters)

@@ -124,15 +124,16 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
 
     Levels come first: sums over them then run along whole rows of questions, which is what takes the time in a fit.
     """
-    usable = jnp.asarray(reports.candidate >= 0).T
-    weight = jnp.where(usable, parameters.weight[:, None], 0.0)
-    calibrated, complement = calibrate(jnp.asarray(reports.logit_confidence, weight.dtype), parameters)
-    given = weight * calibrated.T
+    weights, usable = parameters.weight, jnp.asarray(reports.candidate >= 0).T
+    by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
+    each = calibrate(jnp.asarray(reports.logit_confidence, weights.dtype).T, by_level)
+    calibrated, complement = (jnp.where(usable, part, 0.0) for part in each)
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
-    doubt = gain * (weight * complement.T)
     share = parameters.prior_strength / (reports.n_candidates + 1)
-    beyond_prior = parameters.null_base + jnp.sum(doubt, axis=0)
-    total = parameters.prior_strength + beyond_prior + jnp.sum(given, axis=0)
+    # sums over levels as products of matrices: twice as fast as reductions
+    beyond_prior = parameters.null_base + gain * (weights @ complement)
+    total = parameters.prior_strength + beyond_prior + weights @ calibrated
+    given, doubt = weights[:, None] * calibrated, gain * (weights[:, None] * complement)
     return Evidence(share, given, doubt, share + beyond_prior, total)
 
 
@@ -149,7 +150,11 @@ def calibrate(
     score = jnp.broadcast_to(parameters.bias, logit_confidence.shape)
     if parameters.slope is not None:
         score = score + parameters.slope * logit_confidence
-    return jax.nn.sigmoid(score), jax.nn.sigmoid(-score)
+    negative = score < 0
+    odds = jnp.exp(jnp.where(negative, score, -score))  # of the less likely side: neither they nor their slope overflow
+    likely = 1 / (1 + odds)
+    unlikely = odds * likely
+    return jnp.where(negative, unlikely, likely), jnp.where(negative, likely, unlikely)
 
 
 def concentration(reports: Reports, parameters: Parameters) -> Float[Array, "problem state"]:

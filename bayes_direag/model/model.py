@@ -19,6 +19,7 @@ import numpyro.distributions as dist
 from jax.typing import ArrayLike
 from jaxtyping import Array, Bool, Float, Int
 from numpyro.distributions import constraints
+from numpyro.infer.util import log_density
 
 from bayes_direag.model.evidence import Parameters, evidence
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -77,11 +78,17 @@ class State(dist.Distribution):  # type: ignore[misc]
 
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
         """Return ``weight * log(alpha(value) / sum(alpha))``: a question of weight 2 counts as two that are alike."""
+        occurred, total = self.concentration(value)
+        return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
+
+    def concentration(
+        self, value: Int[Array | np.ndarray, "*sample problem"]
+    ) -> tuple[Float[Array, "*sample problem"], Float[Array, " problem"]]:
+        """Return alpha of a state of each question, and of all its states together."""
         share, given, _, null, total = self._evidence
         named = jnp.asarray(value)[..., None, :] == jnp.asarray(self._data.merged).T
         candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
-        occurred = jnp.where(value < 0, null, candidate)
-        return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
+        return jnp.where(value < 0, null, candidate), total
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
         """Draw states: that to which one unit of concentration belongs, drawn evenly from all that there is.
@@ -157,6 +164,12 @@ def log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, " problem"]:
     """Return the log probability of the state that occurred, question by question, each counted once."""
     once = data.with_weight(jnp.ones_like(data.weight))
     return State(once, natural_parameters(raw, data.preset, data.variant)).log_prob(jnp.asarray(data.target))
+
+
+def log_joint(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+    """Return the log joint density of the raw parameters and the states that occurred."""
+    density: Float[Array, ""] = log_density(direag, (data,), {}, sites(raw))[0]
+    return density
 
 
 def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:

@@ -10,6 +10,8 @@ import arviz_stats
 import jax
 import numpy as np
 import pytest
+from numpyro.infer.hmc import HMCState
+from numpyro.infer.hmc_util import HMCAdaptState
 from numpyro.infer.util import potential_energy
 from scipy import optimize, stats
 
@@ -18,7 +20,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.map import map_estimates, penalised_loss
-from bayes_direag.inference.nuts import nuts_draws
+from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps, nuts_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, direag, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
@@ -208,6 +210,37 @@ class TestDraws:
             sd = np.sqrt(probability @ (values - mean) ** 2)
             assert abs(found.mean() - mean) < 4 * sd / np.sqrt(size)
             np.testing.assert_allclose(found.std(), sd, rtol=0.08)
+
+
+class TestMassMatrix:
+    def test_it_is_learned_ever_more_seldom_and_the_last_steps_keep_it(self) -> None:
+        assert learning_steps(1000) == [10, 20, 40, 80, 160, 320, 640]
+        for n_warmup in (1, 12, 13, 60, 5000):
+            assert all(step <= 0.8 * n_warmup for step in learning_steps(n_warmup))
+        assert learning_steps(12) == []
+
+    @pytest.mark.parametrize("shared", [True, False])
+    def test_draws_give_their_covariance(self, shared: bool) -> None:
+        """In the order in which JAX lays out a dictionary: by name."""
+        root = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
+        draws = np.random.default_rng(0).normal(size=(2, 20_000, 3)) @ root.T
+        before = np.broadcast_to(np.eye(3), (2, 3, 3))
+        found = inverse_mass_matrix({"weight": draws[..., 1:], "slope": draws[..., 0]}, before, shared=shared)
+        np.testing.assert_allclose(found, np.broadcast_to(root @ root.T, (2, 3, 3)), atol=0.15)
+        assert (found[0] == found[1]).all() == shared
+
+    def test_few_draws_count_for_little(self) -> None:
+        """Chains that stand still keep their matrix but for its scale, and it stays one that can be inverted."""
+        before = np.array([np.diag([2.0, 3.0])])
+        found = inverse_mass_matrix({"weight": np.ones((1, 6, 2))}, before, shared=False)
+        np.testing.assert_allclose(found, before * 2 / 8)
+
+
+def test_what_is_taken_from_numpyros_states_is_there() -> None:
+    """They are named tuples whose fields numpyro documents, but for the size of the steps."""
+    used = {"i", "z", "potential_energy", "energy", "num_steps", "accept_prob", "diverging", "adapt_state", "rng_key"}
+    assert used <= set(HMCState._fields)
+    assert "step_size" in HMCAdaptState._fields
 
 
 def test_bounds_are_refused(labelled: Observations) -> None:

@@ -1,3 +1,4 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -168,6 +169,20 @@ def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:
     odds = ((1 - EPS) / EPS) ** 3
     np.testing.assert_allclose(np.asarray(doubt)[0, 1], 1 / (1 + odds), rtol=1e-9)
     np.testing.assert_allclose(np.asarray(belief)[0, 0], 1 / (1 + odds), rtol=1e-9)
+
+
+def test_belief_and_doubt_have_their_slope_however_far_out() -> None:
+    def both(score: jax.Array) -> tuple[jax.Array, jax.Array]:
+        belief, doubt = calibrate(jnp.zeros(1), parameters(1)._replace(bias=score[None]))
+        return belief[0], doubt[0]
+
+    scores = np.array([-800.0, -400, -30, 0, 30, 400, 800])
+    rising, falling = jax.vmap(jax.jacfwd(both))(jnp.asarray(scores))
+    odds = np.exp(-np.abs(scores))
+    np.testing.assert_allclose(rising, odds / (1 + odds) ** 2, rtol=1e-12)
+    np.testing.assert_allclose(falling, -odds / (1 + odds) ** 2, rtol=1e-12)
+    backwards = jax.vmap(jax.grad(lambda score: sum(both(score))))(jnp.asarray(scores))
+    np.testing.assert_allclose(backwards, np.zeros(7), atol=1e-15)
 
 
 def test_single_precision_agrees_to_single_precision() -> None:
