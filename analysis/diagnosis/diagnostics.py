@@ -132,7 +132,8 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
     DirEAGError
         If the fit is a MAP, it has learned from no question of its own, or the level is out of range.
     """
-    if fit.tree.attrs["method"] != "nuts":
+    sampling = fit.sampling
+    if sampling is None:
         raise DirEAGError(
             "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with --method "
             "nuts (fit_nuts)."
@@ -164,7 +165,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         worst=worst_questions(fit),
         n_several_correct=int((fit.tree["observed_data"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
         is_weighted=fit.preset.is_weighted,
-        sampling=SamplingSettings.model_validate_json(fit.tree.attrs["sampling"]),
+        sampling=sampling,
         interval_level=interval_level,
         seed=seed,
     )

@@ -46,8 +46,7 @@ def fit_command(fit: Fit) -> str:
     about = fit.tree.attrs
     words = ["direag", "fit", "OBSERVATIONS", "--out", "fit.nc", "--answers", about["answers"]]
     words += ["--variant", fit.variant, "--method", about["method"]]
-    sampling = SamplingSettings.model_validate_json(about["sampling"]) if about["method"] == "nuts" else None
-    return _in_lines([*words, *_fitting(fit.preset, about["method"], sampling), "--seed", str(about["seed"])])
+    return _in_lines([*words, *_fitting(fit.preset, about["method"], fit.sampling), "--seed", str(about["seed"])])
 
 
 def _fitting(preset: Preset, method: Method, sampling: SamplingSettings | None) -> list[str]:

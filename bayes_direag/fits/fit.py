@@ -1,5 +1,6 @@
 """A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -71,6 +72,12 @@ class Fit:
     def recalibration(self) -> recalibration.Recalibration:
         """The final calibration."""
         return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
+
+    @property
+    def sampling(self) -> SamplingSettings | None:
+        """How it was drawn, for the record: by whatever sampler, so nothing is checked. None for a MAP."""
+        recorded = self.tree.attrs.get("sampling")
+        return None if recorded is None else SamplingSettings.model_construct(**json.loads(recorded))
 
     @property
     def n_samples(self) -> int:

@@ -173,6 +173,13 @@ class TestFaults:
         assert "not recorded" in pairs_figure(found, fit).get_supxlabel()
         assert energy_figure(found, fit).axes
 
+    def test_a_single_chain_of_another_sampler(self):
+        fit = made_posterior(OBSERVATIONS, gaussian_draws(8, spread=0.1, n_chains=1))
+        fit.tree.attrs["sampling"] = '{"n_chains": 1, "n_warmup": 0, "n_draws": 250, "target_accept": 0.9}'
+        found = diagnose(fit)
+        assert statuses(found)["R-hat"] == "failure"
+        assert "--warmup 1000" in findings(found, "R-hat")[0].text
+
     def test_trajectories_cut_short_are_a_warning(self):
         depth = np.full((4, 250), 5)
         depth[0, :10] = 10
