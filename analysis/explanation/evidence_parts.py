@@ -127,12 +127,14 @@ def with_and_without_each(question: Observations) -> Observations:
     missing[np.arange(1, len(copies)), level] = True
     candidate = np.where(missing, -1, copies.candidate)
     kept = [np.unique(row[row >= 0]) for row in candidate]
-    renumbered = [np.where(row >= 0, np.searchsorted(own, row), -1) for row, own in zip(candidate, kept, strict=True)]
+    renumbered = [
+        np.where(row >= 0, np.searchsorted(names, row), -1) for row, names in zip(candidate, kept, strict=True)
+    ]
     return replace(
         copies,
         confidence=np.where(missing, np.nan, copies.confidence),
         candidate=np.array(renumbered, np.int32),
-        candidates=tuple(tuple(question.candidates[0][index] for index in own) for own in kept),
+        candidates=tuple(tuple(question.candidates[0][index] for index in names) for names in kept),
         correct=copies.correct & ~missing,
         status=np.where(missing, Status.ABSENT, copies.status).astype(copies.status.dtype),
     )

@@ -36,7 +36,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     with jax.enable_x64(True):
         stated = jnp.broadcast_to(jnp.asarray(grid)[:, None], (len(GRID), len(fit.level_names)))
         parameters = sampled_parameters(fit.tree, fit.variant)
-        curves = np.asarray(jax.lax.map(lambda one: calibrate(stated, one)[0], parameters))
+        curves = np.asarray(jax.lax.map(lambda sample: calibrate(stated, sample)[0], parameters))
     return pd.concat(
         [
             pd.DataFrame({"level": name, "stated": GRID, **_summary(curves[:, :, number], "calibrated", level)})
@@ -91,7 +91,7 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     final = fit.tree["recalibration"].to_dataset()
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
         draws |= {f"recalibration {name}": final[name] for name in final.data_vars}
-    values = np.stack([one.to_numpy().ravel() for one in draws.values()], axis=1)
+    values = np.stack([value.to_numpy().ravel() for value in draws.values()], axis=1)
     return pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str"), **_summary(values, "value", level)})
 
 

@@ -153,7 +153,7 @@ def equally_telling(
             most *= 2
         return float(brentq(missing, 0.0, most, args=(lowered,))) if most < _MOST_LABELS else np.inf
 
-    return np.array([solved(one) if one > 0 else 0.0 for one in lowered.tolist()])
+    return np.array([solved(reached) if reached > 0 else 0.0 for reached in lowered.tolist()])
 
 
 def _lowered(

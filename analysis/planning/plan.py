@@ -113,7 +113,7 @@ class _Beliefs(NamedTuple):
         """Return the log odds of being right, for other scores and coefficients."""
         names = tuple(self.recalibration.coefficients)
         terms = linear_terms(expit(score), self.votes, names, self.recalibration.eps)
-        parts = [own[:, None] * terms[name] for own, name in zip(coefficients.T, names, strict=True)]
+        parts = [coefficient[:, None] * terms[name] for coefficient, name in zip(coefficients.T, names, strict=True)]
         return np.asarray(np.sum(parts, axis=0))
 
     @property
@@ -178,7 +178,7 @@ def plan(
     questions = observations.select(kept)
     beliefs = _beliefs(fit, questions)
     scores = _scores(beliefs)
-    learned = tuple(information(one) for one in scores)
+    learned = tuple(information(score) for score in scores)
     n_labelled = fit.n_questions
     rows = []
     for k in wanted:
@@ -278,26 +278,26 @@ def _worth(
     n: int,
 ) -> pd.DataFrame:
     """Choose the questions whose labels narrow the final probabilities of all most."""
-    telling = [np.flatnonzero(one.value > _NEGLIGIBLE * one.value.max()) for one in learned]
+    telling = [np.flatnonzero(learned_part.value > _NEGLIGIBLE * learned_part.value.max()) for learned_part in learned]
     score, coefficients = beliefs.score, beliefs.coefficients
     moved = (  # by the evidence parameters alone, by the final calibration alone
         beliefs.linear(score, np.broadcast_to(coefficients.mean(axis=0), coefficients.shape)),
         beliefs.linear(np.broadcast_to(score.mean(axis=0), score.shape), coefficients),
     )
     blocks, varied, value = [], [], []
-    for own, of_linear, one, kept in zip(scores, moved, learned, telling, strict=True):
+    for score_part, of_linear, learned_part, kept in zip(scores, moved, learned, telling, strict=True):
         probability = expit(of_linear)
         deviation = (probability - probability.mean(axis=0)) / np.sqrt(len(probability) - 1)
-        blocks.append(own @ one.direction[:, kept])
-        varied.append(deviation.T @ one.direction[:, kept])
-        value.append(one.value[kept])
+        blocks.append(score_part @ learned_part.direction[:, kept])
+        varied.append(deviation.T @ learned_part.direction[:, kept])
+        value.append(learned_part.value[kept])
     together = np.concatenate(varied, axis=1)
     aim = together.T @ together / len(together)
     chosen, lowered = most_telling(_joined(blocks), aim, n)
     equivalent = equally_telling(np.cumsum(lowered), np.concatenate(value), aim)
     return pd.DataFrame(
         {
-            "problem_id": pd.Series([questions.problem_id[one] for one in chosen], dtype="str"),
+            "problem_id": pd.Series([questions.problem_id[number] for number in chosen], dtype="str"),
             "confidence": beliefs.right.mean(axis=0)[chosen],
             "worth": np.diff(equivalent, prepend=0.0),
         }

@@ -105,7 +105,7 @@ def place_truth(
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
             rows.setdefault(final.method, []).append(_placed(final(support, votes), right))
-    return {method: Placement(*map(np.stack, zip(*own, strict=True))) for method, own in rows.items()}
+    return {method: Placement(*map(np.stack, zip(*placed, strict=True))) for method, placed in rows.items()}
 
 
 def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:

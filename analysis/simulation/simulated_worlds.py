@@ -98,11 +98,11 @@ def right_levels(
 def parameters_of(raw: dict[str, Float[np.ndarray, "sample ..."]], *, preset: Preset, variant: Variant) -> Parameters:
     """Return the natural parameters of all samples, each with a leading sample axis."""
     with jax.enable_x64(True):
-        found: Parameters = _natural(jax.tree.map(jnp.asarray, raw), preset=preset.model_settings, variant=variant)
-    return found
+        parameters: Parameters = _natural(jax.tree.map(jnp.asarray, raw), preset=preset.model_settings, variant=variant)
+    return parameters
 
 
 @partial(jax.jit, static_argnames=("preset", "variant"))
 def _natural(raw: Raw, *, preset: Preset, variant: Variant) -> Parameters:
-    found: Parameters = jax.vmap(partial(natural_parameters, preset=preset, variant=variant))(raw)
-    return found
+    parameters: Parameters = jax.vmap(partial(natural_parameters, preset=preset, variant=variant))(raw)
+    return parameters

@@ -113,17 +113,17 @@ def check_ranks(
     of = partial(quantities, targets=worlds.target, data=data, held_out=held_out, level_names=level_names)
     truth, drawn = of({name: value[:, None] for name, value in worlds.raw.items()}), of(kept)
     rng = np.random.default_rng([seed, 4])
-    found = {name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth}
-    p_value = np.array([uniformity_p_value(own, n_ranked) for own in found.values()])
+    rank_of = {name: ranks(truth[name][:, 0], drawn[name], rng) for name in truth}
+    p_value = np.array([uniformity_p_value(values, n_ranked) for values in rank_of.values()])
     table = pd.DataFrame(
         {
-            "quantity": list(found),
+            "quantity": list(rank_of),
             "p_value": p_value,
             "p_adjusted": np.minimum(1.0, len(p_value) * p_value),
-            "autocorrelation": [autocorrelation(drawn[name]) for name in found],
+            "autocorrelation": [autocorrelation(drawn[name]) for name in rank_of],
         }
     )
-    return RankCheck(pd.DataFrame(found), n_ranked, level, table)
+    return RankCheck(pd.DataFrame(rank_of), n_ranked, level, table)
 
 
 def quantities(
@@ -144,17 +144,17 @@ def quantities(
     targets
         The states that occurred in each simulation.
     """
-    found: dict[str, Values] = {}
+    values_of: dict[str, Values] = {}
     for name, value in raw.items():
         if name in LEVEL_PARAMETERS:
-            found |= {f"{name}[{level}]": value[:, :, number] for number, level in enumerate(level_names)}
+            values_of |= {f"{name}[{level}]": value[:, :, number] for number, level in enumerate(level_names)}
         else:
-            found[name] = value
+            values_of[name] = value
     common = int(np.bincount(np.maximum(np.asarray(held_out.candidate[0]), 0)).argmax())
     with jax.enable_x64(True):
         pairs = jax.tree.map(jnp.asarray, (raw, targets))
         derived = _derived(pairs, data, held_out, common=common)
-    return found | {name: np.asarray(value) for name, value in derived.items()}
+    return values_of | {name: np.asarray(value) for name, value in derived.items()}
 
 
 @partial(jax.jit, static_argnames="common")
