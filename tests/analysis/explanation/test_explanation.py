@@ -50,8 +50,8 @@ def observations() -> Observations:
 @pytest.fixture(scope="module")
 def several_draws(observations: Observations) -> Fit:
     rng = np.random.default_rng(3)
-    intercept, slope = 0.3 * rng.standard_normal((2, 2, 40))
-    draws = around(natural(len(LEVEL_NAMES)), rng, spread=0.5)
+    intercept, slope = 0.3 * rng.standard_normal((2, 2, 12))
+    draws = around(natural(len(LEVEL_NAMES)), rng, n_draws=12, spread=0.5)
     return made_fit(observations.select(slice(0, 8)), draws, intercept=0.2 + intercept, slope=1.3 + slope)
 
 
@@ -85,7 +85,7 @@ def test_every_figure_is_the_predicted_one(
     several = which == "several_draws"
     for expected in fit.predict(observations, interval_level=LEVEL).to_dict("records"):
         found = explain(fit, observations, expected["problem_id"], interval_level=LEVEL)
-        assert (found.n_samples, found.interval_level) == (80 if several else 1, LEVEL)
+        assert (found.n_samples, found.interval_level) == (24 if several else 1, LEVEL)
         null = found.states.iloc[-1]
         np.testing.assert_allclose(null["support"], expected["null_probability"], rtol=1e-12)
         np.testing.assert_allclose(found.null_probability, expected["null_probability"], rtol=1e-12)

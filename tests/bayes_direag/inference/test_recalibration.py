@@ -1,3 +1,4 @@
+from functools import cache
 from typing import ClassVar
 
 import numpy as np
@@ -138,10 +139,15 @@ def test_storing_loses_nothing(method: str) -> None:
     assert (again(support[None]) == found(support[None])).all()
 
 
+@cache
+def fitted_once(method: str) -> Recalibration:
+    return fitted(*answers(), method=method)
+
+
 @pytest.mark.parametrize("method", ["platt", "release", "temperature", "isotonic", "none"])
 @given(values=st.lists(st.floats(0, 1), min_size=2, max_size=20))
 def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, values: list[float]) -> None:
-    found = fitted(*answers(), method=method)
+    found = fitted_once(method)
     ordered = np.sort(np.array(values))
     after = found(ordered[None])[0]
     assert ((after >= 0) & (after <= 1)).all()

@@ -189,9 +189,9 @@ class TestAnyNumPyroTool:
 def test_a_map_is_where_svi_with_autodelta_goes(simulated: Observations) -> None:
     data = LikelihoodData.of(simulated, preset="bayes")
     svi = SVI(direag, AutoDelta(direag), Minimize(), Trace_ELBO())
-    state = svi.init(jax.random.key(0), data)
+    state, update = svi.init(jax.random.key(0), data), jax.jit(svi.update)
     for _ in range(5):
-        state, _ = svi.update(state, data)
+        state, _ = update(state, data)
     theirs = svi.get_params(state)
     ours = map_estimates(simulated, np.ones((1, len(simulated))), preset=PRESETS["bayes"], variant="confidence")
     for name, value in ours.raw.items():
