@@ -18,7 +18,6 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy.special import expit, log_expit
-from scipy.stats import multivariate_t
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms, recalibrate
@@ -124,6 +123,8 @@ def _proposals(
     mode: Float[np.ndarray, " term"], target: _Target, n: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "point term"], Float[np.ndarray, " point"]]:
     """Draw points around the mode and as widely as the prior, with the log density of the mixture at each."""
+    from scipy.stats import multivariate_t  # here, as its import takes long, and a MAP fit draws nothing
+
     narrow = multivariate_t(mode, np.linalg.inv(target.curvature(mode)), _DEGREES_OF_FREEDOM)
     wide = multivariate_t(target.loc, np.eye(len(mode)) * target.scale**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
