@@ -14,9 +14,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Shaped
-from numpyro.handlers import seed
-from numpyro.infer import init_to_value
-from numpyro.infer.autoguide import AutoDelta
 from numpyro.infer.util import log_density
 
 from bayes_direag.data.observations import Observations
@@ -113,7 +110,7 @@ def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
     return sum((sizes[name] * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
 
 
-def svi_mode(
+def mode_of(
     model: Callable[..., None],
     start: dict[str, Array],
     *args: object,
@@ -137,13 +134,10 @@ def svi_mode(
         The loss is minus the ELBO divided by this: with the total weight, a tolerance does not depend on the data's
         size.
     """
-    guide = AutoDelta(model, init_loc_fn=init_to_value(values=start))
-    seed(guide, 0)(*args)  # finds the sites
     point, unravel = ravel_pytree(start)
 
     def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
-        locations = {f"{site}_{guide.prefix}_loc": value for site, value in unravel(point).items()}
-        joint: Array = log_density(model, args, {}, guide.median(locations))[0]
+        joint: Array = log_density(model, args, {}, unravel(point))[0]
         return -joint / divide_by
 
     everywhere = jnp.full_like(point, jnp.inf)
@@ -189,7 +183,7 @@ def _map_estimate(data: LikelihoodData) -> Optimum:
     start = sites({name: spread(name, raw.start) for name, raw in settings.items()})
     low, high = (sites({name: spread(name, raw.bounds[end]) for name, raw in settings.items()}) for end in (0, 1))
     total = jnp.sum(data.weight)
-    mode, minimum = svi_mode(direag, start, data, divide_by=total, low=low, high=high)
+    mode, minimum = mode_of(direag, start, data, divide_by=total, low=low, high=high)
     raw = {name: mode[f"{name}_raw"] for name in names}
     loss = minimum.value + _log_prior_at_mode(data) / total
     return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps, log_likelihood(raw, data))

@@ -22,7 +22,7 @@ from numpyro.optim import SGD
 from scipy.special import logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, on_batch, require_converged, svi_mode
+from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_batch, require_converged
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
@@ -240,7 +240,7 @@ def _logistic_mode(
     total = jnp.sum(weight)
     if gradient_steps:
         return _release_steps(scale(model, scale=1 / total), identity, terms, correct)
-    mode, end = svi_mode(model, identity, terms, correct, divide_by=total)
+    mode, end = mode_of(model, identity, terms, correct, divide_by=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
