@@ -9,6 +9,7 @@ from .fits.fit import Fit as Fit
 from .fits.fitting import DirEAG as DirEAG
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
+from .inference.map import penalised_loss as penalised_loss
 from .model.likelihood_data import LikelihoodData as LikelihoodData
 from .model.model import direag as direag
 from .model.model import raw_from_vector as raw_from_vector
@@ -31,6 +32,7 @@ __all__ = [
     "example_observations",
     "fit_map",
     "fit_nuts",
+    "penalised_loss",
     "preset",
     "raw_from_vector",
     "same_answer",
