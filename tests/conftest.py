@@ -15,7 +15,7 @@ import pytest
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "jax"))
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.1)
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 hypothesis.settings.register_profile("project", derandomize=True, deadline=None, max_examples=60)
 hypothesis.settings.load_profile("project")
 
