@@ -1,10 +1,11 @@
 """What every test runs under: the strictest JAX there is, in double precision, and reproducible Hypothesis."""
 
+import gc
 import os
 
 # before numpy and jax are loaded: a process a core needs no further threads, and what runs once no optimised code
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_parallel_codegen_split_count=1")
 
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import hypothesis
 import jax
 import pytest
 
+gc.set_threshold(200_000, 50, 50)  # looking for garbage takes a fifth of the time in which tests are collected
 jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "jax"))
