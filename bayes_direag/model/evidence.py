@@ -16,6 +16,7 @@ or, in the last place, the null; a question has at most as many candidates as th
 the dtype of its parameters; the project's own fits run in double precision.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -150,11 +151,25 @@ def calibrate(
     score = jnp.broadcast_to(parameters.bias, logit_confidence.shape)
     if parameters.slope is not None:
         score = score + parameters.slope * logit_confidence
-    negative = score < 0
-    odds = jnp.exp(jnp.where(negative, score, -score))  # of the less likely side: neither they nor their slope overflow
-    likely = 1 / (1 + odds)
-    unlikely = odds * likely
-    return jnp.where(negative, unlikely, likely), jnp.where(negative, likely, unlikely)
+    return _belief_and_doubt(score)
+
+
+@jax.custom_jvp
+def _belief_and_doubt(score: Float[Array, "*shape"]) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
+    """Return the sigmoids of a score and of its negative, from one exponential."""
+    odds_against = jnp.exp(jnp.minimum(-score, math.log(np.finfo(score.dtype).max) - 1))
+    belief = 1 / (1 + odds_against)
+    return belief, belief * odds_against
+
+
+@_belief_and_doubt.defjvp
+def _slopes(
+    primals: tuple[Float[Array, "*shape"]], tangents: tuple[Float[Array, "*shape"]]
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """Return them with their slopes, which automatic differentiation would let overflow far out."""
+    belief, doubt = _belief_and_doubt(*primals)
+    slope = belief * doubt * tangents[0]
+    return (belief, doubt), (slope, -slope)
 
 
 def concentration(reports: Reports, parameters: Parameters) -> Float[Array, "problem state"]:
