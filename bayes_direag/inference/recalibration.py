@@ -269,7 +269,7 @@ def _temperature(
             f"temperature recalibration: saw {times @ correct:.0f} right of {times.sum():.0f} answers; expected both "
             "right and wrong ones. Use recalibration 'platt', whose prior keeps it finite."
         )
-    regression = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000)
+    regression = LogisticRegression(C=np.inf, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
     slope = float(regression.fit(score[:, None], correct, times).coef_[0, 0])
     return LogisticRecalibration("temperature", {"intercept": np.zeros((1, 1)), "slope": np.full((1, 1), slope)}, eps)
 
