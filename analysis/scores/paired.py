@@ -148,7 +148,7 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
 
     with signs :math:`\sigma_{ri} = \pm 1` by the toss of a coin, which is to swap two methods' scores of a question, or
     not. Exact where the differences are symmetric about 0; for many questions it tests their mean.
-    (``scipy.stats.permutation_test`` doubles the smaller tail, and took three to twenty times as long.)
+    (``scipy.stats.permutation_test`` doubles the smaller tail, and took three to twenty-eight times as long.)
 
     Parameters
     ----------
