@@ -26,9 +26,10 @@ class FrontDoor(TyperGroup):
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
         """Load a command: the function of its entry point, whose docstring closes with an example."""
-        if cmd_name not in entry_points(group=GROUP).names:
+        commands = entry_points(group=GROUP)
+        if cmd_name not in commands.names:
             return None
-        function = entry_points(group=GROUP)[cmd_name].load()
+        function = commands[cmd_name].load()
         text, _, example = str(function.__doc__).rpartition("Example: ")
         alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
         alone.command(cmd_name, help=text, epilog=f"Example: {example}")(function)

@@ -150,8 +150,9 @@ def fit_nuts(
     _check_weights(settings, allow_weighted=allow_weighted)
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
-    likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)  # refuses counted questions
-    data = LikelihoodData.of(observations, preset=settings, variant=variant)
+    weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
+    fitted, weight = observations.select(weight > 0), weight[weight > 0]
+    data = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant)
     draws = nuts_draws(data.counted(), sampling=runs, seed=seed, progress=progress)
     return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, seed=seed)
 

@@ -21,7 +21,7 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference.newton import Minimum, minimise_in_box
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, direag, log_likelihood, raw_priors, sites
+from bayes_direag.model.model import Raw, direag, log_joint, log_likelihood, raw_priors, sites
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, Variant
 
 #: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
@@ -100,8 +100,7 @@ def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
         The free raw parameters by name, as :func:`~bayes_direag.raw_from_vector` gives them.
     """
     total = jnp.sum(data.weight)
-    joint: Array = log_density(direag, (data,), {}, sites(raw))[0]
-    return (_log_prior_at_mode(data) - joint) / total
+    return (_log_prior_at_mode(data) - log_joint(raw, data)) / total
 
 
 def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
