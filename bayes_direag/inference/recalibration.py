@@ -19,11 +19,10 @@ from numpyro.handlers import scale
 from numpyro.infer import SVI, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
 from numpyro.optim import SGD
-from scipy.special import logit
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_batch, require_converged
-from bayes_direag.model.evidence import padded_size
+from bayes_direag.model.evidence import clipped_logit, padded_size
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 from bayes_direag.model.votes import Votes
@@ -181,7 +180,10 @@ def recalibrate(
         case "isotonic":
             return [_isotonic(s[w > 0], y[w > 0], w[w > 0]) for s, y, w in rows]
         case "temperature":
-            return [_temperature(_logit(s[w > 0], settings.eps), y[w > 0], w[w > 0], settings.eps) for s, y, w in rows]
+            return [
+                _temperature(clipped_logit(s[w > 0], settings.eps), y[w > 0], w[w > 0], settings.eps)
+                for s, y, w in rows
+            ]
         case "platt" | "release":
             return _platt(selected, times, settings)
 
@@ -284,7 +286,3 @@ def _isotonic(
     return IsotonicRecalibration(
         np.asarray(regression.X_thresholds_, float), np.asarray(regression.y_thresholds_, float)
     )
-
-
-def _logit(support: Float[np.ndarray, "..."], eps: float) -> Float[np.ndarray, "..."]:
-    return np.asarray(logit(np.clip(support, eps, 1 - eps)))
