@@ -12,8 +12,8 @@ from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answe
 from analysis.scores.scoring import Scorer
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.cross_fitting import HeldOut, cross_fit, fold_of_question, train_test
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import HeldOut, cross_fit, fold_of_question, train_test
 from bayes_direag.model.presets import default_preset
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
@@ -110,7 +110,7 @@ def evaluate(
         Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
         prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
     fit_method, preset, sampling, allow_weighted
-        How the fitted methods are fitted; see :func:`~bayes_direag.fits.cross_fitting.train_test`.
+        How the fitted methods are fitted; see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
         Names out of :data:`METHODS`, in the order of the tables; all that can be had when left out.
     vanilla_level

@@ -12,7 +12,7 @@ from rich.console import Group
 from rich.text import Text
 
 from analysis.evaluation import Evaluation
-from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.commands.options import plain_table, titled
 
 #: Metric, column header, and whether more of it is better.
 _COLUMNS = (

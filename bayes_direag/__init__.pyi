@@ -3,12 +3,12 @@ from .data.answers import same_answer as same_answer
 from .data.observations import Observations as Observations
 from .data.observations import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
-from .fits.cross_fitting import cross_fit as cross_fit
-from .fits.cross_fitting import train_test as train_test
 from .fits.fit import Fit as Fit
 from .fits.fitting import DirEAG as DirEAG
+from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
+from .fits.fitting import train_test as train_test
 from .inference.map import penalised_loss as penalised_loss
 from .model.likelihood_data import LikelihoodData as LikelihoodData
 from .model.model import direag as direag

@@ -10,7 +10,7 @@ import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.console import err
+from bayes_direag.commands.options import err
 from bayes_direag.errors import DirEAGError
 
 #: Packages name their commands under this group of entry points, as ``name = "module:function"``.

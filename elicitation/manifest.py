@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from bayes_direag.data.writing import atomic_path
+from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 from elicitation.engines import EngineInfo
 from elicitation.questions import Problem

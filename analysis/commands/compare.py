@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.console import out, progress, require_parent
 from bayes_direag.commands.options import (
     ChainsOption,
     DrawsOption,
@@ -14,6 +13,9 @@ from bayes_direag.commands.options import (
     SeedOption,
     WarmupOption,
     chosen_sampling,
+    out,
+    progress,
+    require_parent,
 )
 from bayes_direag.errors import DirEAGError
 

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import out, progress, require_parent
-from bayes_direag.commands.options import FitFile, JsonOption, SeedOption
+from bayes_direag.commands.options import FitFile, JsonOption, SeedOption, out, progress, require_parent
 
 
 def diagnose_command(

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.console import out, progress, require_parent
 from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
@@ -22,6 +21,9 @@ from bayes_direag.commands.options import (
     WeightedOption,
     chosen_preset,
     chosen_sampling,
+    out,
+    progress,
+    require_parent,
 )
 from bayes_direag.commands.show import show_quality
 from bayes_direag.data.answers import AnswerKind
@@ -120,7 +122,7 @@ def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) ->
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
     from analysis.tables import interval_table, metrics_table
-    from bayes_direag.data.writing import as_records
+    from bayes_direag.data.files import as_records
 
     if as_json:
         out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)

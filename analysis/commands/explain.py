@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import check_file, out, progress
-from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile
+from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile, check_file, out, progress
 
 
 def explain_command(

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from bayes_direag.commands.console import require_parent
+from bayes_direag.commands.options import require_parent
 from bayes_direag.errors import DirEAGError
 
 

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analysis.commands.evaluate import read_observations
-from bayes_direag.commands.console import out, progress, require_parent
 from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
@@ -17,6 +16,9 @@ from bayes_direag.commands.options import (
     SeedOption,
     WarmupOption,
     chosen_sampling,
+    out,
+    progress,
+    require_parent,
 )
 from bayes_direag.errors import DirEAGError
 
@@ -71,7 +73,7 @@ def learning_curve_command(
     from analysis.learning_curve.methods import chosen_methods, is_sampled
     from analysis.learning_curve.splits import draw_splits
     from analysis.learning_curve.summary import summarise
-    from bayes_direag.data.writing import as_records
+    from bayes_direag.data.files import as_records
 
     wanted = chosen_methods([name.strip() for name in methods.split(",")])
     sampled = any(map(is_sampled, wanted))

@@ -5,8 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import out, progress, require_parent
-from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile, SeedOption
+from bayes_direag.commands.options import (
+    FitFile,
+    JsonOption,
+    ObservationsFile,
+    SeedOption,
+    out,
+    progress,
+    require_parent,
+)
 from bayes_direag.errors import DirEAGError
 
 

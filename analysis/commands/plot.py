@@ -6,8 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.commands.console import out, progress
-from bayes_direag.commands.options import SeedOption
+from bayes_direag.commands.options import SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
 
 Format = Literal["png", "svg", "pdf"]
@@ -52,8 +51,8 @@ def plot_command(
         from analysis.figures.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
         from analysis.figures.style import save_figure
         from analysis.held_out import read_held_out, unseen_questions
+        from bayes_direag.data.files import write_table
         from bayes_direag.data.observations import Observations
-        from bayes_direag.data.writing import write_table
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():

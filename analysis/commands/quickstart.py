@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from analysis.commands.evaluate import show_evaluation
-from bayes_direag.commands.console import out, progress, require_parent
-from bayes_direag.commands.options import SeedOption
+from bayes_direag.commands.options import SeedOption, out, progress, require_parent
 from bayes_direag.errors import DirEAGError
 
 
@@ -26,8 +25,8 @@ def quickstart_command(
     from analysis.report.report_file import write_report
     from analysis.report.source import read_source
     from analysis.tables import reliability_table
+    from bayes_direag.data.files import write_table
     from bayes_direag.data.observations import example_observations
-    from bayes_direag.data.writing import write_table
     from bayes_direag.fits.fitting import fit_map
 
     require_parent(target)

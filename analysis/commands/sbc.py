@@ -6,8 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.console import out, progress, require_parent
-from bayes_direag.commands.options import JsonOption, SeedOption, SetOption, chosen_preset
+from bayes_direag.commands.options import (
+    JsonOption,
+    SeedOption,
+    SetOption,
+    chosen_preset,
+    out,
+    progress,
+    require_parent,
+)
 from bayes_direag.model.settings import PresetName, SamplingSettings, Variant
 
 if TYPE_CHECKING:
@@ -83,7 +90,7 @@ def _shown(check: "SimulationCheck") -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    from bayes_direag.commands.console import plain_table, titled
+    from bayes_direag.commands.options import plain_table, titled
 
     parts = []
     if check.ranks is not None:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.commands.console import out, progress
-from bayes_direag.commands.options import SeedOption
+from bayes_direag.commands.options import SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -61,7 +60,7 @@ def tables_command(
         differences = method_differences(runs, level=level, seed=seed, on_step=step)
     everything = [*layouts, differences_layout(differences, runs, level)]
     if target is not None:
-        from bayes_direag.data.writing import write_table
+        from bayes_direag.data.files import write_table
 
         target.mkdir(exist_ok=True)
         for table, rows, layout in zip(PRINTED_TABLES, tables, layouts, strict=True):
@@ -98,7 +97,7 @@ def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, see
     """Return a table with what it takes to repeat it."""
     from importlib.metadata import version
 
-    from bayes_direag.data.writing import as_records
+    from bayes_direag.data.files import as_records
 
     origin = [
         {"run": str(run.folder), **run.protocol._asdict(), "fit_method": run.fit_method, "preset": run.preset}
@@ -116,7 +115,7 @@ def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, see
 
 
 def _write(path: Path, text: str) -> None:
-    from bayes_direag.data.writing import atomic_path
+    from bayes_direag.data.files import atomic_path
 
     with atomic_path(path) as partial_path:
         partial_path.write_text(text, encoding="utf-8")

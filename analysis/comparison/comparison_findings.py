@@ -20,8 +20,8 @@ from analysis.comparison.interval_width import width_by_labels
 from analysis.comparison.loo_comparison import compare_loo
 from analysis.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
+from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.writing import as_records
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import SamplingSettings

@@ -9,7 +9,7 @@ import pandas as pd
 
 from analysis.figures.style import save_figure
 from analysis.result_folder import ResultFolder
-from bayes_direag.data.writing import write_table
+from bayes_direag.data.files import write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

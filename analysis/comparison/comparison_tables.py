@@ -11,7 +11,7 @@ from rich.text import Text
 from analysis.comparison.comparison import ParameterComparison, PredictionSummary, seen_in_fitting
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import LooComparison
-from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 _UNDEFINED = "\N{EN DASH}"

@@ -13,7 +13,7 @@ from analysis.diagnosis.diagnostic_plots import FIGURES
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.figures.style import figure_style, save_figure
 from analysis.result_folder import ResultFolder
-from bayes_direag.data.writing import as_records, write_table
+from bayes_direag.data.files import as_records, write_table
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import Settings
 

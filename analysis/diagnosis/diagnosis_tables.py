@@ -13,7 +13,7 @@ from rich.text import Text
 
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import direction_in_words, parameter_labels, tail_in_words, weighted_finding
-from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 
 _UNDEFINED = "\N{EN DASH}"

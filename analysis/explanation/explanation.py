@@ -19,8 +19,7 @@ from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
-from bayes_direag.model.votes import Votes
+from bayes_direag.inference.recalibration import LogisticRecalibration, Votes, linear_terms
 
 #: Why a report could not be used.
 REASONS = {

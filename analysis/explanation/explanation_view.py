@@ -12,8 +12,8 @@ from rich.text import Text
 
 from analysis.explanation.explanation import Explanation
 from analysis.explanation.explanation_words import probability, questions, shortened, what_decided
-from bayes_direag.commands.console import plain_table, titled
-from bayes_direag.data.writing import as_records
+from bayes_direag.commands.options import plain_table, titled
+from bayes_direag.data.files import as_records
 
 NULL = "no candidate is right"
 _LONGEST_QUESTION = 300

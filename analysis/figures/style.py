@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bayes_direag.data.writing import atomic_path
+from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import RESULT_TYPES, no_results
 from analysis.learning_curve.splits import Splits
 from analysis.result_folder import ResultFolder
+from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.writing import atomic_path, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings

@@ -9,7 +9,7 @@ from rich.text import Text
 from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.learning_curve.methods import ANSWERS, METHODS, is_sampled
-from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
 
 #: The metrics that are shown; all are in the summary.

@@ -29,9 +29,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, lowest_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.inference.recalibration import LogisticRecalibration, Votes, linear_terms
 from bayes_direag.model.evidence import Parameters, Reports, supports
-from bayes_direag.model.votes import Votes
 
 #: Further labels that a plan looks at, unless others are asked for.
 MORE = (0, 50, 100, 200, 500, 1000)

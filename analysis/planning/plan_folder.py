@@ -8,7 +8,7 @@ from analysis.figures.style import save_figure
 from analysis.planning.plan import Plan
 from analysis.planning.plan_figure import plan_figure
 from analysis.result_folder import ResultFolder
-from bayes_direag.data.writing import as_records, write_table
+from bayes_direag.data.files import as_records, write_table
 from bayes_direag.fits.fit import Fit
 
 RECORD, CURVE, WORTH, PICTURE = "plan.json", "plan.csv", "worth_labelling.csv", "plan.png"

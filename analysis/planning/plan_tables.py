@@ -4,7 +4,7 @@ from rich.console import Group
 from rich.text import Text
 
 from analysis.planning.plan import Plan
-from bayes_direag.commands.console import plain_table, titled
+from bayes_direag.commands.options import plain_table, titled
 
 
 def plan_tables(plan: Plan) -> Group:

@@ -12,7 +12,7 @@ from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import DIREAG, ReportSource
 from analysis.scores.metrics import ece
 from analysis.scores.paired import Scored, paired_table
-from bayes_direag.data.writing import as_records
+from bayes_direag.data.files import as_records
 
 #: The simple rules that the report's method is first of all compared with; chosen before anything is known.
 _RULES = {

@@ -7,7 +7,7 @@ from analysis.report.answer import Answer, answer
 from analysis.report.render import render
 from analysis.report.report import make_report
 from analysis.report.source import ReportSource
-from bayes_direag.data.writing import atomic_path
+from bayes_direag.data.files import atomic_path
 
 
 def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Answer:

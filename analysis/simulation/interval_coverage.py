@@ -22,16 +22,15 @@ from jaxtyping import Array, Float
 
 from analysis.simulation.simulated_worlds import Worlds, parameters_of, right_levels, world_support
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.selection import select
+from bayes_direag.fits.prediction import select
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.inference.recalibration import LogisticRecalibration, Votes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, log_likelihood
 from bayes_direag.model.settings import Preset, Variant
-from bayes_direag.model.votes import Votes
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _N_BINS, _SMALLEST_BIN = 10, 20

@@ -15,8 +15,8 @@ from analysis.simulation.calibration_check_plots import coverage_figure, rank_fi
 from analysis.simulation.interval_coverage import coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from bayes_direag.data.files import as_records, write_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.writing import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws, draws_for_each
 from bayes_direag.model.evidence import Reports

@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import check_file, err, progress
 from bayes_direag.commands.multi_setting import ObservationsFiles, PoolOption, only_file
 from bayes_direag.commands.options import (
     AcceptOption,
@@ -23,8 +22,11 @@ from bayes_direag.commands.options import (
     SetOption,
     WarmupOption,
     WeightedOption,
+    check_file,
     chosen_preset,
     chosen_sampling,
+    err,
+    progress,
 )
 from bayes_direag.commands.show import show_fit, show_quality
 from bayes_direag.data.engines import Engine

@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.console import err, out
+from bayes_direag.commands.options import err, out
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant

@@ -5,9 +5,8 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import check_file, out, progress
 from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
-from bayes_direag.commands.options import EngineOption, FitFile, JsonOption, ObservationsFile
+from bayes_direag.commands.options import EngineOption, FitFile, JsonOption, ObservationsFile, check_file, out, progress
 from bayes_direag.errors import DirEAGError
 
 
@@ -61,9 +60,8 @@ def predict_command(
             "out."
         )
     prepare(engine, observations)
-    from bayes_direag.data.files import is_parquet
+    from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
-    from bayes_direag.data.writing import check_table_path, write_table
     from bayes_direag.fits.answering import answer
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 

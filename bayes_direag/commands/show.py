@@ -10,10 +10,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.console import out, plain_table, titled
 from bayes_direag.commands.multi_setting import show_multi_setting
-from bayes_direag.commands.options import FitFile, JsonOption
-from bayes_direag.data.question_arrays import Status
+from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, titled
+from bayes_direag.data.long_table import Status
 from bayes_direag.model.presets import label
 
 if TYPE_CHECKING:
@@ -229,7 +228,7 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
 
 def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
     """Print what a fit is and what it has learned, or the same as JSON."""
-    from bayes_direag.data.writing import as_records
+    from bayes_direag.data.files import as_records
 
     if as_json:
         summary = {

@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.console import check_file, out
-from bayes_direag.commands.options import SeedOption
+from bayes_direag.commands.options import SeedOption, check_file, out
 
 
 def simulate_command(

@@ -14,8 +14,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.files import is_parquet, read_records, write_questions
-from bayes_direag.data.long_table import LongTable, Overview, level_columns, long_table
-from bayes_direag.data.question_arrays import Status, question_arrays
+from bayes_direag.data.long_table import LongTable, Overview, Status, level_columns, long_table, question_arrays
 from bayes_direag.data.records import Observation, Origin, Question, check_unique, no_questions
 
 __all__ = [

@@ -22,8 +22,8 @@ from jaxtyping import Bool, Float
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold
-from bayes_direag.fits.cross_fitting import cross_fit
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import cross_fit
 
 Source = Literal["labelled", "observations", "fit"]
 

@@ -22,8 +22,8 @@ import numpy as np
 import xarray as xr
 from jaxtyping import Float
 
+from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.writing import atomic_path
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import add_left_out

@@ -1,18 +1,214 @@
-"""Prediction by pattern: questions that a fit cannot tell apart are predicted once.
+"""Prediction: which answer a question gets, and with how much support, over the draws of a posterior.
 
-A pattern is who said the same as whom, and how confidently, whatever it was that they said.
+Questions that a fit cannot tell apart are predicted once, by their pattern: who said the same as whom, and how
+confidently, whatever it was that they said. They are worked through in pieces of bounded memory; no result depends on
+the piece. What a report counts depends on its level and its confidence alone: it is computed once for each that occurs,
+and looked up.
 """
 
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
+import jax
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from bayes_direag.data.counted import Patterns, distinct_rows
-from bayes_direag.fits.selection import Selection, select_reports
-from bayes_direag.inference.recalibration import Recalibration
-from bayes_direag.model.evidence import Parameters, Reports
-from bayes_direag.model.votes import Votes
+from bayes_direag.data.observations import Observations
+from bayes_direag.inference.recalibration import Recalibration, Votes
+from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
+
+_TABLE_CELLS = 1 << 23
+_PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
+
+
+class Selection(NamedTuple):
+    """The selected answers of some questions.
+
+    Attributes
+    ----------
+    candidate : (problem,) array
+        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to the
+        one whose canonical answer comes first in string order, which is the order of the candidates.
+    support : (sample, problem) array
+        Its support in every sample; NaN without candidates.
+    null_probability : (problem,) array
+        Mean support of the null.
+    change_probability : (problem,) array
+        Share of the samples in which another candidate has the greatest support; NaN without candidates.
+    tied : (problem,) array
+        Whether another candidate has the same support, in the mean or in a sample, so that their order matters.
+    """
+
+    candidate: Int[np.ndarray, " problem"]
+    support: Float[np.ndarray, "sample problem"]
+    null_probability: Float[np.ndarray, " problem"]
+    change_probability: Float[np.ndarray, " problem"]
+    tied: Bool[np.ndarray, " problem"]
+
+
+def select(observations: Observations, parameters: Parameters, eps: float) -> Iterator[Selection]:
+    """Select one answer a question from all samples together, piece by piece.
+
+    Parameters
+    ----------
+    parameters
+        Each with a leading sample axis.
+    """
+    return select_reports(Reports.of(observations, eps), parameters, lambda _, selection: selection)
+
+
+def select_reports[Result](
+    reports: Reports, parameters: Parameters, then: Callable[[Reports, Selection], Result]
+) -> Iterator[Result]:
+    """Select as :func:`select` does, and yield what ``then`` makes of each piece and its reports, on all cores."""
+    samples: Parameters = jax.tree.map(np.asarray, parameters)
+    size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for block in _blocks(reports, samples):
+            table = _Table.of(block, parameters)
+            n = len(block.n_candidates)
+            pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
+
+            def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
+                part = block.select(piece)
+                return then(part, _selected(part, table, piece, samples))
+
+            yield from threads.map(done, pieces)
+
+
+class _Table(NamedTuple):
+    """What reports count.
+
+    Attributes
+    ----------
+    given : (entry, sample) array
+        Concentration that a report gives its answer; the last entry is that of no report, 0.
+    doubt : (entry, sample) array
+        Concentration that it gives the null for what it lacks of certainty.
+    entry : (problem, level) array
+        Which entry is that of each report.
+    """
+
+    given: Float[np.ndarray, "entry sample"]
+    doubt: Float[np.ndarray, "entry sample"]
+    entry: Int[np.ndarray, "problem level"]
+
+    @classmethod
+    def of(cls, reports: Reports, parameters: Parameters) -> "_Table":
+        """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
+        logits, usable = np.asarray(reports.logit_confidence), np.asarray(reports.candidate) >= 0
+        n, n_levels = logits.shape
+        code, distinct = _distinct(logits)
+        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else logits
+        row = code if len(distinct) < n else np.arange(n)[:, None]
+        n_rows = len(stated)
+        size = padded_size(n_rows, least=128, per_octave=4)  # whole percentages are 101
+        everywhere = Reports(stated, np.zeros(stated.shape, int), np.ones(n_rows, int)).padded(size)
+        with jax.enable_x64(True):
+            weighed = _given_and_doubt(everywhere, parameters)
+        by_entry = (np.asarray(part)[:n_rows].reshape(-1, part.shape[2]) for part in weighed)
+        given, doubt = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
+        return cls(given, doubt, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
+
+
+@jax.jit
+def _given_and_doubt(
+    reports: Reports, parameters: Parameters
+) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"]]:
+    """Return what each report gives its answer, and what the null, in every sample."""
+
+    def of_sample(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
+        weighed = evidence(reports, sample)
+        return weighed.given.T, weighed.doubt.T
+
+    by_sample: tuple[Array, Array] = jax.vmap(of_sample, out_axes=2)(parameters)
+    return by_sample
+
+
+def _distinct(
+    logits: Float[np.ndarray, "problem level"],
+) -> tuple[Int[np.ndarray, "problem level"], Float[np.ndarray, " value"]]:
+    import pandas as pd
+
+    code, values = pd.factorize(logits.ravel())
+    return code.reshape(logits.shape), values
+
+
+def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
+    """Yield the questions in as few blocks as tables of bounded size allow."""
+    n, n_levels = np.shape(reports.candidate)
+    n_samples = samples.weight.shape[0]
+    fits = len(_distinct(np.asarray(reports.logit_confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
+    size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
+    for start in range(0, max(n, 1), size):
+        yield reports.select(slice(start, start + size))
+
+
+def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters) -> Selection:
+    """Select the answers of one piece; the equations are those of :mod:`bayes_direag.model.evidence`."""
+    candidate, entry = np.asarray(reports.candidate), table.entry[piece]
+    n_candidates = np.asarray(reports.n_candidates)
+    n, n_levels = candidate.shape
+    question = np.arange(n)
+    share = samples.prior_strength / (n_candidates[:, None] + 1)
+    alpha = np.repeat(share[None], max(n_candidates.max(initial=0), 1), axis=0)
+    null = np.asarray(share + samples.null_base)
+    for level in range(n_levels):
+        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
+        null += table.doubt[entry[:, level]]
+    alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
+    total = alpha.sum(axis=0) + null
+    alpha /= total
+    mean = alpha.mean(axis=2)
+    best = mean.argmax(axis=0)
+    mine = alpha[best, question]
+    changes, tied = np.zeros(mine.shape, bool), (mean == mean[best, question]).sum(axis=0) > 1
+    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
+        same = support == mine
+        changes |= (support > mine) | (same & (other < best)[:, None])
+        tied |= (other != best) & same.any(axis=1)
+    some = n_candidates > 0
+    mine[~some] = np.nan
+    return Selection(
+        np.where(some, best, -1),
+        mine.T,
+        (null / total).mean(axis=1),
+        np.where(some, changes.mean(axis=1), np.nan),
+        some & tied,
+    )
+
+
+def select_each(
+    observations: Observations, parameters: Parameters, eps: float
+) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
+    """Select answers for each fit of a batch on its own: candidate and support as in :class:`Selection`.
+
+    Parameters
+    ----------
+    parameters
+        Each with a leading batch axis.
+    """
+    batch: Parameters = jax.tree.map(np.asarray, parameters)
+    members = [
+        jax.tree.map(lambda value, here=member: value[here : here + 1], batch) for member in range(len(batch.weight))
+    ]
+    candidate, support = zip(*(_whole(observations, member, eps) for member in members), strict=True)
+    return np.stack(candidate), np.stack(support)
+
+
+def _whole(
+    observations: Observations, parameters: Parameters, eps: float
+) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
+    pieces = list(select(observations, parameters, eps))
+    return (
+        np.concatenate([piece.candidate for piece in pieces]),
+        np.concatenate([piece.support[0] for piece in pieces]),
+    )
+
 
 #: Patterns that are remembered from one call to the next.
 REMEMBERED = 1 << 18

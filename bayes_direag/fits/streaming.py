@@ -13,10 +13,9 @@ from jaxtyping import Int
 from pyarrow import parquet
 
 from bayes_direag.data.engines import Engine, Span
-from bayes_direag.data.long_table import level_columns
-from bayes_direag.data.question_arrays import QuestionArrays
-from bayes_direag.data.survey import Survey, survey
-from bayes_direag.data.writing import atomic_path, write_table
+from bayes_direag.data.files import atomic_path, write_table
+from bayes_direag.data.long_table import QuestionArrays, level_columns
+from bayes_direag.data.parquet import Survey, survey
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.model.evidence import Reports, clipped_logit

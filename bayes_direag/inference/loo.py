@@ -18,10 +18,9 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import Selected
+from bayes_direag.inference.recalibration import Selected, Votes
 from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
 from bayes_direag.model.settings import Preset, Variant
-from bayes_direag.model.votes import Votes
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
 LARGEST_PARETO_K = 0.7

@@ -67,8 +67,8 @@ class RecalibrationSettings(Settings):
     .. math:: \operatorname{sigmoid}\{a + b z + c\,(v - z) + d\, m\}, \qquad z = \operatorname{logit}(\text{support})
 
     with v the log odds of the plain votes for the selected answer, and m the share of levels without a usable report
-    (see :mod:`bayes_direag.model.votes`). The last two terms are there only with ``votes``: c leads from the evidence's
-    support (0) to the counted votes (1), d says what silence tells.
+    (see :mod:`bayes_direag.inference.recalibration`). The last two terms are there only with ``votes``: c leads from
+    the support (0) to the counted votes (1), d says what silence tells.
 
     Attributes
     ----------

@@ -14,15 +14,14 @@ from analysis.scores.scoring import METRIC_NAMES, score
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, LevelError
-from bayes_direag.fits import cross_fitting
+from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
-from bayes_direag.fits.selection import select_each
-from bayes_direag.inference.recalibration import Selected, recalibrate
+from bayes_direag.fits.prediction import select_each
+from bayes_direag.inference.recalibration import Selected, Votes, recalibrate
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from bayes_direag.model.votes import Votes
 
 RECORDED_SEED = 20260517
 FROM_ONE_ELICITATION = tuple(method for method in METHODS if method not in SAMPLED_METHODS)
@@ -214,7 +213,7 @@ def test_how_to_fit_reaches_the_fits(
         seen.append(settings)
         raise InterruptedError
 
-    monkeypatch.setattr(cross_fitting, "fit_nuts", record)
+    monkeypatch.setattr(fitting, "fit_nuts", record)
     sampling = SamplingSettings(n_chains=3, n_draws=50)
     options = {"fit_method": "nuts", "preset": "pooled", "sampling": sampling, "allow_weighted": True, "seed": 4}
     with pytest.raises(InterruptedError):

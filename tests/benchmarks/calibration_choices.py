@@ -20,11 +20,10 @@ from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.splits import draw_splits
 from analysis.scores.metrics import nll
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.cross_fitting import HeldOut, cross_fit, train_test
-from bayes_direag.inference.recalibration import Selected, recalibrate
+from bayes_direag.fits.fitting import HeldOut, cross_fit, train_test
+from bayes_direag.inference.recalibration import Selected, Votes, recalibrate
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import RecalibrationSettings
-from bayes_direag.model.votes import Votes
 
 WIDTHS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0)
 CHOICES = tuple(product((True, False), WIDTHS))

@@ -125,7 +125,7 @@ def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) ->
 def count(path: Path) -> int:
     """Return how many patterns a prediction has to tell apart."""
     from bayes_direag.data.counted import distinct_rows
-    from bayes_direag.data.survey import survey
+    from bayes_direag.data.parquet import survey
     from bayes_direag.fits.prediction import by_first_mention
 
     seen = None

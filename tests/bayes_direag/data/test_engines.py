@@ -13,7 +13,6 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from bayes_direag.data import survey
 from bayes_direag.data.counted import count_parquet
 from bayes_direag.data.engines import Job, Span, prepare, run_on_ray
 from bayes_direag.errors import DirEAGError, ObservationError
@@ -60,7 +59,7 @@ def fit() -> Fit:
 
 @pytest.fixture
 def small_spans(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey, "ROWS_AT_ONCE", ROWS)
+    monkeypatch.setattr(parquet, "ROWS_AT_ONCE", ROWS)
 
 
 def killed_once(job: Job, marker: Path) -> Job:
@@ -79,7 +78,7 @@ def killed_once(job: Job, marker: Path) -> Job:
 @pytest.fixture
 def a_worker_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
     marker = tmp_path / "killed"
-    monkeypatch.setattr(survey, "run_on_ray", lambda job, spans: run_on_ray(killed_once(job, marker), spans))
+    monkeypatch.setattr(parquet, "run_on_ray", lambda job, spans: run_on_ray(killed_once(job, marker), spans))
 
     def check() -> None:
         assert int(marker.read_text()) != os.getpid()

@@ -9,9 +9,14 @@ from hypothesis import strategies as st
 from scipy.stats import hypergeom
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import error_bounds as bounds_module
-from bayes_direag.fits.abstention import choose_threshold, least_labelled, lowest_threshold
-from bayes_direag.fits.error_bounds import failure_probability, wrong_bounds
+from bayes_direag.fits import abstention as bounds_module
+from bayes_direag.fits.abstention import (
+    choose_threshold,
+    failure_probability,
+    least_labelled,
+    lowest_threshold,
+    wrong_bounds,
+)
 
 
 def splits(n: int, m: int) -> np.ndarray:

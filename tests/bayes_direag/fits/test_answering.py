@@ -6,14 +6,13 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from bayes_direag.data.long_table import Status
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.question_arrays import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import choose_threshold
 from bayes_direag.fits.answering import answer
-from bayes_direag.fits.cross_fitting import cross_fit
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.fitting import cross_fit, fit_map
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 

@@ -8,7 +8,7 @@ import pytest
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
-from bayes_direag.fits import selection
+from bayes_direag.fits import prediction
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_batch
 from bayes_direag.inference.map import penalised_loss
@@ -60,7 +60,7 @@ def test_predictions_do_not_depend_on_order_or_on_pieces(
     order = np.random.default_rng(0).permutation(len(simulated))
     shuffled = fit.predict(simulated.select(order)).set_axis(order).sort_index()
     pd.testing.assert_frame_equal(shuffled, whole, rtol=1e-14)
-    monkeypatch.setattr(selection, "_PIECE_CELLS", 16)
+    monkeypatch.setattr(prediction, "_PIECE_CELLS", 16)
     pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
 
 

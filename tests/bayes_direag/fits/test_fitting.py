@@ -3,12 +3,18 @@
 import random
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fitting import assign_folds
+from bayes_direag.fits import fitting
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import assign_folds, cross_fit, fit_map, train_test
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
 
 
 def dealt(n: int, n_folds: int, seed: int) -> list[list[int]]:
@@ -64,3 +70,140 @@ def test_too_few_questions(n):
 def test_too_few_folds(n_folds):
     with pytest.raises(DirEAGError, match=r"at least two folds.*more folds"):
         assign_folds(10, n_folds, 0)
+
+
+TINY = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
+
+
+def with_golds(observations: Observations, golds: dict[int, str | None]) -> Observations:
+    """Return the observations with some questions' gold answers replaced."""
+    questions = [
+        question.model_copy(update={"gold_answer": golds.get(i, question.gold_answer)})
+        for i, question in enumerate(observations.questions)
+    ]
+    return Observations.from_questions(questions, answers="numeric")
+
+
+def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(simulated: Observations) -> None:
+    honest = PRESETS["paper"].override(recalibration={"out_of_fold": 2})
+    before = cross_fit(simulated, n_folds=2, preset=honest, variant="level", seed=2)
+    for number, one in enumerate(before):
+        wrong = {int(i): ["123456789", simulated.candidates[i][0], None][int(i) % 3] for i in one.index}
+        corrupted = with_golds(simulated, wrong)
+        assert (corrupted.correct[one.index] != simulated.correct[one.index]).any()
+        after = cross_fit(corrupted, n_folds=2, preset=honest, variant="level", seed=2)[number]
+        assert after.index.tolist() == one.index.tolist()
+        # a label of weight 0 may still change the order in which numbers are added up
+        pd.testing.assert_frame_equal(after.predictions, one.predictions, rtol=1e-11, atol=0)
+
+
+def test_corrupting_the_golds_of_fitted_questions_does_change_something(simulated: Observations) -> None:
+    before = cross_fit(simulated, n_folds=3, variant="level", seed=2)[0]
+    rest = np.setdiff1d(np.arange(len(simulated)), before.index)
+    corrupted = with_golds(simulated, {int(i): "123456789" for i in rest[:40]})
+    after = cross_fit(corrupted, n_folds=3, variant="level", seed=2)[0]
+    assert not np.allclose(after.predictions["confidence"], before.predictions["confidence"])
+
+
+def test_every_answered_question_is_predicted_once_in_file_order(simulated: Observations) -> None:
+    silent = Question(problem_id="silent", gold_answer="1", observations=())
+    questions = [*simulated.questions[:50], silent, *simulated.questions[50:]]
+    everything = Observations.from_questions(questions, answers="numeric")
+    folds = cross_fit(everything, n_folds=3, variant="count", seed=0)
+    assert [one.fold for one in folds] == ["0", "1", "2"]
+    assert sorted(np.concatenate([one.index for one in folds])) == [i for i in range(len(everything)) if i != 50]
+    for one in folds:
+        assert (np.diff(one.index) > 0).all()
+        assert one.predictions["problem_id"].tolist() == [everything.problem_id[i] for i in one.index]
+        seen = set(one.fit.tree["constant_data"]["problem"].to_numpy().tolist())
+        assert seen.isdisjoint(one.predictions["problem_id"])
+        assert len(seen) + len(one.index) == len(simulated)
+
+
+def test_an_answered_question_without_gold_is_predicted_and_teaches_nothing(simulated: Observations) -> None:
+    hidden = with_golds(simulated, dict.fromkeys(range(0, len(simulated), 5)))
+    folds = cross_fit(hidden, n_folds=3, variant="count", seed=0)
+    assert sum(len(one.index) for one in folds) == len(simulated)
+    for one in folds:
+        seen = set(one.fit.tree["constant_data"]["problem"].to_numpy().tolist())
+        assert seen.isdisjoint(hidden.problem_id[i] for i in range(0, len(simulated), 5))
+
+
+def test_train_test_evaluates_the_test_set_alone(simulated: Observations) -> None:
+    train, test = simulated.select(slice(0, 150)), simulated.select(slice(150, None))
+    (one,) = train_test(train, test, variant="count")
+    assert one.fold == "test"
+    assert one.predictions["problem_id"].tolist() == list(test.problem_id)
+    without_golds = with_golds(test, dict.fromkeys(range(len(test))))
+    (again,) = train_test(train, without_golds, variant="count")
+    pd.testing.assert_frame_equal(again.predictions, one.predictions, check_exact=True)
+
+
+def test_a_question_in_both_sets_is_an_error(simulated: Observations) -> None:
+    train, test = simulated.select(slice(0, 100)), simulated.select(slice(98, 150))
+    with pytest.raises(DirEAGError, match="2 of 52 test questions are also in the training set, 'simulated-5-000098'"):
+        train_test(train, test, variant="count")
+
+
+def test_too_many_folds_are_an_error(simulated: Observations) -> None:
+    with pytest.raises(DirEAGError, match=r"cannot deal 3 .* into 5 folds"):
+        cross_fit(simulated.select(slice(0, 3)), n_folds=5)
+
+
+class TestNuts:
+    """The whole posterior instead of its mode: the same questions are kept from it."""
+
+    @pytest.fixture
+    def handed_over(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Observations, dict[str, object]]]:
+        """Record what would be sampled from, and take the mode instead."""
+        seen: list[tuple[Observations, dict[str, object]]] = []
+
+        def stand_in(observations: Observations, **settings: object) -> Fit:
+            seen.append((observations, settings))
+            return fit_map(observations, preset="bayes", variant="count")
+
+        monkeypatch.setattr(fitting, "fit_nuts", stand_in)
+        return seen
+
+    @pytest.mark.slow
+    def test_no_fold_is_handed_the_questions_that_it_predicts(self, simulated: Observations, handed_over) -> None:
+        folds = cross_fit(
+            simulated, n_folds=3, method="nuts", variant="count", sampling=TINY, allow_weighted=True, seed=2
+        )
+        as_map = cross_fit(simulated, n_folds=3, preset="bayes", variant="count", seed=2)
+        assert len(handed_over) == len(folds) == 3
+        for one, twin, (fitted_to, settings) in zip(folds, as_map, handed_over, strict=True):
+            assert one.index.tolist() == twin.index.tolist()
+            assert list(fitted_to.problem_id) == [
+                name for i, name in enumerate(simulated.problem_id) if i not in one.index
+            ]
+            assert settings == {
+                "preset": PRESETS["bayes"],
+                "variant": "count",
+                "sampling": TINY,
+                "seed": 2,
+                "allow_weighted": True,
+            }
+            np.testing.assert_allclose(one.predictions["support"], twin.predictions["support"], rtol=1e-6)
+
+    def test_train_test_samples_from_the_training_set_alone(self, simulated: Observations, handed_over) -> None:
+        train, test = simulated.select(slice(0, 60)), simulated.select(slice(60, 90))
+        (one,) = train_test(train, test, method="nuts", preset="pooled", variant="count")
+        ((given, settings),) = handed_over
+        assert given.problem_id == train.problem_id
+        assert (settings["preset"], settings["sampling"], settings["allow_weighted"]) == ("pooled", None, False)
+        assert one.predictions["problem_id"].tolist() == list(test.problem_id)
+
+    @pytest.mark.slow
+    def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(self, simulated: Observations) -> None:
+        some = simulated.select(slice(0, 60))
+        options = {"n_folds": 2, "method": "nuts", "variant": "confidence", "sampling": TINY, "seed": 2}
+        before = cross_fit(some, **options)
+        assert {"confidence_low", "confidence_high", "change_probability"} <= set(before[0].predictions)
+        for number, one in enumerate(before):
+            wrong = {int(i): ["123456789", some.candidates[i][0], None][int(i) % 3] for i in one.index}
+            corrupted = with_golds(some, wrong)
+            assert (corrupted.correct[one.index] != some.correct[one.index]).any()
+            after = cross_fit(corrupted, **options)
+            pd.testing.assert_frame_equal(after[number].predictions, one.predictions, check_exact=True)
+            assert not after[1 - number].predictions["support"].equals(before[1 - number].predictions["support"])

@@ -16,7 +16,7 @@ from bayes_direag.inference.multi_setting import (
     draw_recalibrations,
     stacked,
 )
-from bayes_direag.inference.recalibration import Selected
+from bayes_direag.inference.recalibration import Selected, Votes
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import raw_priors
 from bayes_direag.model.multi_setting import (
@@ -29,7 +29,6 @@ from bayes_direag.model.multi_setting import (
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, RecalibrationSettings, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from bayes_direag.model.votes import Votes
 from tests.bayes_direag import brute_force
 
 PRIOR = dist.Normal(2.0, 1.5)

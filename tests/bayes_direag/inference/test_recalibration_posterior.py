@@ -14,11 +14,10 @@ from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
+from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, Votes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import RecalibrationSettings
-from bayes_direag.model.votes import Votes
 
 SETTINGS = RecalibrationSettings(scale=0.5)
 SHAPE = (4, 5000)
