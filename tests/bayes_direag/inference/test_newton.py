@@ -1,3 +1,5 @@
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,10 +11,11 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 INF = np.inf
 
 
-def minimise(fn, start, low=-INF, high=INF, max_steps=200) -> Minimum:
+@partial(jax.jit, static_argnames=("fn", "max_steps"))
+def minimise(fn, start, low=-INF, high=INF, *given, max_steps=200) -> Minimum:
     start = jnp.asarray(start, float)
     box = (jnp.broadcast_to(jnp.asarray(side, float), start.shape) for side in (low, high))
-    return jax.jit(lambda x, lo, hi: minimise_in_box(fn, x, lo, hi, tolerance=1e-10, max_steps=max_steps))(start, *box)
+    return minimise_in_box(lambda x: fn(x, *given), start, *box, tolerance=1e-10, max_steps=max_steps)
 
 
 def rosenbrock(x):
@@ -44,20 +47,23 @@ def test_it_leaves_a_saddle() -> None:
     np.testing.assert_allclose(np.abs(found.point), [1, 0], atol=1e-8)
 
 
+def bowl(x, matrix, centre):
+    return 0.5 * (x - centre) @ matrix @ (x - centre) + jnp.sum(jnp.cosh(x))
+
+
+VALUE_AND_GRADIENT = jax.jit(jax.value_and_grad(bowl))
+
+
 @pytest.mark.parametrize("seed", range(8))
 def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int) -> None:
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(6, 6))
     matrix, centre = root @ root.T + 0.1 * np.eye(6), rng.normal(size=6) * 2
     low, high = -rng.random(6), rng.random(6)
-
-    def fn(x):
-        return 0.5 * (x - centre) @ jnp.asarray(matrix) @ (x - centre) + jnp.sum(jnp.cosh(x))
-
-    found = minimise(fn, np.zeros(6), low, high)
+    found = minimise(bowl, np.zeros(6), low, high, matrix, centre)
     theirs = optimize.minimize(
-        jax.value_and_grad(fn), np.zeros(6), jac=True, method="L-BFGS-B", bounds=list(zip(low, high, strict=True)),
-        options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
+        VALUE_AND_GRADIENT, np.zeros(6), (matrix, centre), jac=True, method="L-BFGS-B",
+        bounds=list(zip(low, high, strict=True)), options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
     )  # fmt: skip
     assert found.projected_gradient <= 1e-10
     assert float(found.value) <= theirs.fun + 1e-12
@@ -82,12 +88,7 @@ def test_too_few_steps_show_in_the_gradient() -> None:
 
 
 def test_a_batch_gives_what_its_members_give() -> None:
-    starts = jnp.asarray([[-1.2, 1.0], [2.0, 2.0], [0.0, -3.0]])
-    box = jnp.full(2, INF)
-
-    def one(start):
-        return minimise_in_box(rosenbrock, start, -box, box, tolerance=1e-10, max_steps=200)
-
-    together = jax.vmap(one)(starts)
+    starts = np.array([[-1.2, 1.0], [2.0, 2.0], [0.0, -3.0]])
+    together = jax.vmap(partial(minimise, rosenbrock))(starts)
     for i, start in enumerate(starts):
-        np.testing.assert_allclose(together.point[i], one(start).point, atol=1e-9)
+        np.testing.assert_allclose(together.point[i], minimise(rosenbrock, start).point, atol=1e-9)
