@@ -23,6 +23,7 @@ DOCUMENTS = [README, *PAGES, ROOT / "CONTRIBUTING.md"]
 EVALUATE = "evaluate"
 SLOW = {
     "abstention.md",
+    "api.md",
     "figures.md",
     "how-many-labels.md",
     "map-or-nuts.md",

@@ -1,14 +1,19 @@
 """Small sets of reports, and NUTS fits that are made once, for the tests of the model."""
 
 import hypothesis.strategies as st
+import jax
 import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
+from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.inference.draws import NUMPYRO_STATISTICS
 from bayes_direag.model.evidence import Reports, clipped_logit
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import direag
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
@@ -42,6 +47,15 @@ def nuts(labelled: Observations, unlearnable: Observations) -> Fit:
 
 
 NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
+
+
+@pytest.fixture(scope="session")
+def numpyro_run(labelled: Observations) -> MCMC:
+    """The same posterior, drawn from by numpyro's own sampler on the exported model."""
+    chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
+    run = MCMC(NUTS(direag, dense_mass=True), num_warmup=300, num_samples=200, **chains)
+    run.run(jax.random.key(3), LikelihoodData.of(labelled, preset="bayes"), extra_fields=tuple(NUMPYRO_STATISTICS))
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -96,7 +96,7 @@ def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, o
 class TestNuts:
     """The whole posterior, by a run too short to be relied on."""
 
-    SHORT = ("--method", "nuts", "--variant", "count", "--chains", 2, "--warmup", 60, "--draws", 40)
+    SHORT = ("--method", "nuts", "--variant", "count", "--chains", 2, "--warmup", 20, "--draws", 25)
 
     @pytest.fixture(scope="class")
     @staticmethod
@@ -112,11 +112,11 @@ class TestNuts:
         assert (attributes["method"], attributes["variant"], int(attributes["seed"])) == ("nuts", "count", 3)
         assert json.loads(attributes["sampling"]) == {
             "n_chains": 2,
-            "n_warmup": 60,
-            "n_draws": 40,
+            "n_warmup": 20,
+            "n_draws": 25,
             "target_accept": 0.9,
         }
-        assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 40, "level": 5}
+        assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
 
     def test_bayes_is_the_preset_unless_told_otherwise(self, sampled):
         assert Fit.load(sampled[0]).preset == PRESETS["bayes"]
@@ -129,14 +129,14 @@ class TestNuts:
         assert "variant count, preset bayes" in shown
         assert "learned from 80 questions with numeric answers" in shown
         assert "recalibration platt, on leave-one-out support" in shown
-        assert "draws 40 of each of 2 chains" in shown
+        assert "draws 25 of each of 2 chains" in shown
         assert "R-hat" in shown
         assert " ± " in shown
 
     def test_show_json(self, sampled):
         shown = json.loads(succeed("show", sampled[0], "--json"))
-        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 40)
-        # eighty draws are too few by any measure
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 25)
+        # fifty draws are too few by any measure
         assert shown["converged"] is False
         assert shown["smallest_ess"] > 0
         assert all(row["sd"] is not None for row in shown["parameters"])

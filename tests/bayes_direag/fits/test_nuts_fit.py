@@ -3,11 +3,10 @@
 import json
 from pathlib import Path
 
-import jax
 import numpy as np
 import pandas as pd
 import pytest
-from numpyro.infer import MCMC, NUTS
+from numpyro.infer import MCMC
 from scipy import stats
 from scipy.special import logit
 
@@ -16,12 +15,10 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.inference import posterior
-from bayes_direag.inference.draws import NUMPYRO_STATISTICS
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import RawDraws, direag
+from bayes_direag.model.model import RawDraws
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force
@@ -398,24 +395,22 @@ class TestRuns:
 
 
 class TestFromDraws:
-    def test_a_run_of_plain_numpyro_comes_back_as_a_fit(self, labelled: Observations, simulated: Observations) -> None:
+    def test_a_run_of_plain_numpyro_comes_back_as_a_fit(
+        self, numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
+    ) -> None:
         """The same draws as a run and as arrays; predictions are those of the project's own sampler, but for noise."""
-        chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
-        mcmc = MCMC(NUTS(direag, dense_mass=True), num_warmup=300, num_samples=200, **chains)
-        data = LikelihoodData.of(labelled, preset="bayes")
-        mcmc.run(jax.random.key(3), data, extra_fields=tuple(NUMPYRO_STATISTICS))
-        fit = Fit.from_draws(mcmc, labelled)
-        theirs = fit_nuts(labelled, sampling=NUTS_SAMPLING, seed=8).predict(simulated)
+        fit = Fit.from_draws(numpyro_run, labelled)
+        theirs = nuts.predict(simulated)
         np.testing.assert_allclose(fit.predict(simulated)["support"], theirs["support"], atol=0.08)
         assert np.abs(fit.predict(simulated)["support"] - theirs["support"]).mean() < 0.02
         reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
-        raw = {name: mcmc.get_samples(True)[f"{name}_raw"] for name in fit.preset.free_parameters("confidence")}
+        raw = {name: numpyro_run.get_samples(True)[f"{name}_raw"] for name in fit.preset.free_parameters("confidence")}
         prior = sum(
             np.sum(stats.norm.logpdf(raw[name], loc, scale).reshape(2, 200, -1), axis=2)
             for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
         )
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], reached + prior, rtol=1e-10)
-        again = Fit.from_draws(dict(mcmc.get_samples(True)), labelled)
+        again = Fit.from_draws(dict(numpyro_run.get_samples(True)), labelled)
         pd.testing.assert_frame_equal(again.predict(simulated), fit.predict(simulated))
         assert np.isnan(again.tree["sample_stats"]["energy"]).all()
 
