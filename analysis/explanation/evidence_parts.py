@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import Reports, calibrate, evidence
+from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,8 +59,7 @@ class EvidenceParts:
         reports = Reports.of(question, fit.preset.eps)
         with jax.enable_x64(True):
             parameters = sampled_parameters(fit.tree, fit.variant)
-            calibrated = jax.vmap(calibrate, in_axes=(None, 0))(jnp.asarray(reports.logit_confidence), parameters)[0]
-            weighed = jax.vmap(evidence, in_axes=(None, 0))(reports, parameters)
+            calibrated, weighed = _weighed(reports, parameters)
         weights = np.asarray(parameters.weight)
         weight = weights[:, level]
         with np.errstate(invalid="ignore"):
@@ -74,6 +73,17 @@ class EvidenceParts:
             null_base=np.asarray(parameters.null_base),
         )
         return cls(level, candidate, np.asarray(calibrated)[:, 0, level], weight_share, concentration)
+
+
+@jax.jit
+def _weighed(reports: Reports, parameters: Parameters) -> tuple[Float[Array, "sample problem report"], Evidence]:
+    """Return the calibrated confidence of every report, and what it is worth, in every sample."""
+
+    def of_sample(sample: Parameters) -> tuple[Float[Array, "problem report"], Evidence]:
+        return calibrate(jnp.asarray(reports.logit_confidence), sample)[0], evidence(reports, sample)
+
+    by_sample: tuple[Array, Evidence] = jax.vmap(of_sample)(parameters)
+    return by_sample
 
 
 def concentration_parts(

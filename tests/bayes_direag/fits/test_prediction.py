@@ -100,7 +100,7 @@ def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -
 @pytest.mark.parametrize("without", [(), ("slope",), ("bias", "slope", "null_gain")])
 @pytest.mark.parametrize("stated", [(0.0, 0.3, 0.5, 1.0), None], ids=["few confidences", "all different"])
 def test_it_is_what_the_equations_say(without, stated):
-    given, by = reports(150, stated=stated), predictor(23, without=without)
+    given, by = reports(150, stated=stated), predictor(5, without=without)
     assert_same(by(given), one_by_one(given, by))
 
 
@@ -132,14 +132,14 @@ def test_what_was_met_before_is_remembered_and_changes_nothing(monkeypatch):
 
 def test_too_many_patterns_are_forgotten(monkeypatch):
     monkeypatch.setattr(prediction, "REMEMBERED", 3)
-    given, by = reports(60, seed=6), predictor(4)
+    given, by = reports(60, seed=6), predictor(5)
     expected = one_by_one(given, by)
     for _ in range(2):
         assert_same(by(given), expected)
 
 
 def test_pieces_and_tables_of_any_size_give_the_same(monkeypatch):
-    given, by = reports(80, seed=7), predictor(9)
+    given, by = reports(80, seed=7), predictor(5)
     expected = one_by_one(given, by)
     for pieces, tables in ((9, 1 << 20), (50, 72), (1, 1)):
         monkeypatch.setattr(prediction, "_PIECE_CELLS", pieces)
@@ -149,7 +149,7 @@ def test_pieces_and_tables_of_any_size_give_the_same(monkeypatch):
 
 def test_between_equals_string_order_decides_question_by_question():
     """Two levels that count alike, each with its own answer: named first by one, first in string order by either."""
-    by = predictor(3, n_levels=2)
+    by = predictor(5, n_levels=2)
     alike = Parameters(*(None if v is None else v[:, :1].repeat(2, axis=1) if v.ndim > 1 else v for v in by.parameters))
     by = replace(by, parameters=alike)
     given = Reports(np.full((3, 2), 0.4), np.array([[0, 1], [1, 0], [0, 0]], np.int32), np.array([2, 2, 1]))
@@ -160,7 +160,7 @@ def test_between_equals_string_order_decides_question_by_question():
 
 def test_string_order_decides_within_a_sample_too():
     """Reports of no weight in one sample leave both answers with what every state has."""
-    by = predictor(3, n_levels=2)
+    by = predictor(5, n_levels=2)
     weight = by.parameters.weight.copy()
     weight[1] = 1e-30
     by = replace(by, parameters=by.parameters._replace(weight=weight))
@@ -171,13 +171,13 @@ def test_string_order_decides_within_a_sample_too():
 
 
 def test_many_levels():
-    given, by = reports(40, n_levels=30, seed=8), predictor(6, n_levels=30)
+    given, by = reports(40, n_levels=30, seed=8), predictor(5, n_levels=30)
     assert_same(by(given), one_by_one(given, by))
 
 
 def test_no_questions():
     given = reports(5).select(np.arange(0))
-    assert all(len(values) == 0 for values in predictor(3)(given).values())
+    assert all(len(values) == 0 for values in predictor(5)(given).values())
 
 
 CONFIDENCE = np.array([[1.0, 0.9, 0.3], [0.95, 1.0, 1.0], [0.5, 0.6, 0.0], [0.5, 0.5, 0.5]])

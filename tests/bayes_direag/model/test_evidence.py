@@ -7,20 +7,15 @@ from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
 
-from bayes_direag.model.evidence import (
-    Parameters,
-    Reports,
-    calibrate,
-    clipped_logit,
-    concentration,
-    evidence,
-    support,
-    supports,
-)
+from bayes_direag.model import evidence as equations
+from bayes_direag.model.evidence import Parameters, Reports, calibrate, clipped_logit, supports
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, reports
 
 VARIANTS = ("count", "level", "confidence")
+
+#: Compiled, as wherever they are used.
+concentration, support, evidence = map(jax.jit, (equations.concentration, equations.support, equations.evidence))
 
 
 def parameters(n_levels: int, variant: str = "confidence", *, seed: int = 3) -> Parameters:
