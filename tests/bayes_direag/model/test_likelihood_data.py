@@ -9,9 +9,9 @@ import pytest
 from bayes_direag.data.counted import distinct_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.map import map_estimates
+from bayes_direag.model import model
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model import model
 from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import VARIANTS, Variant
