@@ -9,7 +9,7 @@ import pytest
 from analysis.evaluated_run import Protocol, read_evaluated_run
 from analysis.evaluation_folder import MANIFEST
 from bayes_direag.errors import DirEAGError
-from tests.analysis.evaluated_runs import predictions, write_run
+from tests.analysis.runs import predictions, write_run
 
 SAID = {
     "vanilla": [(0.9, True), (None, False), (0.25, False), (0.6, None)],

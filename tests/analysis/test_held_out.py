@@ -9,9 +9,9 @@ from analysis.labelled_reports import LabelledReports
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.fits import random_fit
 from tests.analysis.handmade_reports import with_gaps
-from tests.analysis.handmade_runs import handmade_run
+from tests.analysis.runs import random_run
 
 METHODS = ("majority", "confidence", "direag")
 
@@ -25,7 +25,7 @@ def observations() -> Observations:
 def folder(tmp_path_factory, observations):
     path = tmp_path_factory.mktemp("held_out")
     observations.write(path / "observations.jsonl")
-    return handmade_run(path / "run", observations, methods=METHODS)
+    return random_run(path / "run", observations, methods=METHODS)
 
 
 class TestScores:
@@ -71,14 +71,14 @@ class TestEvaluation:
     def test_a_test_set_needs_its_observations(self, tmp_path, observations):
         test = simulate_observations(8, seed=5)
         test.write(tmp_path / "test.jsonl")
-        run = handmade_run(tmp_path / "run", observations, methods=METHODS, test=test)
+        run = random_run(tmp_path / "run", observations, methods=METHODS, test=test)
         assert read_held_out(run).reports is None
         given = read_held_out(run, tmp_path / "test.jsonl")
         assert given.reports.problem_id == test.problem_id
         assert "8 questions, fitted to 30 others" in given.held_out
 
     def test_nothing_fitted(self, tmp_path, observations):
-        assert read_held_out(handmade_run(tmp_path / "run", observations, methods=["majority"])).reports is None
+        assert read_held_out(random_run(tmp_path / "run", observations, methods=["majority"])).reports is None
 
     def test_no_evaluation(self, tmp_path):
         with pytest.raises(DirEAGError, match="expected a folder written by direag evaluate"):
@@ -87,7 +87,7 @@ class TestEvaluation:
 
 class TestUnseen:
     def test_before_and_after_on_the_questions_it_has_not_seen(self, observations):
-        fit = handmade_fit(observations.select(slice(0, 12)))
+        fit = random_fit(observations.select(slice(0, 12)))
         found = unseen_questions(fit, observations, "set.jsonl")
         # The ninth has no report to learn from, so it is as new as those from the twelfth on.
         new = (np.arange(30) >= 12) | (np.arange(30) == 9)
@@ -108,11 +108,11 @@ class TestUnseen:
         assert found.held_out == "19 labelled questions that the fit has not seen (10 that it has seen are left out)"
 
     def test_methods_are_named_after_the_variant(self, observations):
-        fit = handmade_fit(observations.select(slice(0, 12)), variant="count")
+        fit = random_fit(observations.select(slice(0, 12)), variant="count")
         found = unseen_questions(fit, observations, "set.jsonl")
         assert found.predictions["method"].unique().tolist() == ["count", "count_calibrated"]
 
     def test_nothing_new(self, observations):
         kept = observations.select(slice(0, 4))
         with pytest.raises(DirEAGError, match="saw 4 questions, 4 of them labelled, 4 of them learned from"):
-            unseen_questions(handmade_fit(observations), kept, "set.jsonl")
+            unseen_questions(random_fit(observations), kept, "set.jsonl")

@@ -8,7 +8,7 @@ from analysis.labelled_reports import LabelledReports, stated_confidences
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.fits import random_fit
 from tests.analysis.handmade_reports import with_gaps
 
 
@@ -20,7 +20,7 @@ def observations() -> Observations:
 @pytest.fixture(scope="module")
 def fits(observations) -> list[Fit]:
     fold = np.arange(30) % 3
-    return [handmade_fit(observations.select(np.flatnonzero(fold != held_out))) for held_out in range(3)]
+    return [random_fit(observations.select(np.flatnonzero(fold != held_out))) for held_out in range(3)]
 
 
 class TestLabelledReports:
@@ -44,7 +44,7 @@ class TestLabelledReports:
         assert 0 < reports.gold_present.sum() < 28
 
     def test_a_fit_to_no_question_has_none(self, observations):
-        reports = LabelledReports.of_fits([handmade_fit(observations.select(slice(0, 0)))])
+        reports = LabelledReports.of_fits([random_fit(observations.select(slice(0, 0)))])
         assert reports.confidence.shape == reports.correct.shape == (0, observations.n_levels)
         assert stated_confidences(reports)[["right", "wrong"]].sum().sum() == 0
 

@@ -21,7 +21,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.presets import PRESETS, preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import good_fit, replaced
+from tests.analysis.fits import good_fit, replaced
 
 DASH = "\N{EN DASH}"
 COLUMNS = ("acc", "ECE", "aECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")

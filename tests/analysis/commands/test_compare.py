@@ -20,9 +20,8 @@ from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
-from tests.analysis.evaluated_runs import random_said, write_run
-from tests.analysis.made_fits import around, made_fit, natural
-from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.analysis.fits import around, gaussian_draws, made_fit, made_posterior, natural
+from tests.analysis.runs import random_said, write_run
 from tests.command_line import one_line
 
 succeed, refuse = partial(command_line.succeed, "compare"), partial(command_line.refuse, "compare")

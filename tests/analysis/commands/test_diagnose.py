@@ -11,8 +11,7 @@ from analysis.diagnosis import diagnosis_folder
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import made_fit, natural
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, good_fit, made_fit, made_posterior, natural
 from tests.command_line import direag
 
 run = partial(direag, "diagnose")

@@ -9,8 +9,8 @@ from analysis.evaluation import evaluate
 from analysis.evaluation_folder import write_evaluation
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.handmade_fits import handmade_fit
-from tests.analysis.handmade_runs import handmade_run
+from tests.analysis.fits import random_fit
+from tests.analysis.runs import random_run
 from tests.command_line import direag, one_line
 
 EVALUATION = ("base_rate", "null_state", "reliability", "risk_coverage", "accuracy_rejection", "stated_confidence")
@@ -29,9 +29,9 @@ def files(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("files")
     observations = simulate_observations(40, seed=6)
     observations.write(path / "observations.jsonl")
-    handmade_run(path / "run", observations, methods=["majority", "confidence", "direag"])
-    handmade_fit(observations.select(slice(0, 20)), n_draws=4).save(path / "fit.nc")
-    handmade_fit(observations, variant="count").save(path / "count.nc")
+    random_run(path / "run", observations, methods=["majority", "confidence", "direag"])
+    random_fit(observations.select(slice(0, 20)), n_draws=4).save(path / "fit.nc")
+    random_fit(observations, variant="count").save(path / "count.nc")
     return path
 
 

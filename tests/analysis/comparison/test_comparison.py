@@ -18,7 +18,7 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import around, made_fit, natural
+from tests.analysis.fits import around, made_fit, natural
 
 LEVELS = 5
 

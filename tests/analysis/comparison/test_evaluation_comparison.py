@@ -10,7 +10,7 @@ from analysis.comparison.evaluation_comparison import compare_evaluations
 from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.scores.paired import Scored, control_false_discoveries, paired_table
 from bayes_direag.errors import DirEAGError
-from tests.analysis.evaluated_runs import Said, random_said, write_run
+from tests.analysis.runs import Said, random_said, write_run
 
 N = 30
 

@@ -14,7 +14,7 @@ from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.analysis.fits import gaussian_draws, made_posterior
 
 
 @pytest.fixture(scope="module")

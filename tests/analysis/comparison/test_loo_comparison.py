@@ -10,7 +10,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import around, made_fit, natural
+from tests.analysis.fits import around, made_fit, natural
 
 N = 150
 

@@ -11,7 +11,7 @@ from analysis.diagnosis.diagnosis_folder import FOLDER, PARAMETERS, RECORD, diag
 from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
 from tests.command_line import contents
 
 

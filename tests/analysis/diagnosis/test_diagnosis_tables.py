@@ -11,7 +11,7 @@ from analysis.diagnosis.diagnosis_tables import diagnosis_tables
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
 
 DASH = "\N{EN DASH}"
 

@@ -11,7 +11,7 @@ from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.figures.style import figure_style, save_figure
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced, with_level_names
 
 
 @pytest.fixture(scope="module")

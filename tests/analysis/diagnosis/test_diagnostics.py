@@ -13,8 +13,7 @@ from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import made_fit, natural
-from tests.analysis.posteriors import CENTRE, Draws, gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import CENTRE, Draws, gaussian_draws, good_fit, made_fit, made_posterior, natural, replaced
 
 OBSERVATIONS = simulate_observations(60, seed=8)
 

@@ -8,7 +8,7 @@ from analysis.diagnosis.identifiability import correlations, flat_direction, lea
 from bayes_direag.fits.convergence import ParameterDraws, raw_draws
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
 
 PRIOR_MEAN = np.array([2.0, -1.0, 0.5])
 PRIOR_SD = np.array([1.5, 2.0, 0.4])

@@ -16,8 +16,7 @@ from analysis.diagnosis.loo_checks import (
 )
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import around, made_fit, natural
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import around, gaussian_draws, good_fit, made_fit, made_posterior, natural, replaced
 
 
 class TestSummary:

@@ -19,7 +19,7 @@ from analysis.diagnosis.posterior_checks import (
 )
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced
 
 LEVEL = 0.9
 

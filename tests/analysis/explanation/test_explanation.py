@@ -13,7 +13,7 @@ from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import VARIANT_PARAMETERS, Variant
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
-from tests.analysis.made_fits import around, made_fit, natural
+from tests.analysis.fits import around, made_fit, natural
 from tests.bayes_direag import brute_force
 
 LEVEL = 0.8

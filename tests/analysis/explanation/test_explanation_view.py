@@ -23,7 +23,7 @@ from analysis.figures.style import save_figure
 from bayes_direag.cli import FrontDoor
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
-from tests.analysis.made_fits import around, made_fit, natural
+from tests.analysis.fits import around, made_fit, natural
 from tests.command_line import one_line
 
 N_LEVELS = 12

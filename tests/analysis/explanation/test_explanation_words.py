@@ -6,7 +6,7 @@ import pytest
 from analysis.explanation.explanation import Explanation, explain
 from analysis.explanation.explanation_words import FEW_FITTED, quoted, shortened, what_decided
 from bayes_direag.data.observations import Observation, Observations, Question
-from tests.analysis.made_fits import made_fit, natural
+from tests.analysis.fits import made_fit, natural
 
 LEVELS = ("a", "b", "c", "d", "e", "f")
 

@@ -15,7 +15,7 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone, said
-from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.fits import random_fit
 
 ABOUT = "Fitted to some questions."
 
@@ -27,7 +27,7 @@ def observations() -> Observations:
 
 @pytest.fixture(scope="module")
 def several(observations) -> Fit:
-    return handmade_fit(observations, n_draws=9)
+    return random_fit(observations, n_draws=9)
 
 
 def many_levels(n_levels: int) -> Observations:
@@ -68,17 +68,17 @@ class TestCalibrationCurves:
                 assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
 
     def test_a_single_draw_has_no_band(self, observations):
-        assert_stands_alone(curves_figure(handmade_fit(observations)), "One point estimate, so there is no interval.")
+        assert_stands_alone(curves_figure(random_fit(observations)), "One point estimate, so there is no interval.")
 
     @pytest.mark.parametrize("n_levels", [2, 15])
     def test_few_and_many_levels(self, n_levels):
-        fit = handmade_fit(many_levels(n_levels), n_draws=3)
+        fit = random_fit(many_levels(n_levels), n_draws=3)
         figure = curves_figure(fit)
         assert_stands_alone(figure)
         assert len(figure.axes) == n_levels
 
     def test_level_has_flat_lines(self, observations):
-        figure = curves_figure(handmade_fit(observations, variant="level"))
+        figure = curves_figure(random_fit(observations, variant="level"))
         assert_stands_alone(figure)
         for axes in figure.axes:
             assert np.ptp(axes.lines[-1].get_ydata()) < 1e-9
@@ -96,20 +96,20 @@ class TestLevels:
         assert names == set(several.level_names)
 
     def test_count_has_no_bias(self, observations):
-        figure = level_figure(level_quantities(handmade_fit(observations, variant="count")), ABOUT, 0.95)
+        figure = level_figure(level_quantities(random_fit(observations, variant="count")), ABOUT, 0.95)
         assert_stands_alone(figure, "no interval")
         assert len(figure.axes) == 1
         assert "Bias" not in said(figure)
 
     def test_many_levels(self):
-        fit = handmade_fit(many_levels(15), n_draws=3)
+        fit = random_fit(many_levels(15), n_draws=3)
         assert_stands_alone(level_figure(level_quantities(fit), ABOUT, 0.95))
 
 
 class TestShared:
     @pytest.mark.parametrize("variant", ["count", "level", "confidence"])
     def test_each_on_its_own_scale(self, observations, variant):
-        table = shared_quantities(handmade_fit(observations, variant=variant, n_draws=5), 0.8)
+        table = shared_quantities(random_fit(observations, variant=variant, n_draws=5), 0.8)
         figure = shared_figure(table, ABOUT, 0.8)
         assert_stands_alone(figure, ABOUT)
         for axes, (_, row) in zip(figure.axes, table.iterrows(), strict=True):
@@ -123,7 +123,7 @@ class TestShared:
 class TestRecalibration:
     @pytest.mark.parametrize("method", ["platt", "isotonic"])
     def test_the_curve_over_the_support(self, observations, method):
-        fit = handmade_fit(observations, n_draws=1 if method == "isotonic" else 5, recalibration=method)
+        fit = random_fit(observations, n_draws=1 if method == "isotonic" else 5, recalibration=method)
         curve, support, multiplicity = recalibration_curve(fit, 0.8), np.linspace(0.2, 1, 30), np.arange(30)
         figure = recalibration_figure(curve, support, multiplicity, "in-sample", ABOUT, 0.8)
         assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 questions fitted to")

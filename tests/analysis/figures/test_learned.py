@@ -17,7 +17,7 @@ from analysis.figures.learned import (
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.fits import random_fit
 
 
 @pytest.fixture(scope="module")
@@ -27,12 +27,12 @@ def observations() -> Observations:
 
 @pytest.fixture(scope="module")
 def several(observations) -> Fit:
-    return handmade_fit(observations, n_draws=7)
+    return random_fit(observations, n_draws=7)
 
 
 @pytest.fixture(scope="module")
 def one(observations) -> Fit:
-    return handmade_fit(observations)
+    return random_fit(observations)
 
 
 def draws(fit: Fit, name: str, group: str = "posterior") -> np.ndarray:
@@ -103,26 +103,26 @@ def test_one_draw_has_no_interval(one):
 
 class TestVariants:
     def test_level_does_not_look_at_what_is_stated(self, observations):
-        fit = handmade_fit(observations, variant="level")
+        fit = random_fit(observations, variant="level")
         found = calibration_curves(fit).groupby("level", sort=False)["calibrated"].agg(["min", "max"])
         expected = expit(draws(fit, "bias")[0])
         np.testing.assert_allclose(found, np.stack([expected, expected], axis=1), rtol=1e-12)
         assert "slope" not in set(shared_quantities(fit)["quantity"])
 
     def test_count_takes_every_report_in_full(self, observations):
-        fit = handmade_fit(observations, variant="count")
+        fit = random_fit(observations, variant="count")
         assert (calibration_curves(fit)["calibrated"] == 1).all()
         assert set(level_quantities(fit)["quantity"]) == {"share"}
         ratios = ["prior_strength / total weight", "null_base / total weight"]
         assert shared_quantities(fit)["quantity"].tolist()[:2] == ratios
 
     def test_isotonic_recalibration(self, observations):
-        fit = handmade_fit(observations, recalibration="isotonic")
+        fit = random_fit(observations, recalibration="isotonic")
         expected = np.interp(GRID, [0.2, 0.5, 0.9], [0.1, 0.6, 0.8])
         np.testing.assert_allclose(recalibration_curve(fit)["probability"], expected)
         assert not any("recalibration" in name for name in shared_quantities(fit)["quantity"])
 
     def test_no_recalibration(self, observations):
-        fit = handmade_fit(observations, recalibration="none")
+        fit = random_fit(observations, recalibration="none")
         np.testing.assert_allclose(recalibration_curve(fit)["probability"], GRID)
         assert not any("recalibration" in name for name in shared_quantities(fit)["quantity"])

@@ -17,7 +17,7 @@ from analysis.labelled_reports import LabelledReports
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.handmade_fits import handmade_fit
+from tests.analysis.fits import random_fit
 
 METHODS = ("vanilla", "majority", "confidence", "direag")
 
@@ -125,7 +125,7 @@ class TestEvaluation:
 
 class TestFit:
     def test_every_picture_says_what_was_fitted(self, observations):
-        pictures, left_out = drawn(fit_pictures(handmade_fit(observations, n_draws=6), level=0.9))
+        pictures, left_out = drawn(fit_pictures(random_fit(observations, n_draws=6), level=0.9))
         assert left_out == {}
         assert list(pictures) == ["calibration_curves", "levels", "shared", "recalibration"]
         for picture in pictures.values():
@@ -134,11 +134,11 @@ class TestFit:
             assert all(len(table) for table in picture.tables.values())
 
     def test_what_a_fit_lacks_is_left_out(self, observations):
-        pictures, left_out = drawn(fit_pictures(handmade_fit(observations, variant="count", recalibration="none")))
+        pictures, left_out = drawn(fit_pictures(random_fit(observations, variant="count", recalibration="none")))
         assert list(pictures) == ["levels", "shared"]
         assert set(left_out) == {"calibration_curves", "recalibration"}
 
     def test_in_words(self, observations):
-        fit = handmade_fit(observations, variant="level", n_draws=6)
+        fit = random_fit(observations, variant="level", n_draws=6)
         assert describe_fit(fit) == ("Fitted to 50 questions of handmade: NUTS (6 draws), preset paper, variant level.")
         assert calibrated_method(fit) == "level_calibrated"

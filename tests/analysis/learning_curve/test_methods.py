@@ -23,8 +23,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.made_fits import made_fit, natural
-from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.analysis.fits import gaussian_draws, made_fit, made_posterior, natural
 
 EVERYTHING = simulate_observations(150, seed=3)
 LABELLED, TESTED = EVERYTHING.select(slice(0, 50)), EVERYTHING.select(slice(50, 150))

@@ -16,7 +16,7 @@ from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_TABLES, VARIANTS
 from analysis.paper.paper_layouts import _number, differences_layout, paper_layout, what_differs
 from analysis.paper.paper_tables import method_differences, paper_table
 from analysis.paper.table_formats import Layout, Row, to_console
-from tests.analysis.evaluated_runs import random_said, write_run
+from tests.analysis.runs import random_said, write_run
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 

@@ -15,7 +15,7 @@ from analysis.paper.paper_tables import COMPARED_METHODS, in_printed_order, meth
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.evaluated_runs import predictions, random_said, write_run
+from tests.analysis.runs import predictions, random_said, write_run
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,7 @@ from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import good_fit
+from tests.analysis.fits import good_fit
 
 NEW = simulate_observations(n=150, seed=9)
 

@@ -18,7 +18,7 @@ from analysis.planning.plan_tables import about, plan_tables
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone
-from tests.analysis.posteriors import good_fit
+from tests.analysis.fits import good_fit
 
 NEW = simulate_observations(n=60, seed=9)
 

@@ -10,8 +10,8 @@ import xarray as xr
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.handmade_fits import handmade_fit
-from tests.analysis.handmade_runs import handmade_run
+from tests.analysis.fits import random_fit
+from tests.analysis.runs import random_run
 
 #: Would run, load or close something, were it taken for markup.
 ATTACK = "\"'><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)></table></section>`${x}{{7*7}}"
@@ -33,10 +33,10 @@ def small_observations() -> Observations:
 def small_run(folder: Path, observations: Observations | None = None, *, gradient: float = 1e-9) -> Path:
     """Write an evaluation in two folds; the worst of their fits has that gradient."""
     own = small_observations() if observations is None else observations
-    handmade_run(folder, own, methods=METHODS)
+    random_run(folder, own, methods=METHODS)
     parts = []
     for fold, reached in (("0", 1e-12), ("1", gradient)):
-        table = handmade_fit(own, seed=int(fold)).parameters()
+        table = random_fit(own, seed=int(fold)).parameters()
         parts.append(table.assign(fold=fold, variant="confidence", projected_gradient=reached))
     pd.concat(parts).to_csv(folder / "parameters.csv", index=False)
     return folder
@@ -45,7 +45,7 @@ def small_run(folder: Path, observations: Observations | None = None, *, gradien
 def small_fit(observations: Observations | None = None, *, gradient: float = 1e-9) -> Fit:
     """Return a MAP of the small observations, with what is kept of how it was found."""
     own = small_observations() if observations is None else observations
-    tree = handmade_fit(own).tree
+    tree = random_fit(own).tree
     dims = ("chain", "draw")
     statistics = {"loss": 0.5, "projected_gradient": gradient, "n_steps": 12}
     tree["sample_stats"] = xr.DataTree(

@@ -6,7 +6,7 @@ import pytest
 
 from analysis.report.fold_fits import convergence_by_variant, read_parameters
 from bayes_direag.fits.convergence import sampler_summary
-from tests.analysis.posteriors import gaussian_draws, made_posterior
+from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.report.runs import small_observations, small_run
 
 

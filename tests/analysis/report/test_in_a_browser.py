@@ -11,7 +11,7 @@ from analysis.report.report_file import write_report
 from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import good_fit
+from tests.analysis.fits import good_fit
 from tests.analysis.report.browsers import PROGRAMS, Tab, chromium, find_chromium
 from tests.analysis.report.runs import attacking_observations, small_fit, small_observations, small_run
 

@@ -10,10 +10,10 @@ import pytest
 from analysis.report.report_file import write_report
 from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
-from tests.analysis.evaluated_runs import write_run
-from tests.analysis.posteriors import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import ATTACK, attacking_observations, small_fit, small_observations, small_run
+from tests.analysis.runs import write_run
 
 SECTIONS = (
     "answer", "methods", "pictures", "reliability", "learned", "diagnostics", "questions", "origin", "limits",

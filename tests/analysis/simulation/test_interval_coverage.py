@@ -16,7 +16,7 @@ from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis import posteriors
+from tests.analysis import fits
 from tests.bayes_direag import brute_force
 
 BAYES = preset("bayes")
@@ -34,8 +34,8 @@ def worlds() -> Worlds:
 def ignorant() -> Draws:
     """Draws from the prior for every world: the posterior of one who has seen no label."""
     rng = np.random.default_rng(5)
-    shapes = {name: (N, N_DRAWS, *np.shape(value)) for name, value in posteriors.CENTRE.items()}
-    priors = brute_force.raw_priors(posteriors.CENTRE, BAYES, len(FITTED))
+    shapes = {name: (N, N_DRAWS, *np.shape(value)) for name, value in fits.CENTRE.items()}
+    priors = brute_force.raw_priors(fits.CENTRE, BAYES, len(FITTED))
     raw = {name: rng.normal(*priors[name], shape) for name, shape in shapes.items()}
     return Draws(raw, {"lp": np.zeros((N, N_DRAWS))})
 
@@ -81,7 +81,7 @@ class TestWithoutLabels:
 def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its intervals hold the truth where the placement says so, and the final calibration is given what it should."""
     seen: list[Selected] = []
-    raw = posteriors.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
+    raw = fits.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
     coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1], "agreement": 0.3 * noise[0] ** 2}
     final = LogisticRecalibration("platt", coefficients, 1e-6)
@@ -96,7 +96,7 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
 
     labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
-    fit = posteriors.made_posterior(labelled, raw)
+    fit = fits.made_posterior(labelled, raw)
     (selected,) = seen
     np.testing.assert_allclose(selected.support[0], fit.tree["loo"]["support"], atol=0.01)
     assert (selected.correct[0] == fit.tree["loo"]["correct"].to_numpy()).all()

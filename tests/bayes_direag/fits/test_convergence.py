@@ -21,7 +21,7 @@ from bayes_direag.fits.convergence import (
 )
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.posteriors import CENTRE, gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import CENTRE, gaussian_draws, good_fit, made_posterior, replaced
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((4, 1000))

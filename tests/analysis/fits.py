@@ -1,19 +1,27 @@
-"""NUTS fits made from given draws: every group that a diagnosis reads, computed here in numpy, nothing sampled."""
+"""Fits made by hand, in the container that real ones come in: the draws are given, nothing is sampled or optimised.
 
+:func:`made_fit` takes natural parameters, for what predicts from them; :func:`random_fit` draws these at random;
+:func:`made_posterior` takes raw draws and adds every group that a diagnosis reads, computed here in numpy.
+"""
+
+import warnings
 from collections.abc import Mapping
 from functools import cache
 
 import arviz_base
 import numpy as np
 import xarray as xr
+from arviz_stats import loo
 from scipy.special import expit, logit, logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 
+#: Draws by name: numbers for a MAP; for NUTS with leading axes chain and draw.
+Given = Mapping[str, float | list[float] | np.ndarray]
 Draws = dict[str, np.ndarray]
 
 #: About where the posterior of simulated observations lies, and how wide it is, on the raw scale of preset bayes.
@@ -27,6 +35,29 @@ CENTRE = {
 _LINKS = {"exp": np.exp, "softplus": lambda raw: np.logaddexp(raw, 0), "identity": lambda raw: raw}
 
 
+def natural(n_levels: int, **changes: float | list[float]) -> dict[str, float | list[float]]:
+    """Return parameters of variant confidence that differ between levels, with some of them changed."""
+    given: dict[str, float | list[float]] = {
+        "weight": [0.5 + 0.4 * level for level in range(n_levels)],
+        "bias": [0.6 - 0.5 * level for level in range(n_levels)],
+        "slope": 0.8,
+        "null_gain": 0.3,
+        "prior_strength": 0.4,
+        "null_base": 0.2,
+    }
+    return given | changes
+
+
+def around(given: Given, rng: np.random.Generator, *, n_draws: int = 40, spread: float = 0.1) -> Draws:
+    """Return two chains of draws around these parameters; positive ones stay positive."""
+    found = {}
+    for name, value in given.items():
+        centre = np.asarray(value, float)
+        noise = spread * rng.standard_normal((2, n_draws, *centre.shape))
+        found[name] = centre + noise if name == "bias" else centre * np.exp(noise)
+    return found
+
+
 def gaussian_draws(seed: int, *, spread: float = 0.3, n_chains: int = 4, n_draws: int = 250) -> Draws:
     """Return independent normal draws around :data:`CENTRE`."""
     rng = np.random.default_rng(seed)
@@ -36,12 +67,76 @@ def gaussian_draws(seed: int, *, spread: float = 0.3, n_chains: int = 4, n_draws
     }
 
 
+def made_fit(
+    observations: Observations,
+    given: Given,
+    *,
+    preset: str | Preset = "bayes",
+    variant: Variant = "confidence",
+    intercept: float | np.ndarray = 0.0,
+    slope: float | np.ndarray = 1.0,
+    recalibration: str = "platt",
+    log_likelihood: np.ndarray | None = None,
+    sha256: str | None = None,
+) -> Fit:
+    """Return a fit of these parameters, raw ones as ``NAME_raw``; a NUTS fit if the weights have chains and draws.
+
+    Its leave-one-out group is ArviZ's account of the log-likelihood (chain, draw, problem), if that is given.
+    """
+    is_nuts = np.ndim(given["weight"]) == 3
+    posterior = {name: np.asarray(value, float)[... if is_nuts else (None, None)] for name, value in given.items()}
+    shape, groups = posterior["weight"].shape[:2], {"posterior": posterior}
+    if log_likelihood is not None:
+        groups["log_likelihood"] = {"target": log_likelihood}
+    settings = named_preset(preset)
+    tree = _container(groups, observations, settings, variant, method="nuts" if is_nuts else "map")
+    terms = {"intercept": intercept, "slope": slope}
+    tree["recalibration"] = _recalibration(
+        {name: np.broadcast_to(np.asarray(value, float), shape).copy() for name, value in terms.items()},
+        recalibration,
+        settings.recalibration.eps,
+    )
+    if log_likelihood is not None:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", category=UserWarning)
+            found = loo(tree, pointwise=True, var_name="target")
+        tree["loo"] = xr.DataTree(xr.Dataset({"elpd": found.elpd_i, "pareto_k": found.pareto_k}))
+    if sha256 is not None:
+        tree.attrs["observations_sha256"] = sha256
+    return Fit(tree)
+
+
+def random_fit(
+    observations: Observations,
+    *,
+    variant: Variant = "confidence",
+    n_draws: int = 1,
+    recalibration: str = "platt",
+    seed: int = 0,
+) -> Fit:
+    """Return a fit with random parameters that claims to have learned from the labelled, answered questions."""
+    rng = np.random.default_rng(seed)
+    seen = observations.select(np.flatnonzero(observations.labelled & observations.answered))
+    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in VARIANT_PARAMETERS[variant]}
+    draws["weight"] = np.exp(rng.normal(0, 0.5, (1, n_draws, seen.n_levels)))
+    if "bias" in draws:
+        draws["bias"] = rng.normal(-1, 1, (1, n_draws, seen.n_levels))
+    settings = named_preset("paper").override(recalibration={"method": recalibration})
+    tree = _container({"posterior": draws}, seen, settings, variant, method="map" if n_draws == 1 else "nuts")
+    if recalibration == "isotonic":
+        knots = {"support": ("knot", [0.2, 0.5, 0.9]), "probability": ("knot", [0.1, 0.6, 0.8])}
+        tree["recalibration"] = xr.DataTree(xr.Dataset(knots, attrs={"method": recalibration}))
+    else:
+        terms = {"intercept": rng.normal(0, 0.3, (1, n_draws)), "slope": rng.normal(1.2, 0.2, (1, n_draws))}
+        tree["recalibration"] = _recalibration(terms, recalibration)
+    return Fit(tree)
+
+
 def made_posterior(
     observations: Observations,
     raw: Mapping[str, np.ndarray],
     *,
     preset: str | Preset = "bayes",
-    variant: Variant = "confidence",
     calibrated: tuple[float, float] = (0.0, 1.0),
     statistics: Mapping[str, np.ndarray] | None = None,
     seed: int = 0,
@@ -65,15 +160,8 @@ def made_posterior(
         "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
         "log_likelihood": {"target": log_likelihood},
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
-        "observed_data": {"correct": right},
-        "constant_data": {
-            "confidence": observations.confidence,
-            "candidate": observations.candidate,
-            "n_candidates": observations.n_candidates,
-            "weight_in_likelihood": weights(observations, settings),
-        },
     }
-    tree = arviz_base.from_dict(groups, dims=_DIMS, coords=_coordinates(observations))
+    tree = _container(groups, observations, settings, "confidence", method="nuts")
     tree["loo"] = xr.DataTree(
         xr.Dataset(
             {
@@ -87,23 +175,10 @@ def made_posterior(
         )
     )
     centre = (*calibrated, 0.0, 0.0)
-    final = {
-        name: (("chain", "draw"), centre[term] + noise[term]) for term, name in enumerate(settings.recalibration.terms)
-    }
-    method = settings.recalibration.method
-    tree["recalibration"] = xr.DataTree(xr.Dataset(final, attrs={"method": method, "eps": 1e-6}))
-    tree.attrs = {
-        "variant": variant,
-        "preset": settings.model_dump_json(),
-        "answers": observations.kind,
-        "dataset": "simulated",
-        "model": "simulated",
-        "observations_sha256": observations.fingerprint,
-        "versions": "{}",
-        "method": "nuts",
-        "seed": seed,
-        "sampling": SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws).model_dump_json(),
-    }
+    final = {name: centre[term] + noise[term] for term, name in enumerate(settings.recalibration.terms)}
+    tree["recalibration"] = _recalibration(final, settings.recalibration.method)
+    sampling = SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws)
+    tree.attrs |= {"versions": "{}", "seed": seed, "sampling": sampling.model_dump_json()}
     return Fit(tree)
 
 
@@ -163,16 +238,18 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
 
 
 def weights(observations: Observations, preset: Preset) -> np.ndarray:
-    """Return what every question counts; the null-target weight is a number here."""
-    return np.where(observations.gold_generated, 1.0, preset.null_target_weight)
+    """Return what every question counts; one that is to be balanced as any other."""
+    absent = 1.0 if preset.null_target_weight == "balanced" else preset.null_target_weight
+    return np.where(observations.gold_generated, 1.0, absent)
 
 
 def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
-    found = {name: _LINKS[getattr(preset, name).link](values) for name, values in raw.items()}
-    for name in ("slope", "prior_strength", "null_base", "null_gain"):
-        if name not in found:
-            found[name] = np.full(raw["weight"].shape[:2], getattr(preset, name).fixed)
-    return found
+    fixed = {
+        name: np.full(raw["weight"].shape[:2], getattr(preset, name).fixed)
+        for name in VARIANT_PARAMETERS["confidence"]
+        if name not in raw
+    }
+    return fixed | {name: _LINKS[getattr(preset, name).link](values) for name, values in raw.items()}
 
 
 def _with_natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
@@ -205,12 +282,40 @@ def _statistics(n_chains: int, n_draws: int, rng: np.random.Generator) -> Draws:
     }
 
 
-def _coordinates(observations: Observations) -> dict[str, np.ndarray]:
-    return {
+def _recalibration(terms: Draws, method: str, eps: float = 1e-6) -> xr.DataTree:
+    variables = {name: (("chain", "draw"), values) for name, values in terms.items()}
+    return xr.DataTree(xr.Dataset(variables, attrs={"method": method, "eps": eps}))
+
+
+def _container(
+    groups: dict[str, Draws], observations: Observations, preset: Preset, variant: Variant, *, method: str
+) -> xr.DataTree:
+    """Put the draws by group beside what was observed."""
+    data = {
+        "observed_data": {"correct": observations.correct_candidate},
+        "constant_data": {
+            "confidence": observations.confidence,
+            "candidate": observations.candidate,
+            "n_candidates": observations.n_candidates,
+            "weight_in_likelihood": weights(observations, preset),
+        },
+    }
+    names = {
         "level": np.array(observations.level_names, dtype=object),
         "problem": np.array(observations.problem_id, dtype=object),
         "candidate": np.arange(observations.n_levels),
     }
+    tree = arviz_base.from_dict(groups | data, dims=_DIMS, coords=names)
+    tree.attrs = {
+        "method": method,
+        "variant": variant,
+        "preset": preset.model_dump_json(),
+        "answers": observations.kind,
+        "dataset": "handmade",
+        "model": "not stated",
+        "observations_sha256": observations.fingerprint,
+    }
+    return tree
 
 
 _DIMS = {
