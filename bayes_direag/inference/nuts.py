@@ -47,6 +47,9 @@ _START = 2.0
 #: Steps of warm-up after which the mass matrix is first learned; and the part of it in which it may still be.
 _FIRST_WINDOW, _LEARNING = 10, 0.8
 
+#: Doublings of a trajectory at most: in warm-up, where more are of little use while the matrix fits badly, and later.
+_TREE_DEPTHS = (6, 10)
+
 _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
 
 
@@ -85,13 +88,13 @@ class _Run(NamedTuple):
 
     def kernel(self, data: LikelihoodData, **start: ArrayLike) -> NUTS:
         """Return NUTS, which adapts its step size alone."""
-        # the model sums over levels along whole rows: transposed here, once, the data are so in the model's every call
-        by_level = _transposed(data)
+        rows = _transposed(data)
         return NUTS(
-            potential_fn=lambda raw: -log_joint(raw, _transposed(by_level)),
+            potential_fn=lambda raw: -log_joint(raw, _transposed(rows)),
             dense_mass=True,
             adapt_mass_matrix=False,
             target_accept_prob=self.target_accept,
+            max_tree_depth=_TREE_DEPTHS,
             **start,
         )
 
@@ -175,13 +178,16 @@ def _run(
     blocks: list[Draws] = []
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
-        data, targets = jax.tree.map(jnp.asarray, (data, targets[everyone]))
+        # the model sums over levels along whole rows of questions, so the data are laid out level by level
+        by_level, occurred = jax.jit(_transposed)(data), jnp.asarray(targets[everyone])
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            states = _started(jax.tree.map(lambda value: value[everyone], chains), targets, data, start, seed, run=run)
+            states = _started(
+                jax.tree.map(lambda value: value[everyone], chains), occurred, by_level, start, seed, run=run
+            )
             window: list[Draws] = []
             for done in range(start, stop, BLOCK):
                 size = min(BLOCK, stop - done)
-                states, drawn = _advanced(states, targets, data, size, run=run)
+                states, drawn = _advanced(states, occurred, by_level, size, run=run)
                 window.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], drawn))
                 bar.advance(task, size)
             blocks += window
@@ -221,7 +227,7 @@ def inverse_mass_matrix(
 def _started(
     chains: _Chain,
     targets: Int[Array, "chain problem"],
-    data: LikelihoodData,
+    by_level: LikelihoodData,
     step: ArrayLike,
     seed: ArrayLike,
     *,
@@ -235,28 +241,28 @@ def _started(
         state: HMCState = kernel.init(key, run.n_warmup, chain.raw)
         return state._replace(i=jnp.asarray(step, state.i.dtype))
 
-    return _for_each_chain(start, chains, targets, data, run)
+    return _for_each_chain(start, chains, targets, by_level, run)
 
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
-    states: HMCState, targets: Int[Array, "chain problem"], data: LikelihoodData, n_steps: ArrayLike, *, run: _Run
+    states: HMCState, targets: Int[Array, "chain problem"], by_level: LikelihoodData, n_steps: ArrayLike, *, run: _Run
 ) -> tuple[HMCState, Draws]:
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
     def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, Draws]:
-        kernel = run.kernel(data)
+        kernel, rows = run.kernel(data), _transposed(data)
         jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # without it numpyro cannot sample
 
         def step(index: ArrayLike, carry: tuple[HMCState, Draws]) -> tuple[HMCState, Draws]:
-            state = _between_steps(kernel.sample(carry[0], (), {}), kernel, data)
+            state = _between_steps(kernel.sample(carry[0], (), {}), kernel, _transposed(rows))
             return state, jax.tree.map(lambda kept, new: kept.at[index].set(new), carry[1], _recorded(state))
 
         nothing = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
         after: tuple[HMCState, Draws] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
         return after
 
-    return _for_each_chain(advance, states, targets, data, run)
+    return _for_each_chain(advance, states, targets, by_level, run)
 
 
 def _between_steps(state: HMCState, kernel: NUTS, data: LikelihoodData) -> HMCState:
@@ -291,15 +297,17 @@ def _for_each_chain[Chain, Result](
     function: Callable[[Chain, LikelihoodData], Result],
     chains: Chain,
     targets: Int[Array, "chain problem"],
-    data: LikelihoodData,
+    by_level: LikelihoodData,
     run: _Run,
 ) -> Result:
     """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
 
-    def on_device(chains: Chain, targets: Int[Array, "chain problem"], data: LikelihoodData) -> Result:
+    def on_device(chains: Chain, targets: Int[Array, "chain problem"], by_level: LikelihoodData) -> Result:
         side_by_side = None if jax.default_backend() == "cpu" else len(targets)
         result: Result = jax.lax.map(
-            lambda chain: function(chain[0], replace(data, target=chain[1])), (chains, targets), batch_size=side_by_side
+            lambda chain: function(chain[0], replace(_transposed(by_level), target=chain[1])),
+            (chains, targets),
+            batch_size=side_by_side,
         )
         return result
 
@@ -307,4 +315,4 @@ def _for_each_chain[Chain, Result](
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
     return jax.shard_map(
         on_device, mesh=devices, in_specs=(_BY_CHAIN, _BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False
-    )(chains, targets, data)
+    )(chains, targets, by_level)

@@ -11,30 +11,19 @@ turn is offered another bias, drawn from the prior, and the weight with which it
 Accepting as Metropolis and Hastings say, with the Jacobian of that change, leaves the posterior as it is.
 """
 
-from dataclasses import replace
-from typing import NamedTuple
-
 import jax
 import jax.numpy as jnp
-import numpy as np
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Bool, Float, Key
 from numpyro.distributions.transforms import ExpTransform, IdentityTransform, SoftplusTransform
 
-from bayes_direag.model.evidence import Reports, calibrate
+from bayes_direag.model.evidence import calibrate, evidence
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, State, natural_parameters, raw_priors
 
-Concentrations = tuple[Float[Array, " problem"], Float[Array, " problem"]]
+_Sums = tuple[Float[Array, " problem"], Float[Array, " problem"]]
+_Place = tuple[_Sums, Float[Array, ""]]
 
 _LINKS = {"exp": ExpTransform(), "softplus": SoftplusTransform(), "identity": IdentityTransform()}
-
-
-class _Place(NamedTuple):
-    """Raw parameters, the concentrations of the target and of all states there, and the log-likelihood."""
-
-    raw: Raw
-    concentrations: Concentrations
-    log_likelihood: Float[Array, ""]
 
 
 def has_ridges(data: LikelihoodData) -> bool:
@@ -44,76 +33,67 @@ def has_ridges(data: LikelihoodData) -> bool:
 
 def usual_report(data: LikelihoodData) -> Float[Array, " level"]:
     """Return each level's mean stated confidence, on the logit scale, over what counts; 0 where it has none."""
-    usable = jnp.where(data.reports.candidate >= 0, jnp.asarray(data.weight)[:, None], 0.0)
-    total = jnp.sum(usable, axis=0)
-    return jnp.sum(usable * data.reports.logit_confidence, axis=0) / jnp.where(total > 0, total, 1.0)
+    usable = jnp.where(jnp.asarray(data.reports.candidate).T >= 0, jnp.asarray(data.weight)[None, :], 0.0)
+    total = jnp.sum(usable, axis=1)
+    stated = jnp.sum(usable * jnp.asarray(data.reports.logit_confidence).T, axis=1)
+    return stated / jnp.where(total > 0, total, 1.0)
 
 
-def along_ridge(
-    raw: Raw, level: Array, bias: Array, usual: Float[Array, " level"], data: LikelihoodData
-) -> tuple[Raw, Float[Array, ""]]:
-    """Move a level to another bias, its usual report counting for the same.
+def along_ridges(
+    raw: Raw, bias: Float[Array, " level"], usual: Float[Array, " level"], data: LikelihoodData
+) -> tuple[Raw, Float[Array, " level"]]:
+    """Move every level to another bias, its usual report counting for the same.
 
     Returns
     -------
     raw, log_jacobian
-        Where it is then, and the log of how much the change stretches the raw weight.
+        Where they are then, and the log of how much each level's change stretches its raw weight.
     """
 
-    def calibrated(raw: Raw) -> Float[Array, ""]:
-        return calibrate(usual, natural_parameters(raw, data.preset, data.variant))[0][level]
+    def calibrated(raw: Raw) -> Float[Array, " level"]:
+        return calibrate(usual, natural_parameters(raw, data.preset, data.variant))[0]
 
-    link, before = _LINKS[data.preset.weight.link], raw["weight"][level]
-    moved = raw | {"bias": raw["bias"].at[level].set(bias)}
+    link, before = _LINKS[data.preset.weight.link], raw["weight"]
+    moved = raw | {"bias": bias}
     ratio = calibrated(raw) / calibrated(moved)
     weight = ratio * link(before)
     after = link.inv(weight)
     stretched = link.log_abs_det_jacobian(before, link(before)) - link.log_abs_det_jacobian(after, weight)
-    return moved | {"weight": raw["weight"].at[level].set(after)}, jnp.log(ratio) + stretched
+    return moved | {"weight": after}, jnp.log(ratio) + stretched
 
 
 def ridge_sweep(key: Key[Array, ""], raw: Raw, data: LikelihoodData) -> Raw:
     """Offer every level another bias, one after the other; return where the parameters are afterwards.
 
-    A level's move changes what that level adds to the concentrations and nothing else, so a sweep costs little more
-    than one evaluation of the density.
+    What a level's move changes depends on that level alone: it is worked out for all levels at once, and only whether
+    each is taken is decided in turn.
     """
-    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
-    usual, target, counts = usual_report(data), jnp.asarray(data.target), jnp.asarray(data.weight)
+    prior = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
+    target, counts = jnp.asarray(data.target), jnp.asarray(data.weight)
+    draw, accept = jax.random.split(key)
+    bias = prior["bias"].sample(draw, raw["bias"].shape)
+    moved, log_jacobian = along_ridges(raw, bias, usual_report(data), data)
+    # the prior of the bias cancels, as the bias is drawn from it
+    gain = log_jacobian + prior["weight"].log_prob(moved["weight"]) - prior["weight"].log_prob(raw["weight"])
+    needed = jnp.log(jax.random.uniform(accept, bias.shape, bias.dtype)) - gain
 
-    def log_likelihood(concentrations: Concentrations) -> Float[Array, ""]:
-        of_target, of_all = concentrations
+    def by_level(raw: Raw) -> tuple[Float[Array, "level problem"], Float[Array, "level problem"]]:
+        """Return what each level adds to the concentrations of the target and of all states."""
+        weighed = evidence(data.reports, natural_parameters(raw, data.preset, data.variant))
+        named = jnp.where(target[None, :] == jnp.asarray(data.merged).T, weighed.given, 0.0)
+        return jnp.where(target[None, :] < 0, weighed.doubt, named), weighed.given + weighed.doubt
+
+    def log_likelihood(of_target: Float[Array, " problem"], of_all: Float[Array, " problem"]) -> Float[Array, ""]:
         return counts @ jnp.log(of_target / of_all)
 
-    def offer(now: _Place, level_and_key: tuple[Array, Key[Array, ""]]) -> tuple[_Place, None]:
-        level, (draw, accept) = level_and_key[0], jax.random.split(level_and_key[1])
-        raw, log_jacobian = along_ridge(now.raw, level, priors["bias"].sample(draw), usual, data)
-        left, joined = (_of_level(at, level, data).concentration(target) for at in (now.raw, raw))
-        concentrations = jax.tree.map(lambda all_, old, new: all_ - old + new, now.concentrations, left, joined)
-        there = _Place(raw, concentrations, log_likelihood(concentrations))
-        # the prior of the bias cancels, as the bias is drawn from it
-        gain = there.log_likelihood - now.log_likelihood + log_jacobian
-        gain += priors["weight"].log_prob(raw["weight"][level]) - priors["weight"].log_prob(now.raw["weight"][level])
-        taken = jnp.log(jax.random.uniform(accept, (), gain.dtype)) < gain
-        return jax.tree.map(lambda new, old: jnp.where(taken, new, old), there, now), None
+    def offer(now: _Place, level: tuple[_Sums, Float[Array, ""]]) -> tuple[_Place, Bool[Array, ""]]:
+        change, needed = level
+        sums = jax.tree.map(jnp.add, now[0], change)
+        there = sums, log_likelihood(*sums)
+        taken = there[1] - now[1] > needed
+        return jax.tree.map(lambda new, old: jnp.where(taken, new, old), there, now), taken
 
-    concentrations = State(data, natural_parameters(raw, data.preset, data.variant)).concentration(target)
-    levels = (jnp.arange(data.n_levels), jax.random.split(key, data.n_levels))
-    place, _ = jax.lax.scan(offer, _Place(raw, concentrations, log_likelihood(concentrations)), levels)
-    return place.raw
-
-
-def _of_level(raw: Raw, level: Array, data: LikelihoodData) -> State:
-    """Return what one level's reports alone say, without the prior's share of the concentrations."""
-
-    def of_level(array: Array | np.ndarray) -> Array:
-        return jnp.asarray(array)[..., level, None]
-
-    alone = raw | {name: of_level(raw[name]) for name in ("weight", "bias")}
-    nothing = jnp.zeros(())
-    parameters = natural_parameters(alone, data.preset, data.variant)._replace(
-        prior_strength=nothing, null_base=nothing
-    )
-    logits, candidate, n_candidates = data.reports
-    reports = Reports(of_level(logits), of_level(candidate), n_candidates)
-    return State(replace(data, reports=reports, merged=of_level(data.merged)), parameters)
+    sums = State(data, natural_parameters(raw, data.preset, data.variant)).concentration(target)
+    changes = jax.tree.map(jnp.subtract, by_level(moved), by_level(raw))
+    _, taken = jax.lax.scan(offer, (sums, log_likelihood(*sums)), (changes, needed))
+    return raw | {name: jnp.where(taken, moved[name], raw[name]) for name in ("weight", "bias")}

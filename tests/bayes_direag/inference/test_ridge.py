@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 from scipy.special import expit, logit
 
-from bayes_direag.inference.ridge import along_ridge, has_ridges, ridge_sweep, usual_report
+from bayes_direag.inference.ridge import along_ridges, has_ridges, ridge_sweep, usual_report
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, State, log_joint, natural_parameters, raw_priors
@@ -64,27 +64,25 @@ def test_there_are_ridges_where_each_level_has_both_of_its_own(
 @pytest.mark.parametrize("link", ["exp", "softplus", "identity"])
 def test_a_move_keeps_what_the_usual_report_counts_for(link: Link, variant: Variant) -> None:
     data = data_of(with_link(link), variant)
-    before, usual, level = raw_of(data), usual_report(data), jnp.asarray(1)
+    before, usual, bias = raw_of(data), usual_report(data), jnp.array([1.5, -2.5])
 
     def evidence(at: Raw) -> np.ndarray:
         parameters = natural_parameters(at, data.preset, variant)
         slope = 0 if parameters.slope is None else float(parameters.slope)
         return np.asarray(parameters.weight) * expit(np.asarray(parameters.bias) + slope * np.asarray(usual))
 
-    after, log_jacobian = along_ridge(before, level, jnp.asarray(-2.5), usual, data)
-    assert float(after["bias"][1]) == -2.5
+    after, log_jacobian = along_ridges(before, bias, usual, data)
+    np.testing.assert_array_equal(after["bias"], bias)
     np.testing.assert_allclose(evidence(after), evidence(before))
-    assert float(after["weight"][0]) == float(before["weight"][0])
-    assert float(after["bias"][0]) == float(before["bias"][0])
-    back, minus = along_ridge(after, level, before["bias"][1], usual, data)
+    back, minus = along_ridges(after, before["bias"], usual, data)
     np.testing.assert_allclose(back["weight"], before["weight"])
     np.testing.assert_allclose(minus, -log_jacobian, atol=1e-12)
 
     def moved(weight: jax.Array) -> jax.Array:
-        there = before | {"weight": before["weight"].at[1].set(weight)}
-        return along_ridge(there, level, jnp.asarray(-2.5), usual, data)[0]["weight"][1]
+        return along_ridges(before | {"weight": weight}, bias, usual, data)[0]["weight"]
 
-    np.testing.assert_allclose(log_jacobian, jnp.log(jax.grad(moved)(before["weight"][1])), atol=1e-12)
+    stretched = jax.jacobian(moved)(before["weight"])
+    np.testing.assert_allclose(stretched, np.diag(np.exp(log_jacobian)), atol=1e-12)
 
 
 @pytest.mark.parametrize("link", ["exp", "softplus"])
@@ -128,13 +126,14 @@ def test_moves_are_judged_by_the_whole_density(link: Link, variant: Variant) -> 
 
     def computed_anew(key: jax.Array) -> Raw:
         raw = at
-        for level, own in enumerate(jax.random.split(key, 2)):
-            draw, accept = jax.random.split(own)
-            bias = prior.sample(draw)
-            other, log_jacobian = along_ridge(raw, jnp.asarray(level), bias, usual, data)
-            proposed = prior.log_prob(raw["bias"][level]) - prior.log_prob(bias)
-            gain = log_joint(other, data) - log_joint(raw, data) + proposed + log_jacobian
-            taken = jnp.log(jax.random.uniform(accept)) < gain
+        draw, accept = jax.random.split(key)
+        offered, needed = prior.sample(draw, (2,)), jnp.log(jax.random.uniform(accept, (2,)))
+        for level in range(2):
+            bias = raw["bias"].at[level].set(offered[level])
+            other, log_jacobian = along_ridges(raw, bias, usual, data)
+            proposed = jnp.sum(prior.log_prob(raw["bias"]) - prior.log_prob(bias))
+            gain = log_joint(other, data) - log_joint(raw, data) + proposed + log_jacobian[level]
+            taken = needed[level] < gain
             raw = {name: jnp.where(taken, other[name], raw[name]) for name in raw}
         return raw
 
