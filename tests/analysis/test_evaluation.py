@@ -77,7 +77,9 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     assert (difference <= 0.003).all(axis=None)
 
 
-@pytest.mark.parametrize("name", ["strong", "mid", "weak", "train"])
+@pytest.mark.parametrize(
+    "name", ["weak", "train", *(pytest.param(one, marks=pytest.mark.slow) for one in ("strong", "mid"))]
+)
 def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, golden: Path) -> None:
     observations = Observations.read(golden / f"{name}.parquet")
     evaluated = Observations.read(golden / "test.parquet") if name == "train" else observations

@@ -55,13 +55,16 @@ def slow(raw: Draws) -> None:
 
 
 class TestAGoodFit:
-    def test_it_is_believed(self):
-        found = diagnose(good_fit())
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def found() -> Diagnosis:
+        return diagnose(good_fit())
+
+    def test_it_is_believed(self, found):
         assert found.believable
         assert set(statuses(found).values()) == {"fine"}
 
-    def test_the_verdict_states_figures(self):
-        found = diagnose(good_fit())
+    def test_the_verdict_states_figures(self, found):
         largest = found.parameters["rhat"].max()
         assert findings(found, "R-hat")[0].text == f"The chains agree: R-hat is at most {largest:.3f} (below 1.01)."
         assert findings(found, "divergences")[0].text == "None of the 1000 draws diverged."
@@ -71,8 +74,8 @@ class TestAGoodFit:
             "Selected answers are right as often as their confidence says ",
         ]
 
-    def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self):
-        table = diagnose(good_fit()).parameters
+    def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self, found):
+        table = found.parameters
         assert len(table) == 17
         terms = [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
         assert table["parameter"].tolist()[-5:] == ["null_gain", *terms]

@@ -56,12 +56,14 @@ def test_show_json(fitted):
 
 def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
     path = tmp_path / "fit.nc"
-    options = ["--variant", "count", "--set", "eps=0.01", "--set", "weight.start=0.25", "--recalibration", "none"]
-    printed = json.loads(succeed("fit", observations, "--out", path, *options, "--json"))
+    options = ["--variant", "count", "--set", "null_target_weight=2", "--set", "recalibration.penalty=0.25"]
+    printed = json.loads(succeed("fit", observations, "--out", path, *options, "--recalibration", "none", "--json"))
     assert printed["variant"] == "count"
-    assert printed["preset"] == "paper with weight.start=0.25, eps=0.01, recalibration.method=none"
+    assert (
+        printed["preset"] == "paper with null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
+    )
     preset = Fit.load(path).preset
-    assert (preset.eps, preset.weight.start, preset.recalibration.method) == (0.01, 0.25, "none")
+    assert (preset.null_target_weight, preset.recalibration.penalty, preset.recalibration.method) == (2, 0.25, "none")
 
 
 @pytest.mark.parametrize(
