@@ -170,7 +170,7 @@ class TestAnyNumPyroTool:
         assert pointwise.shape == (20, 80)
         assert (np.asarray(pointwise) < 0).all()
 
-    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation, AutoDelta])
+    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
     def test_any_guide_and_optimiser(self, guide: type, data: LikelihoodData) -> None:
         svi = SVI(direag, guide(direag), Adam(0.05), Trace_ELBO())
         losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
