@@ -25,6 +25,9 @@ _PREDICTION_TYPES = {
     "answer": "str",
     "confidence": "float64",
     "correct": "boolean",
+    "null_probability": "float64",
+    "state_probability": "float64",
+    "cluster": "Int64",
 }
 
 
@@ -57,7 +60,7 @@ class EvaluatedRun:
     interval_level, n_resamples, seed
         Of the intervals in ``metrics``.
     metrics, predictions : DataFrame
-        As in :class:`~analysis.evaluation.Evaluation`; predictions without ``null_probability``.
+        As in :class:`~analysis.evaluation.Evaluation`.
     """
 
     folder: Path

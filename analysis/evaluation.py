@@ -2,36 +2,31 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from analysis.baselines import BASELINES, Selection, vanilla
-from analysis.sampling_baselines import SAMPLING_METHODS, is_right, joined_answers
+from analysis.methods.cross_fitting import Part, deal, learn_each
+from analysis.methods.direag import FITTED_METHODS, DirEAG
+from analysis.methods.method import Answers, Learner, Method
+from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
+from analysis.methods.rules import VANILLA
+from analysis.methods.sampled import SAMPLING_METHODS, is_right, joined_answers
 from analysis.scores.scoring import Scorer
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import HeldOut, cross_fit, fold_of_question, train_test
 from bayes_direag.model.presets import default_preset
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Method as FitMethod
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
-VANILLA = "vanilla"
-
-#: The fitted methods: which variant, and whether before (support) or after (confidence) recalibration.
-FITTED_METHODS: dict[str, tuple[Variant, str]] = {
-    "count": ("count", "support"),
-    "count_calibrated": ("count", "confidence"),
-    "level": ("level", "support"),
-    "level_calibrated": ("level", "confidence"),
-    "confidence": ("confidence", "support"),
-    "direag": ("confidence", "confidence"),
-}
 #: Those that read an elicitation of their own: which one.
 SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
-METHODS = (VANILLA, *SAMPLED_METHODS, *BASELINES, *FITTED_METHODS)
+#: All that are evaluated where nothing else is asked for, in the order of the tables; then the others.
+DEFAULT_METHODS = (VANILLA, *SAMPLED_METHODS, *DEFAULT_SIMPLE, *FITTED_METHODS)
+METHODS = (*DEFAULT_METHODS, *(name for name in SIMPLE_METHODS if name not in DEFAULT_METHODS))
 
 
 @dataclass(frozen=True)
@@ -41,7 +36,7 @@ class EvaluationSettings:
     ``n_folds`` is None where the methods were fitted to one set and tested on another, ``sampling`` for MAP fits.
     """
 
-    fit_method: Method
+    fit_method: FitMethod
     preset: Preset
     sampling: SamplingSettings | None
     methods: tuple[str, ...]
@@ -59,13 +54,15 @@ class Evaluation:
     Attributes
     ----------
     predictions : DataFrame
-        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``,
-        ``correct``, ``null_probability``. Within a method: fold by fold, each in file order, then the
-        unanswered questions (no fold, no answer, no confidence, not correct). ``correct`` is missing where
-        there is no gold answer.
+        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``;
+        where the method states a distribution, ``null_probability`` and ``state_probability``, that of the state that
+        occurred (for fits both are before the final calibration); ``cluster``, if the question is of one. Within a
+        method: fold by fold, each in file order, then the unanswered questions (no fold, no answer, no confidence, not
+        correct). ``correct`` is missing where there is no gold answer.
     metrics : DataFrame
-        A row a method: ``method``, ``n`` (answered questions with a gold answer, which the metrics are over),
-        ``unanswered`` (further questions with a gold answer), each metric, and its interval as ``NAME_low``,
+        A row a method: ``method``, ``n`` (answered questions with a gold answer), ``unanswered`` (further questions
+        with a gold answer); the scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, which are over
+        both; each metric of the method's own answers, which are over the n; and all intervals as ``NAME_low``,
         ``NAME_high``.
     parameters : DataFrame
         A row a fold, variant, parameter and level, with the mean of each sample statistic of its fit (for a MAP
@@ -88,7 +85,7 @@ def evaluate(
     test: Observations | None = None,
     *,
     elicited: Mapping[str, Observations] | None = None,
-    fit_method: Method = "map",
+    fit_method: FitMethod = "map",
     preset: str | Preset | None = None,
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
@@ -112,7 +109,8 @@ def evaluate(
     fit_method, preset, sampling, allow_weighted
         How the fitted methods are fitted; see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
-        Names out of :data:`METHODS`, in the order of the tables; all that can be had when left out.
+        Names out of :data:`METHODS`, in the order of the tables; of :data:`DEFAULT_METHODS` all that can be had when
+        left out.
     vanilla_level
         The level that method ``vanilla`` takes; the one of that name when left out.
     seed
@@ -144,28 +142,38 @@ def evaluate(
             f"no question to score: saw {len(evaluated)} questions, none of them labelled; expected gold answers "
             "(gold_answer, or correct on each observation)."
         )
-    fold = _fold_of_question(evaluated, settings)
+    registry = {
+        **SIMPLE_METHODS,
+        VANILLA: vanilla_method(settings.vanilla_level),
+        **fitted_methods(settings.preset, fit_method, settings.sampling, allow_weighted=allow_weighted),
+    }
+    chosen = {name: registry[name] for name in settings.methods if name not in SAMPLED_METHODS}
+    learns = any(method.learns for method in chosen.values())
+    parts = deal(observations, test, settings.n_folds, seed) if learns else ()
+    fold = _fold_of_question(evaluated, parts)
     predictions: list[pd.DataFrame] = []
-    held_out: dict[Variant, list[HeldOut]] = {}
+    learned: dict[Learner, list[Any]] = {}
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for method in settings.methods:
-            if method == VANILLA:
-                table = _unfitted(vanilla(evaluated, settings.vanilla_level), evaluated)
-            elif method in BASELINES:
-                table = _unfitted(BASELINES[method](evaluated), evaluated)
-            elif method in SAMPLED_METHODS:
-                table = _sampled(method, elicited[SAMPLED_METHODS[method]], evaluated)
+        for name in settings.methods:
+            if name in SAMPLED_METHODS:
+                table = _sampled(name, elicited[SAMPLED_METHODS[name]], evaluated)
+            elif not (method := chosen[name]).learns:
+                table = _table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
             else:
-                variant, column = FITTED_METHODS[method]
-                if variant not in held_out:
-                    on_step(f"fitting {variant}")
-                    held_out[variant] = _held_out(observations, test, variant, settings, allow_weighted)
-                table = _fitted(held_out[variant], column, evaluated)
-            predictions.append(_completed(table, method, fold, evaluated))
+                if method.learn not in learned:
+                    on_step(f"fitting {name}")
+                    learned[method.learn] = learn_each(method.learn, parts, observations, test, settings.n_folds, seed)
+                table = _held_out(method, learned[method.learn], parts, evaluated)
+            predictions.append(_completed(table, name, fold, evaluated))
             scorer.add(predictions[-1])
         on_step("scoring")
         metrics = scorer.table()
-    fits = {(variant, part.fold): part.fit for variant, parts in held_out.items() for part in parts}
+    fits = {
+        (learner.variant, part.fold): fitted.fit
+        for learner, states in learned.items()
+        if isinstance(learner, DirEAG)
+        for part, fitted in zip(parts, states, strict=True)
+    }
     return Evaluation(pd.concat(predictions, ignore_index=True), metrics, _parameter_table(fits), fits, settings)
 
 
@@ -179,7 +187,7 @@ def _chosen_methods(
     if methods is None:
         has_vanilla = vanilla_level is not None or VANILLA in evaluated.level_names
         missing |= set() if has_vanilla else {VANILLA}
-        return tuple(method for method in METHODS if method not in missing)
+        return tuple(method for method in DEFAULT_METHODS if method not in missing)
     for method in methods:
         if method in missing:
             raise DirEAGError(
@@ -193,54 +201,35 @@ def _chosen_methods(
     return tuple(dict.fromkeys(methods))
 
 
-def _held_out(
-    observations: Observations,
-    test: Observations | None,
-    variant: Variant,
-    settings: EvaluationSettings,
-    allow_weighted: bool,
-) -> list[HeldOut]:
-    fitting = partial(
-        train_test if settings.n_folds is None else partial(cross_fit, n_folds=settings.n_folds),
-        method=settings.fit_method,
-        preset=settings.preset,
-        variant=variant,
-        sampling=settings.sampling,
-        allow_weighted=allow_weighted,
-        seed=settings.seed,
-    )
-    return fitting(observations) if test is None else fitting(observations, test)
+def _fold_of_question(evaluated: Observations, parts: Sequence[Part]) -> pd.Series:
+    """Return each question's fold; missing where it is in none, as all are where nothing is learned."""
+    fold = pd.Series([None] * len(evaluated), dtype="str")
+    for part in parts:
+        fold.iloc[part.asked] = part.fold
+    return fold
 
 
-def _fold_of_question(evaluated: Observations, settings: EvaluationSettings) -> pd.Series:
-    """Return each question's fold; missing where it is in none, as all are where nothing is fitted."""
-    if FITTED_METHODS.keys().isdisjoint(settings.methods):
-        return pd.Series([None] * len(evaluated), dtype="str")
-    if settings.n_folds is None:
-        return pd.Series("test", range(len(evaluated)), dtype="str").where(evaluated.answered)
-    fold = fold_of_question(evaluated, settings.n_folds, settings.seed)
-    return pd.Series(fold.astype(str), dtype="str").where(fold >= 0)
+def _held_out(method: Method, learned: Sequence[Any], parts: Sequence[Part], evaluated: Observations) -> pd.DataFrame:
+    """Return the answers of every fold's questions, missing where a question is in no fold."""
+    tables = []
+    for part, state in zip(parts, learned, strict=True):
+        asked = evaluated.select(part.asked).align(part.labelled.level_names)
+        tables.append(_table(method.answer(state, asked), asked).set_axis(part.asked, axis=0))
+    whole = pd.concat(tables).reindex(range(len(evaluated)))
+    return whole.assign(right=whole["right"].astype("boolean").fillna(value=False))
 
 
-def _fitted(held_out: Sequence[HeldOut], column: str, evaluated: Observations) -> pd.DataFrame:
-    """Return answer, confidence and null probability by question, missing where it was in no fold."""
-    parts = [part.predictions.set_axis(part.index, axis=0) for part in held_out]
-    table = pd.concat(parts).reindex(range(len(evaluated)))
-    return table[["answer", "null_probability"]].assign(
-        confidence=table[column], right=evaluated.is_right(table["answer"])
-    )
-
-
-def _unfitted(selection: Selection, evaluated: Observations) -> pd.DataFrame:
-    """Return answer and confidence by question; there is no null probability."""
-    pairs = zip(evaluated.candidates, selection.candidate, strict=True)
-    answers = pd.Series([candidates[k] if k >= 0 else None for candidates, k in pairs], dtype="str")
+def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
+    """Return what a method says, by question."""
+    pairs = zip(asked.candidates, answers.candidate, strict=True)
+    distribution = answers.distribution
     return pd.DataFrame(
         {
-            "answer": answers,
-            "confidence": selection.confidence,
-            "null_probability": np.nan,
-            "right": evaluated.is_right(answers),
+            "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
+            "confidence": answers.confidence,
+            "null_probability": np.nan if distribution is None else distribution[:, -1],
+            "state_probability": answers.state_probability(asked),
+            "right": answers.is_right(asked),
         }
     )
 
@@ -258,6 +247,7 @@ def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd
             "answer": pd.Series([answer.answer for answer in answers], dtype="str"),
             "confidence": [answer.confidence for answer in answers],
             "null_probability": np.nan,
+            "state_probability": np.nan,
             "right": pd.Series(is_right(answers, golds, evaluated.kind), dtype="boolean").where(judged),
         }
     )
@@ -270,8 +260,10 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
         fold=fold,
         method=method,
         correct=table["right"].astype("boolean").mask(~evaluated.labelled),
+        cluster=pd.array([None] * len(evaluated), dtype="Int64"),
     )
     columns = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
+    columns += ["state_probability", "cluster"]
     return complete.sort_values("fold", key=_fold_number, kind="stable")[columns]
 
 

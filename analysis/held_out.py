@@ -9,9 +9,9 @@ import pandas as pd
 from jaxtyping import Bool, Float
 
 from analysis.evaluated_run import read_evaluated_run
-from analysis.evaluation import FITTED_METHODS
 from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
+from analysis.methods.direag import FITTED_METHODS
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -103,7 +103,6 @@ def read_held_out(folder: str | Path, observations: str | Path | None = None) ->
     """
     folder = Path(folder)
     run = read_evaluated_run(folder)
-    null = pd.read_csv(folder / "predictions.csv", usecols=["null_probability"])["null_probability"]
     reports = None
     if observations is not None:
         reports = LabelledReports.of_observations(_evaluated(folder, observations))
@@ -111,7 +110,7 @@ def read_held_out(folder: str | Path, observations: str | Path | None = None) ->
         variant = paths[0].stem.rpartition("-")[0]
         reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
     return HeldOutQuestions(
-        run.predictions.assign(null_probability=null),
+        run.predictions,
         reports,
         ", ".join((*run.datasets, *run.models)) or folder.name,
         f"{run.protocol} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",

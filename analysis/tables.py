@@ -14,11 +14,9 @@ from rich.text import Text
 from analysis.evaluation import Evaluation
 from bayes_direag.commands.options import plain_table, titled
 
-#: Metric, column header, and whether more of it is better.
+#: Metrics of a method's own answers: name, column header, and whether more of it is better.
 _COLUMNS = (
-    ("accuracy", "acc", True),
     ("ece", "ECE", False),
-    ("adaptive_ece", "aECE", False),
     ("smece", "smECE", False),
     ("brier", "Brier", False),
     ("nll", "NLL", False),
@@ -27,48 +25,57 @@ _COLUMNS = (
     ("pr_negative", "PR-N", True),
 )
 _UNDEFINED = "\N{EN DASH}"
-_WITH_INTERVAL = ("accuracy", "brier", "nll")
 
 
-def metrics_table(evaluation: Evaluation, title: str) -> Group:
-    """Return the metrics by method, the best of each column (to the three decimals shown) in bold."""
-    metrics = evaluation.metrics
-    caption = "↑ more is better, ↓ less; best in bold. ECE, aECE: 10 bins of equal width, of equal count."
+def ranking_table(evaluation: Evaluation, title: str) -> Group:
+    """Return the methods by benefit, the best first, with what else sees the selected answers."""
+    metrics = _by_benefit(evaluation.metrics)
+    level = f"{evaluation.settings.interval_level:.0%} interval"
+    caption = (
+        "Methods are ranked by benefit: accuracy less Brier score of the selected answers; 1 is perfect, 0 is never "
+        f"answering. {level}: percentile bootstrap over questions; every figure has one in metrics.csv. log: log score "
+        "of the state that occurred, by the whole distribution over candidates and null, of methods that state one (of "
+        "fits, before the final calibration)."
+    )
     table = plain_table("method")
-    counts = {"n": "n"}
-    if metrics["unanswered"].any():
-        counts["unanswered"] = "none"
-        caption += "\nMetrics are over the n answered questions; none: how many more had no answer."
-    for header in counts.values():
+    table.add_column("n", justify="right", no_wrap=True)
+    if some_unanswered := bool(metrics["unanswered"].any()):
+        table.add_column("none", justify="right", no_wrap=True)
+        caption += " none: questions without an answer beside the n; they count as wrong, with no benefit."
+    for header in ("benefit\n↑", level, "acc\n↑", "log\n↓"):
         table.add_column(header, justify="right", no_wrap=True)
+    rounded = metrics[["benefit", "accuracy_of_all", "log_score"]].round(3)
+    best = {name: rounded[name].agg("min" if name == "log_score" else "max") for name in rounded}
+    for position, row in enumerate(metrics.to_dict("records")):
+        shown = {
+            name: Text(_short(row[name]), style="bold" if rounded[name].iloc[position] == best[name] else "")
+            for name in rounded
+        }
+        cells = [Text(str(row["method"])), Text(str(row["n"]))]
+        cells += [Text(str(row["unanswered"]))] if some_unanswered else []
+        bounds = Text(f"[{_short(row['benefit_low'])}, {_short(row['benefit_high'])}]")
+        table.add_row(*cells, shown["benefit"], bounds, shown["accuracy_of_all"], shown["log_score"])
+    return titled(title, table, caption)
+
+
+def metrics_table(evaluation: Evaluation) -> Group:
+    """Return the metrics of each method's own answers, the best of each column (to the decimals shown) in bold."""
+    metrics = _by_benefit(evaluation.metrics)
+    table = plain_table("method")
     for _, header, more_is_better in _COLUMNS:
         table.add_column(f"{header}\n{'↑' if more_is_better else '↓'}", justify="right", no_wrap=True)
     rounded = metrics[[name for name, _, _ in _COLUMNS]].round(3)
     for position, row in enumerate(metrics.to_dict("records")):
-        cells = [Text(str(row["method"])), *(Text(str(row[name])) for name in counts)]
+        cells = [Text(str(row["method"]))]
         for name, _, more_is_better in _COLUMNS:
             best = rounded[name].max() if more_is_better else rounded[name].min()
             cells.append(Text(_short(row[name]), style="bold" if rounded[name].iloc[position] == best else ""))
         table.add_row(*cells)
-    return titled(title, table, caption)
-
-
-def interval_table(evaluation: Evaluation) -> Group:
-    """Return the bootstrap intervals of a few metrics by method."""
-    table = plain_table("method")
-    headers = {name: header for name, header, _ in _COLUMNS}
-    for name in _WITH_INTERVAL:
-        table.add_column(headers[name], no_wrap=True)
-    for row in evaluation.metrics.to_dict("records"):
-        cells = [
-            Text(f"{_short(row[name])} [{_short(row[f'{name}_low'])}, {_short(row[f'{name}_high'])}]")
-            for name in _WITH_INTERVAL
-        ]
-        table.add_row(str(row["method"]), *cells)
     return titled(
-        f"With {evaluation.settings.interval_level:.0%} intervals",
+        "Of each method's own answers: do its probabilities hold?",
         table,
-        "Percentile bootstrap over questions. Every metric has one in metrics.csv.",
+        "Over the n answered questions. ↑ more is better, ↓ less; best in bold. Not which method is better: one that "
+        "selects a wrong answer, and knows it, scores well. ECE: 10 bins of equal width.",
     )
 
 
@@ -102,6 +109,10 @@ def _bar(share: float, character: str, width: int = 40) -> str:
     return character * round(share * width)
 
 
+def _by_benefit(metrics: pd.DataFrame) -> pd.DataFrame:
+    return metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
+
+
 def _short(value: float) -> str:
     """Three decimals without the leading zero."""
-    return _UNDEFINED if math.isnan(value) else f"{value:.3f}".removeprefix("0")
+    return _UNDEFINED if math.isnan(value) else f"{value:.3f}".replace("0.", ".", 1 if abs(value) < 1 else 0)

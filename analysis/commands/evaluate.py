@@ -48,7 +48,7 @@ def evaluate_command(
     ] = "map",
     preset: PresetOption = None,
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
-    methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: all.")] = None,
+    methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: one of each kind.")] = None,
     vanilla_level: Annotated[
         str | None, typer.Option(help="Level of method vanilla, if not the one so called.")
     ] = None,
@@ -67,9 +67,11 @@ def evaluate_command(
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
-    Methods: vanilla, majority, mean_confidence, steerconf; self_consistency, answer_entropy and topk, from
-    elicitations of their own; count, level and confidence, also as count_calibrated and level_calibrated; direag,
-    which is confidence calibrated.
+    Methods: vanilla; majority, mean_confidence, steerconf, best_level and cisc, also recalibrated (_platt, _isotonic,
+    _beta, _venn); vote_logistic, level_logistic, boosted_stack; dawid_skene, dawid_skene_labelled,
+    conditional_logit; self_consistency, answer_entropy and topk, from elicitations of their own; count, level and
+    confidence, also as count_calibrated and level_calibrated; direag, which is confidence calibrated. They are ranked
+    by benefit.
 
     The folder, where an earlier evaluation gives way, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
@@ -121,11 +123,11 @@ def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) ->
 
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
-    from analysis.tables import interval_table, metrics_table
+    from analysis.tables import metrics_table, ranking_table
     from bayes_direag.data.files import as_records
 
     if as_json:
         out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
         return
-    out.print(metrics_table(evaluation, title), interval_table(evaluation))
+    out.print(ranking_table(evaluation, title), metrics_table(evaluation))
     out.print(f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True)

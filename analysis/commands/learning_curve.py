@@ -50,9 +50,9 @@ def learning_curve_command(
     In every split the methods learn from the first 30, 100, ... labelled questions in random order, and are tested on
     those beyond the largest number, from which none has learned.
 
-    Methods: majority, mean_confidence and steerconf, also with _platt or _isotonic; vote_logistic and vote_boosting;
-    map_PRESET (paper, release, bayes, pooled) and nuts_PRESET (paper, bayes, pooled), also with _calibrated. To add the
-    slow ones: --methods default,nuts_bayes_calibrated.
+    Methods: vanilla; majority, mean_confidence, steerconf, best_level and cisc, also with _platt, _isotonic, _beta or
+    _venn; vote_logistic, level_logistic, boosted_stack, dawid_skene, dawid_skene_labelled, conditional_logit;
+    map_PRESET and nuts_PRESET, also with _calibrated. To add the slow ones: --methods default,nuts_bayes_calibrated.
 
     Every result is written as soon as it is there. The same command goes on with what was broken off, and one with
     more --methods or --splits adds to it.
@@ -70,9 +70,9 @@ def learning_curve_command(
     from analysis.learning_curve.curve import asked_for, measured
     from analysis.learning_curve.curve_figure import learning_curve_figure
     from analysis.learning_curve.curve_table import curve_tables, sampling_note
-    from analysis.learning_curve.methods import chosen_methods, is_sampled
     from analysis.learning_curve.splits import draw_splits
     from analysis.learning_curve.summary import summarise
+    from analysis.methods.registry import chosen_methods, is_sampled
     from bayes_direag.data.files import as_records
 
     wanted = chosen_methods([name.strip() for name in methods.split(",")])

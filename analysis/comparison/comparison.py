@@ -15,7 +15,9 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import expit
 
-from analysis.scores.paired import Scored, paired_table
+from analysis.methods.direag import Fitted, before_calibration
+from analysis.scores.paired import paired_table
+from analysis.scores.selection_scores import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -117,7 +119,9 @@ def compare_predictions(
         (``changed``); ``first_confidence``, ``second_confidence``, and second less first (``shift``), which is about
         two different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and
         ``second_high``, posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and
-        ``second_correct``, missing where the right answer is not known; ``first_fitted`` and ``second_fitted``,
+        ``second_correct``, missing where the right answer is not known; ``first_state_probability`` and
+        ``second_state_probability``, what was given to the state that occurred, before the final calibration;
+        ``first_fitted`` and ``second_fitted``,
         whether the fit learned from this question (a question being its ``problem_id``), missing where it does not
         say, having counted its questions by pattern. Unanswered questions have
         neither answers nor confidences, and nothing that follows from them.
@@ -136,6 +140,8 @@ def compare_predictions(
             columns[f"{name}_{bound}"] = predicted.get(f"confidence_{bound}", np.nan)
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
+        aligned = observations.align(fit.level_names)
+        columns[f"{name}_state_probability"] = before_calibration(Fitted(fit), aligned).state_probability(aligned)
         seen = fit.has_seen(observations)
         columns[f"{name}_fitted"] = pd.array([None] * len(observations) if seen is None else seen, dtype="boolean")
     table = pd.DataFrame(columns)
@@ -235,7 +241,11 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
     """
     rows = table[table["first_correct"].notna()]
     first, second = (
-        Scored(rows[f"{name}_confidence"].to_numpy(float), rows[f"{name}_correct"].to_numpy(bool))
+        Scored(
+            rows[f"{name}_confidence"].to_numpy(float),
+            rows[f"{name}_correct"].to_numpy(bool),
+            rows[f"{name}_state_probability"].to_numpy(float),
+        )
         for name in ("first", "second")
     )
     return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level)

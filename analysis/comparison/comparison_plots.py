@@ -17,7 +17,7 @@ from analysis.figures.style import REFERENCE, RIGHT, WRONG, figure_style
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MORE_IS_BETTER = frozenset({"accuracy", "auroc", "pr_positive", "pr_negative"})
+_MORE_IS_BETTER = frozenset({"benefit", "accuracy_of_all", "accuracy", "auroc", "pr_positive", "pr_negative"})
 
 
 def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str]) -> "Figure":

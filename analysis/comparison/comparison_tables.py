@@ -130,15 +130,15 @@ def paired_metrics_table(table: pd.DataFrame, title: str, heads: tuple[str, str]
         title,
         shown,
         f"Difference: {second} less {first}, with its paired bootstrap interval over questions, the fits as they are. "
-        "p: permutation test, for means over questions alone; adjusted for their number (Benjamini and Hochberg).",
+        "p: permutation test, for means over questions alone; adjusted for their number (Benjamini and Hochberg). "
+        "Which is better, benefit says: accuracy less Brier score of the selected answers. From accuracy on, metrics "
+        "are of own answers, where both have one.",
     )
 
 
 def evaluation_comparison_tables(comparison: EvaluationComparison, method: str) -> Group:
     """Return the differences of every evaluation to the first, a table an evaluation."""
-    left_out = (
-        f", {comparison.n_left_out} left out (not answered or not labelled in all)" if comparison.n_left_out else ""
-    )
+    left_out = f", {comparison.n_left_out} without a label left out" if comparison.n_left_out else ""
     return Group(
         *(
             paired_metrics_table(

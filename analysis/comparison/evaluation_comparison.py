@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import pandas as pd
 
 from analysis.evaluated_run import EvaluatedRun
-from analysis.scores.paired import Scored, control_false_discoveries, paired_table
+from analysis.scores.paired import control_false_discoveries, paired_table
+from analysis.scores.scoring import cluster_of, scored_of
 from bayes_direag.errors import DirEAGError
 
 
@@ -23,7 +24,8 @@ class EvaluationComparison:
     reference : str
         Name of the first evaluation.
     n, n_left_out : int
-        Questions that all comparisons are over, and those that some evaluation has no answer to or no label of.
+        Labelled questions, which all comparisons are over, and those without a label. Metrics of own answers are over
+        those of the n that both evaluations have answered.
     interval_level : float
         Level of the bootstrap intervals.
     """
@@ -43,7 +45,7 @@ def compare_evaluations(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> EvaluationComparison:
-    """Compare every evaluation with the first, on the questions that all have answered.
+    """Compare every evaluation with the first, on the labelled questions.
 
     What a method says of a question in an evaluation is said by a fit that has not seen it, so the comparison is of
     held-out predictions. Folds need not be the same.
@@ -67,19 +69,21 @@ def compare_evaluations(
     reference, first = next(iter(rows.items()))
     for name, other in rows.items():
         _check_same_questions((reference, first), (name, other))
-    scored = pd.concat([table.notna().all(axis=1).rename(name) for name, table in rows.items()], axis=1).all(axis=1)
-    if not scored.any():
+    scored = pd.concat([table["correct"].notna().rename(name) for name, table in rows.items()], axis=1).all(axis=1)
+    answered = pd.concat([table["confidence"].notna().rename(name) for name, table in rows.items()], axis=1).all(axis=1)
+    if not (scored & answered).any():
         raise DirEAGError(
             f"no question is answered and labelled in all of {', '.join(rows)}; expected at least one. Evaluate "
             "labelled observations."
         )
-    chosen = {
-        name: Scored(table.loc[scored, "confidence"].to_numpy(float), table.loc[scored, "correct"].to_numpy(bool))
-        for name, table in ((name, table.reindex(scored.index)) for name, table in rows.items())
-    }
+    kept = scored.index[scored]
+    chosen = {name: scored_of(table.loc[kept]) for name, table in rows.items()}
+    cluster = cluster_of(rows[reference].loc[kept])
     parts = []
     for name in list(rows)[1:]:
-        part = paired_table(chosen[reference], chosen[name], rng=seed, n_resamples=n_resamples, level=level)
+        part = paired_table(
+            chosen[reference], chosen[name], rng=seed, n_resamples=n_resamples, level=level, cluster=cluster
+        )
         part.insert(0, "evaluation", name)
         parts.append(part)
     table = pd.concat(parts, ignore_index=True)
@@ -88,12 +92,12 @@ def compare_evaluations(
 
 
 def _rows_of(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
-    """Return confidence and correctness of the method, by problem_id."""
+    """Return what the method says, by problem_id."""
     has = run.predictions["method"].unique().tolist()
     if method not in has:
         raise DirEAGError(f"{name} has no method {method!r}; expected one of {', '.join(has)}. Name it with --method.")
     rows = run.predictions[run.predictions["method"] == method]
-    return rows.set_index("problem_id")[["confidence", "correct"]]
+    return rows.set_index("problem_id")
 
 
 def _check_same_questions(first: tuple[str, pd.DataFrame], other: tuple[str, pd.DataFrame]) -> None:

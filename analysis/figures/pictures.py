@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pandas as pd
 
-from analysis.evaluation import FITTED_METHODS
 from analysis.held_out import HeldOutQuestions, require_method, scores_by_method
 from analysis.labelled_reports import LabelledReports, stated_confidences
+from analysis.methods.direag import FITTED_METHODS
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
@@ -138,11 +138,11 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
     from analysis.figures.evaluation_plots import null_state_figure
     from analysis.scores.state_diagnostics import null_state
 
-    if method not in FITTED_METHODS:
+    rows = questions.predictions[questions.predictions["method"] == method]
+    if rows["null_probability"].isna().all():
         return LeftOut("null_state", f"method {method} has no null state; {', '.join(FITTED_METHODS)} do")
     if questions.reports is None:
         return LeftOut("null_state", "which questions have a right candidate is not at hand; give --obs")
-    rows = questions.predictions[questions.predictions["method"] == method]
     state = null_state(rows, questions.reports.gold_present, seed=seed, level=level)
     tables = {"null_state": state.summary.assign(interval_level=level), "null_state_questions": state.questions}
     return Picture("null_state", null_state_figure(state, method, about), tables)

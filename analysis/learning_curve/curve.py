@@ -10,12 +10,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.learning_curve.calibrators import CLIP
-from analysis.learning_curve.methods import METHODS, Learned, is_sampled, learn
 from analysis.learning_curve.splits import Splits
+from analysis.methods.calibrations import CLIP
+from analysis.methods.direag import Fitted
+from analysis.methods.registry import SIMPLE_METHODS, is_sampled, preset_methods
 from analysis.scores.metrics import METRICS
+from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.convergence import SamplerSummary
+from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -26,15 +28,18 @@ class Quantity(NamedTuple):
     more_is_better: bool
 
 
-#: The metrics of a curve. NLL clips confidences to [CLIP, 1 - CLIP]: a method that says 0 or 1 would otherwise be
-#: judged by its few certain errors alone.
+#: The metrics of a curve: first those that see which answer was selected, and of them first the one that methods are
+#: ranked by; then those of a method's own answers. NLL clips confidences to [CLIP, 1 - CLIP]: a method that says 0 or 1
+#: would otherwise be judged by its few certain errors alone.
 CURVE_METRICS: dict[str, Quantity] = {
-    "nll": Quantity("NLL", False),
-    "brier": Quantity("Brier score", False),
-    "smece": Quantity("smECE", False),
-    "ece": Quantity("ECE", False),
-    "auroc": Quantity("AUROC", True),
-    "accuracy": Quantity("accuracy", True),
+    "benefit": Quantity("benefit", True),
+    "accuracy_of_all": Quantity("accuracy", True),
+    "log_score": Quantity("log score of the state that occurred", False),
+    "nll": Quantity("NLL of its own answers", False),
+    "brier": Quantity("Brier score of its own answers", False),
+    "smece": Quantity("smECE of its own answers", False),
+    "ece": Quantity("ECE of its own answers", False),
+    "auroc": Quantity("AUROC of its own answers", True),
 }
 
 #: Columns of the results, and what they hold.
@@ -71,7 +76,7 @@ def measured(
     observations
         Those that the splits are of.
     methods
-        Out of :data:`~analysis.learning_curve.methods.METHODS`.
+        Out of :data:`~analysis.methods.registry.CURVE_METHODS`.
     sampling
         Of methods that need NUTS; the defaults when left out.
     seed
@@ -96,21 +101,23 @@ def measured(
         As the fits do.
     """
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
-    sources = dict.fromkeys(METHODS[method] for method in sorted(methods, key=is_sampled))
+    registry = dict(SIMPLE_METHODS) | preset_methods(sampling)
+    learners = dict.fromkeys(registry[name].learn for name in sorted(methods, key=is_sampled))
     fits = [
-        (source, n_labels, split, wanted)
-        for source in sources
+        (learner, n_labels, split, wanted)
+        for learner in learners
         for n_labels in splits.label_counts
         for split in range(len(splits.order))
-        if (wanted := [m for m in methods if METHODS[m] == source and (m, n_labels, split) not in known])
+        if (wanted := [m for m in methods if registry[m].learn == learner and (m, n_labels, split) not in known])
     ]
-    for number, (source, n_labels, split, wanted) in enumerate(fits, 1):
-        on_step(f"{source}, {n_labels} labels, split {split + 1} of {len(splits.order)} ({number} of {len(fits)})")
-        labelled = observations.select(splits.learned(split, n_labels))
+    for number, (learner, n_labels, split, wanted) in enumerate(fits, 1):
+        on_step(f"{wanted[0]}, {n_labels} labels, split {split + 1} of {len(splits.order)} ({number} of {len(fits)})")
         tested = observations.select(splits.tested(split))
-        learned = learn(source, labelled, tested, sampling=sampling, seed=seed + split)
-        about = {"n_labels": n_labels, "split": split}
-        yield pd.DataFrame([{"method": method, **about, **_row(learned, method)} for method in wanted])
+        learned = learner(observations.select(splits.learned(split, n_labels)), seed + split)
+        about = {"n_labels": n_labels, "split": split, **_sampler(learned)}
+        yield pd.DataFrame(
+            [{"method": m, **about, **_row(registry[m].answer(learned, tested).scored(tested))} for m in wanted]
+        )
 
 
 def asked_for(results: pd.DataFrame, splits: Splits, methods: Sequence[str]) -> pd.DataFrame:
@@ -123,16 +130,24 @@ def asked_for(results: pd.DataFrame, splits: Splits, methods: Sequence[str]) -> 
     )
 
 
-def _row(learned: Learned, method: str) -> dict[str, int | float]:
-    confidence, correct = (np.asarray(part) for part in learned.said[method])
-    n = len(correct)
+def _row(scored: Scored) -> dict[str, int | float]:
+    n = len(scored.answered)
     first = np.arange(n) < n // 2
     parts = np.stack([np.ones(n, int), first, ~first]).astype(int)
     row: dict[str, int | float] = {"n_test": n}
+    own, own_parts = scored.select(scored.answered), parts[:, scored.answered]
     for name in CURVE_METRICS:
-        said = np.clip(confidence, CLIP, 1 - CLIP) if name == "nll" else confidence
-        whole, first_half, second_half = getattr(METRICS, name)(said, correct, parts)
-        row |= {name: float(whole), f"{name}_gap": float(first_half - second_half)}
-    return row | (
-        dict.fromkeys(SamplerSummary._fields, np.nan) if learned.sampler is None else learned.sampler._asdict()
-    )
+        if name in SELECTION_SCORES:
+            values = mean_score(SELECTION_SCORES[name](scored), parts)
+        else:
+            said = np.clip(own.confidence, CLIP, 1 - CLIP) if name == "nll" else own.confidence
+            values = getattr(METRICS, name)(said, own.correct, own_parts)
+        row |= {name: float(values[0]), f"{name}_gap": float(values[1] - values[2])}
+    return row
+
+
+def _sampler(learned: object) -> dict[str, float]:
+    """Return how sampling went; NaN where nothing was sampled."""
+    if isinstance(learned, Fitted) and learned.fit.n_samples > 1:
+        return sampler_summary(learned.fit)._asdict()
+    return dict.fromkeys(SamplerSummary._fields, np.nan)

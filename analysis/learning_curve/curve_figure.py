@@ -8,9 +8,8 @@ from jaxtyping import Float
 
 from analysis.figures.panels import headed_figure
 from analysis.figures.style import MARKERS, figure_style
-from analysis.learning_curve.calibrators import CLIP
-from analysis.learning_curve.curve_table import SAME_ANSWERS, SHOWN, metric_title, shown_rows
-from analysis.learning_curve.methods import ANSWERS, METHODS, SOURCES
+from analysis.learning_curve.curve_table import EXPLAINED, metric_title, shown_metrics
+from analysis.methods.registry import suffix_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +21,10 @@ _LABEL_HEIGHT = 0.155
 _COLOURS = ("#000000", "#8C8C8C", "#CC79A7", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#D55E00", "#7A3B69")
 
 
+#: Of what the labels say beyond a straight line of logits.
+_OTHER_CALIBRATIONS = ("_isotonic", "_beta", "_venn")
+
+
 class _Look(NamedTuple):
     colour: str
     marker: str
@@ -29,7 +32,7 @@ class _Look(NamedTuple):
 
 
 def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw NLL, Brier score, smECE and accuracy of every method against the number of labels.
+    """Draw benefit, accuracy, log score, NLL and smECE of every method against the number of labels.
 
     Parameters
     ----------
@@ -42,15 +45,14 @@ def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: flo
     caption = (
         f"{about} Mean over splits; ↓ less is better, ↑ more. Filled marks: the best with so many labels, and every "
         f"method that the {interval_level:.0%} interval of the paired difference does not show to be worse. Dotted: "
-        f"without recalibration, dashed: isotonic, solid: all others. NLL: confidences are clipped to {CLIP}.."
-        f"{1 - CLIP}. {SAME_ANSWERS}"
+        f"without recalibration, dashed: isotonic, beta, Venn-Abers, solid: all others. {EXPLAINED}"
     )
-    tables = {metric: shown_rows(summary, metric) for metric in SHOWN}
+    tables = shown_metrics(summary)
     heights = [max(2.0, _LABEL_HEIGHT * (rows["method"].nunique() + 1)) for rows in tables.values()]
     with figure_style():
         height = sum(heights) + 0.45 * len(heights)
         figure = headed_figure("How good is each method with so many labels?", caption, height, width=7.2)
-        panels = figure.subplots(len(SHOWN), 1, squeeze=False, height_ratios=heights)[:, 0]
+        panels = figure.subplots(len(tables), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axes, (metric, rows), own_height in zip(panels, tables.items(), heights, strict=True):
             _draw(axes, rows, looks, own_height)
             axes.set_ylabel(metric_title(metric))
@@ -118,14 +120,14 @@ def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: flo
 
 
 def _looks(methods: list[str]) -> dict[str, _Look]:
-    """Give every source a colour and a mark, and every suffix a line; whose answers are selected has a look too."""
-    sources = list(dict.fromkeys(METHODS[method] for method in methods))
-    sources += [answers for answers in dict.fromkeys(map(ANSWERS.__getitem__, methods)) if answers not in sources]
+    """Give every source, which is a method without its suffix, a colour and a mark, and every suffix a line."""
+    sources = [method.removesuffix(suffix_of(method)) for method in methods]
+    numbers = {source: number for number, source in enumerate(dict.fromkeys(sources))}
     looks = {}
-    for method in dict.fromkeys([*methods, *map(ANSWERS.__getitem__, methods)]):
-        number, suffix = sources.index(METHODS[method]), method.removeprefix(METHODS[method])
-        raw = not suffix and len(SOURCES[method]) > 1
-        line = ":" if raw else "--" if suffix == "_isotonic" else "-"
+    for method, source in zip(methods, sources, strict=True):
+        number, suffix = numbers[source], suffix_of(method)
+        raw = not suffix and sources.count(source) > 1
+        line = ":" if raw else "--" if suffix in _OTHER_CALIBRATIONS else "-"
         marker = MARKERS[(number + number // len(_COLOURS)) % len(MARKERS)]
         looks[method] = _Look(_COLOURS[number % len(_COLOURS)], marker, line)
     return looks

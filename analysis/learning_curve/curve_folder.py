@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.figures.style import save_figure
-from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import RESULT_TYPES, no_results
 from analysis.learning_curve.splits import Splits
+from analysis.methods.calibrations import CLIP
 from analysis.result_folder import ResultFolder
 from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.observations import Observations

@@ -6,16 +6,22 @@ import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
-from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.learning_curve.methods import ANSWERS, METHODS, is_sampled
+from analysis.methods.calibrations import CLIP
+from analysis.methods.registry import CALIBRATED, is_sampled
 from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
 
 #: The metrics that are shown; all are in the summary.
-SHOWN = ("nll", "brier", "smece", "accuracy")
+SHOWN = ("benefit", "accuracy_of_all", "log_score", "nll", "smece")
 
-SAME_ANSWERS = "Accuracy: of the answers, which no calibration changes; vote_* methods select those of majority."
+#: What the metrics are, for a caption.
+EXPLAINED = (
+    "Benefit: accuracy less Brier score of the selected answers, which methods are ranked by; 1 is perfect, 0 never "
+    "answering. Accuracy: an unanswered question counts as wrong. Log score: of the whole distribution over candidates "
+    "and null, of methods that state one; for fits, before their final calibration. Of its own answers: says whether "
+    f"probabilities hold, and not which method is better. NLL: confidences clipped to {CLIP}..{1 - CLIP}."
+)
 
 
 def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
@@ -28,18 +34,23 @@ def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
     """
     legend = (
         "Means over the splits, ± standard error; ↓ less is better, ↑ more. * The best with so many labels, and all "
-        f"that the {interval_level:.0%} interval of the paired difference does not show to be worse. NLL: confidences "
-        f"clipped to {CLIP}..{1 - CLIP}. {SAME_ANSWERS} ECE, AUROC: see summary.csv."
+        f"that the {interval_level:.0%} interval of the paired difference does not show to be worse. {EXPLAINED} "
+        "Brier score, ECE, AUROC: see summary.csv."
     )
-    return Group(*(_table(summary, metric) for metric in SHOWN), Text(legend, style="dim italic"), "")
+    tables = (_table(metric, rows) for metric, rows in shown_metrics(summary).items())
+    return Group(*tables, Text(legend, style="dim italic"), "")
 
 
-def shown_rows(summary: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """Return what there is to show of a metric: of the accuracy, one method for all that select the same answers."""
-    rows = summary[summary["metric"] == metric]
-    if metric != "accuracy":
-        return rows
-    return rows.assign(method=rows["method"].map(ANSWERS)).drop_duplicates(["n_labels", "method"])
+def shown_metrics(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
+    """Return the rows of each metric that there is something to show of: of methods for which it is defined.
+
+    Methods stand in the order of their mean benefit with the most labels, the best first.
+    """
+    benefit = summary[(summary["metric"] == "benefit") & (summary["n_labels"] == summary["n_labels"].max())]
+    place = benefit.set_index("method")["mean"].rank(ascending=False, method="first")
+    ordered = summary.sort_values("method", key=lambda names: names.map(place), kind="stable")
+    defined = ordered[ordered["mean"].notna().groupby([ordered["metric"], ordered["method"]]).transform("any")]
+    return {metric: rows for metric in SHOWN if len(rows := defined[defined["metric"] == metric])}
 
 
 def metric_title(metric: str) -> str:
@@ -51,7 +62,8 @@ def metric_title(metric: str) -> str:
 def sampling_note(results: pd.DataFrame) -> str:
     """Say how many of the NUTS fits behind some results did not converge."""
     sampled = results[results["method"].map(is_sampled)]
-    fits = sampled.assign(source=sampled["method"].map(METHODS)).drop_duplicates(["source", "n_labels", "split"])
+    source = sampled["method"].str.removesuffix(CALIBRATED)
+    fits = sampled.assign(source=source).drop_duplicates(["source", "n_labels", "split"])
     summaries = map(SamplerSummary._make, fits[list(SamplerSummary._fields)].itertuples(index=False))
     n_poor = sum(not summary.converged for summary in summaries)
     return (
@@ -60,8 +72,7 @@ def sampling_note(results: pd.DataFrame) -> str:
     )
 
 
-def _table(summary: pd.DataFrame, metric: str) -> Group:
-    rows = shown_rows(summary, metric)
+def _table(metric: str, rows: pd.DataFrame) -> Group:
     table = plain_table("method")
     for n_labels in rows["n_labels"].unique():
         table.add_column(f"{n_labels} labels", justify="right", no_wrap=True)

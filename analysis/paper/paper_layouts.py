@@ -6,13 +6,14 @@ from collections.abc import Iterator, Sequence
 import pandas as pd
 
 from analysis.evaluated_run import EvaluatedRun
-from analysis.evaluation import SAMPLED_METHODS, VANILLA
+from analysis.evaluation import SAMPLED_METHODS
+from analysis.methods.rules import VANILLA
 from analysis.paper.paper_figures import DECIMALS, PRINTED_METRICS, PrintedTable, as_printed, printed_protocol
 from analysis.paper.paper_tables import COMPARED_METRICS, N_RESAMPLES, setting
 from analysis.paper.table_formats import Cell, Layout, Row, Section
 
 _UNDEFINED = "\N{EN DASH}"
-_COMPARED_NAMES = {"brier": "Brier score", "nll": "NLL"}
+_COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
 def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Layout:
@@ -62,7 +63,9 @@ def differences_layout(
             for of_run in [differences[differences["run"] == str(run.folder)]]
         ),
         caption=(
-            "Differences are DirEAG less the other, on the n questions that both answered: below 0 DirEAG is better. "
+            "Differences are DirEAG less the other, on the n labelled questions. Benefit, accuracy less Brier score of "
+            "the selected answers, says which is better: above 0, DirEAG. The Brier score is of each method's own "
+            "answers, where both have one: below 0 those of DirEAG have the better probabilities. "
             "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
             f"test ({n_resamples} permutations, so never below {_number(1 / (1 + n_resamples))}), adjusted for all "
             f"{len(differences)} comparisons shown by the method of Benjamini and Hochberg."
@@ -75,10 +78,10 @@ def what_differs(differences: pd.DataFrame, rate: float) -> str:
 
     Examples
     --------
-    >>> rows = {"method": ["A", "B"], "metric": "nll", "n": 90, "difference": [-0.2, 0.1]}
+    >>> rows = {"method": ["A", "B"], "metric": "benefit", "n": 90, "difference": [0.2, 0.1]}
     >>> print(what_differs(pd.DataFrame(rows | {"p_adjusted": [0.01, 0.6]}), 0.05))
-    At a false-discovery rate of 5%, DirEAG has a lower NLL than A.
-    90 questions do not tell it from B in NLL; that does not make them equal.
+    At a false-discovery rate of 5%, DirEAG has a higher benefit than A.
+    90 questions do not tell it from B in benefit; that does not make them equal.
     """
     if differences.empty:
         return "Nothing to compare: this run lacks DirEAG, or has nothing beside it."
@@ -132,6 +135,11 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
         yield f"Printed: {printed_protocol(where.dataset)}, MAP; without intervals."
     else:
         yield "The paper has no such cell, so no printed figures stand here."
+    ranked = rows.dropna(subset="benefit").sort_values("benefit", ascending=False, kind="stable")
+    if len(ranked):
+        benefits = map("{} {}".format, ranked["method"], ranked["benefit"].map(_number))
+        what = "Benefit (accuracy less Brier score, 0 without an answer), which the paper does not have"
+        yield f"{what}: {_listed(list(benefits))}."
     options: dict[str, list[str]] = {}
     for name, printed in rows.loc[rows["n"].isna(), ["name", "method"]].itertuples(index=False):
         options.setdefault(_option_for(name), []).append(printed)
@@ -143,7 +151,7 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
     unanswered = rows[rows["unanswered"].fillna(0) > 0]
     if len(unanswered):
         counts = map("{} {}".format, unanswered["method"], unanswered["unanswered"])
-        yield f"Questions without an answer, which no figure counts: {_listed(list(counts))}."
+        yield f"Questions without an answer, which benefit alone counts: {_listed(list(counts))}."
 
 
 def _option_for(method: str) -> str:

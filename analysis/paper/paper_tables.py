@@ -15,13 +15,14 @@ from analysis.paper.paper_figures import (
     printed_dataset,
     printed_model,
 )
-from analysis.scores.paired import PairedDifference, Scored, control_false_discoveries, paired_table
-from analysis.scores.scoring import score
+from analysis.scores.paired import PairedDifference, control_false_discoveries, paired_table
+from analysis.scores.scoring import cluster_of, score, scored_of
+from analysis.scores.selection_scores import SELECTION_SCORES
 
-#: The method that all others are compared with; in which metrics: proper scores that are means over questions; and
-#: those others, with their printed names.
+#: The method that all others are compared with; in which metrics: benefit, which sees the selected answers, and the
+#: paper's own proper score; and those others, with their printed names.
 REFERENCE = "direag"
-COMPARED_METRICS = ("brier", "nll")
+COMPARED_METRICS = ("benefit", "brier")
 COMPARED_METHODS = MappingProxyType(
     {name: printed for table in PRINTED_TABLES for printed, name in table.rows.items() if name != REFERENCE}
 )
@@ -76,7 +77,8 @@ def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: flo
         (of :data:`analysis.evaluation.METHODS`), ``n``, ``unanswered``; and for each metric its value, ``_low``
         and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being
         equally good), ``_printed`` in the paper, and ``_difference`` (ours less that). A method that a run does not
-        have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank.
+        have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then
+        the scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, which the paper does not have.
     """
     parts = [_rows_of_run(table, run, level, seed) for run in runs]
     return pd.concat(parts, ignore_index=True)
@@ -107,6 +109,8 @@ def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int
             f"{metric}_printed": printed[metric],
             f"{metric}_difference": metrics[metric] - printed[metric],
         }
+    for metric in SELECTION_SCORES:
+        columns |= {f"{metric}{end}": metrics[f"{metric}{end}"] for end in ("", "_low", "_high")}
     return pd.DataFrame(columns)
 
 
@@ -124,7 +128,9 @@ def method_differences(
     n_resamples: int = N_RESAMPLES,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Compare DirEAG with every other method of both tables, on the questions that both answered.
+    """Compare DirEAG with every other method of both tables, on the labelled questions.
+
+    The Brier score is over those of them that both have answered.
 
     Parameters
     ----------
@@ -141,8 +147,8 @@ def method_differences(
     -------
     DataFrame
         A row a run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name), ``name``, ``n``
-        (questions that both answered), the columns of :func:`~analysis.scores.paired.paired_table` with the other
-        method as ``first`` and DirEAG as ``second`` (a negative ``difference`` is an improvement), and
+        (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other
+        method as ``first`` and DirEAG as ``second``, and
         ``p_adjusted``, the p-value adjusted over all rows by
         :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does
         not have, have no row.
@@ -165,14 +171,18 @@ def _difference_rows(
 ) -> pd.DataFrame:
     printed = COMPARED_METHODS[name]
     on_step(f"{run.folder}: DirEAG against {printed}")
-    answered = run.predictions.dropna(subset=["confidence", "correct"])
-    first, second = (answered[answered["method"] == method] for method in (name, REFERENCE))
-    both = first.merge(second, on="problem_id", suffixes=("", "_second"))
-    scored = (
-        Scored(both[f"confidence{end}"].to_numpy(float), both[f"correct{end}"].to_numpy(bool))
-        for end in ("", "_second")
+    labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
+    first, second = (labelled[labelled["method"] == method] for method in (name, REFERENCE))
+    both = first.index.intersection(second.index)
+    table = paired_table(
+        scored_of(first.loc[both]),
+        scored_of(second.loc[both]),
+        metrics=COMPARED_METRICS,
+        rng=seed,
+        n_resamples=n_resamples,
+        level=level,
+        cluster=cluster_of(first.loc[both]),
     )
-    table = paired_table(*scored, metrics=COMPARED_METRICS, rng=seed, n_resamples=n_resamples, level=level)
     model, dataset, _ = setting(run)
     where = table.assign(run=str(run.folder), model=model, dataset=dataset, method=printed, name=name, n=len(both))
     return where[[*_COMPARISON, *table.columns]]

@@ -8,19 +8,20 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import DIREAG, ReportSource
 from analysis.scores.metrics import ece
-from analysis.scores.paired import Scored, paired_table
+from analysis.scores.paired import paired_table
+from analysis.scores.scoring import cluster_of, scored_of
 from bayes_direag.data.files import as_records
 
-#: The simple rules that the report's method is first of all compared with; chosen before anything is known.
-_RULES = {
+_NAMES = {
     "mean_confidence": "the mean confidence",
     "majority": "the majority vote",
     "vanilla": "a single answer taken at its word",
 }
-_COMPARED = ("brier", "accuracy")
+_COMPARED = ("benefit", "accuracy_of_all", "log_score")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,10 +31,11 @@ class Answer:
     Attributes
     ----------
     method, reference : str
-        The method, and the one that it is first of all compared with; empty if there is no other.
+        The method, and the one that it is first of all compared with: of the simple methods whose probabilities are
+        calibrated on labels the one of greatest benefit; without any of them, of all others. Empty if there is none.
     differences : DataFrame
-        A row another method and metric (Brier score, accuracy): ``method``, ``n`` (labelled questions that both have
-        answered), and the columns of :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
+        A row another method and metric (benefit, accuracy, log score): ``method``, ``n`` (labelled questions), and the
+        columns of :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
     ece_if_calibrated : float
         What the calibration error of these probabilities would be on average, were they right: see
         :func:`expected_ece`. NaN without a question.
@@ -50,8 +52,9 @@ class Answer:
 
 def answer(source: ReportSource) -> Answer:
     """Say what an evaluation has found; only what its intervals carry is called a difference."""
-    others = [name for name in source.run.metrics["method"] if name != source.method]
-    reference = next((name for name in (*_RULES, *others) if name in others), "")
+    others = source.run.metrics[source.run.metrics["method"] != source.method].set_index("method")["benefit"].dropna()
+    rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
+    reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
     differences = method_differences(source)
     by_chance = expected_ece(source.scores[source.method].confidence, rng=source.run.seed)
     sentences = (*_absolute(source, by_chance), *_relative(source, differences, reference))
@@ -59,27 +62,24 @@ def answer(source: ReportSource) -> Answer:
 
 
 def method_differences(source: ReportSource) -> pd.DataFrame:
-    """Compare the report's method with every other, on the labelled questions that both have answered.
+    """Compare the report's method with every other, on the labelled questions.
 
     The intervals have the level, the seed and the number of resamples of the evaluation.
     """
-    answered = source.run.predictions.dropna(subset=["confidence", "correct"])
-    rows = {str(name): table.set_index("problem_id") for name, table in answered.groupby("method", sort=False)}
+    labelled = source.run.predictions.dropna(subset="correct")
+    rows = {str(name): table.set_index("problem_id") for name, table in labelled.groupby("method", sort=False)}
     parts = []
     for name in source.run.metrics["method"]:
         if name == source.method or name not in rows or source.method not in rows:
             continue
         both = rows[name].index.intersection(rows[source.method].index)
-        pair = [
-            Scored(table.loc[both, "confidence"].to_numpy(float), table.loc[both, "correct"].to_numpy(bool))
-            for table in (rows[name], rows[source.method])
-        ]
         table = paired_table(
-            *pair,
+            *(scored_of(rows[one].loc[both]) for one in (name, source.method)),
             metrics=_COMPARED,
             rng=source.run.seed,
             n_resamples=source.run.n_resamples,
             level=source.run.interval_level,
+            cluster=cluster_of(rows[name].loc[both]),
         )
         parts.append(table.assign(method=name, n=len(both))[["method", "n", *table.columns]])
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "n", "metric"])
@@ -114,7 +114,7 @@ def answer_record(answer: Answer) -> dict[str, object]:
 
 def spoken(method: str) -> str:
     """Return what a method is called in a sentence."""
-    return "DirEAG" if method == DIREAG else _RULES.get(method, f"method {method}")
+    return "DirEAG" if method == DIREAG else _NAMES.get(method, f"method {method}")
 
 
 def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
@@ -138,26 +138,27 @@ def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
 
 
 def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -> Iterator[str]:
-    rows = differences[(differences["method"] == reference) & (differences["metric"] == "brier")]
+    rows = differences[(differences["method"] == reference) & (differences["metric"] == "benefit")]
     if rows.empty or not rows["n"].iloc[0]:
         yield "No other method was evaluated on the same questions, so there is nothing to compare it with."
         return
     row = rows.iloc[0]
     name, other, level = spoken(source.method), spoken(reference), percent(source.run.interval_level, 0)
-    size, bounds = number(abs(row["difference"])), (row["low"], row["high"])
+    learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
+    rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
+    yield (
+        f"What answers and probabilities are worth together is their benefit, accuracy less Brier score: {name} has "
+        f"{number(row['second'])}, {rival} evaluated, {number(row['first'])}. 1 is perfect, 0 is never answering."
+    )
+    size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
     if is_told(row):
-        better = row["difference"] < 0
-        low, high = sorted(number(abs(bound)) for bound in bounds)
         yield (
-            f"Choosing {name} instead of {other} {'lowers' if better else 'raises'} the Brier score, the mean squared "
-            f"error of the probabilities, by {size} [{level}: {low} to {high}]: it is "
-            f"{'better' if better else 'worse'}."
+            f"The difference is {size} [{level}: {bounds}]: {name} is {'better' if row['difference'] > 0 else 'worse'}."
         )
     else:
         yield (
-            f"{counted(int(row['n']), 'question')} do not tell {name} from {other} in the Brier score, the mean "
-            f"squared error of the probabilities: the difference is {number(row['difference'], signed=True)} "
-            f"[{level}: {interval(*bounds, signed=True)[1:-1]}]. That does not make them equal."
+            f"{counted(int(row['n']), 'question')} do not tell the two apart: the difference is {size} [{level}: "
+            f"{bounds}]. That does not make them equal."
         )
 
 

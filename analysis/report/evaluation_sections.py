@@ -6,7 +6,7 @@ import pandas as pd
 
 from analysis.report.answer import Answer, is_told, spoken
 from analysis.report.blocks import Block, Cell, Column, Paragraph, Section, Statements, Steps, Table, Terms, Tile, Tiles
-from analysis.report.glossary import FIRST_METRICS, METHODS, METRICS
+from analysis.report.glossary import FIRST_METRICS, METRICS, method_words
 from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import ReportSource
 from analysis.scores.reliability import binned_reliability
@@ -39,21 +39,25 @@ def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]
 
 def methods_section(source: ReportSource, answer: Answer) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
-    rest = [name for name in METRICS if name not in FIRST_METRICS]
+    own = [name for name in METRICS if name not in FIRST_METRICS]
     level = percent(source.run.interval_level, 0)
     note = (
-        f"Best of each column, to the decimals shown, in bold. In brackets: {level} intervals (bootstrap over "
-        "questions); where those of two methods overlap, look at the differences below. Brackets of a calibration "
-        "error lean upward and may lie above a small one."
+        f"Ranked by benefit. Best of each column, to the decimals shown, in bold. In brackets: {level} intervals "
+        "(bootstrap over questions); where those of two methods overlap, look at the differences below."
     )
-    methods = tuple((name, METHODS.get(name, "not known to this report")) for name in source.run.metrics["method"])
+    own_note = (
+        "Whether each method's probabilities of its own answers hold; not which method is better: one that selects a "
+        "wrong answer, and knows it, scores well. Brackets of a calibration error lean upward and may lie above a "
+        "small one."
+    )
+    methods = tuple((name, method_words(name)) for name in source.run.metrics["method"])
     blocks: list[Block] = [
         _metric_table(source, FIRST_METRICS, "Every method on the same held-out questions", note),
         Terms("What the columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in FIRST_METRICS)),
         Terms("What the methods do", methods),
         _difference_block(source, answer),
-        _metric_table(source, rest, "Further metrics", "As above."),
-        Terms("What these columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in rest)),
+        _metric_table(source, own, "Of each method's own answers", own_note),
+        Terms("What these columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in own)),
     ]
     return Section("methods", "Methods and metrics", tuple(blocks))
 
@@ -152,6 +156,7 @@ def _tiles(source: ReportSource, by_chance: float) -> Tiles:
     return Tiles(
         (
             Tile("right", percent(row["accuracy"]), span),
+            Tile("benefit", number(row["benefit"], 2), "accuracy less Brier score; 1 is perfect, 0 is never answering"),
             Tile(
                 "probabilities off by",
                 f"{number(100 * row['ece'], 1)} points",
@@ -164,7 +169,7 @@ def _tiles(source: ReportSource, by_chance: float) -> Tiles:
 
 
 def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note: str) -> Table:
-    metrics = source.run.metrics
+    metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
     best = {name: metrics[name].round(3).agg("max" if METRICS[name].more_is_better else "min") for name in names}
     columns = [Column("method", holds="name")]
     for name in names:
@@ -175,7 +180,7 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     some_unanswered = bool(metrics["unanswered"].any())
     if some_unanswered:
         columns.append(Column("none", "no answer"))
-        note += " Figures are over the n answered questions; none: how many more had no answer."
+        note += " n: answered questions; none: how many more had no answer."
     rows = []
     for row in metrics.to_dict("records"):
         cells = [Cell(row["method"])]
@@ -196,23 +201,25 @@ def _difference_block(source: ReportSource, answer: Answer) -> Block:
     rows = []
     for other, table in answer.differences.groupby("method", sort=False):
         by_metric = {row["metric"]: row for _, row in table.iterrows()}
-        brier, accuracy = by_metric["brier"], by_metric["accuracy"]
+        benefit, *_ = by_metric.values()
         cells = [
             Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
-            for row in (brier, accuracy)
+            for row in by_metric.values()
         ]
-        rows.append((Cell(str(other)), cells[0], _told(brier), cells[1], Cell(f"{table['n'].iloc[0]:,}")))
+        rows.append((Cell(str(other)), cells[0], _told(benefit), *cells[1:], Cell(f"{table['n'].iloc[0]:,}")))
     columns = (
         Column("against", holds="name"),
-        Column("Brier score", "below 0: better"),
+        Column("benefit", "above 0: better"),
         Column("so it is", holds="name"),
         Column("accuracy", "above 0: better"),
-        Column("n", "both answered"),
+        Column("log score", "below 0: better"),
+        Column("n", "labelled"),
     )
     note = (
         f"On the very same questions, with {level} intervals (paired bootstrap). “Not told apart”: these questions "
-        "cannot tell the two apart in the Brier score, which does not make them equal. Of many comparisons a few "
-        "leave out 0 by chance; `direag tables` corrects for that."
+        "cannot tell the two apart in benefit, which does not make them equal. The log score can be compared where "
+        "both methods state a distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects "
+        "for that."
     )
     source_of = "`direag report --json` prints them"
     return Table(f"How {name} differs from each other method", columns, tuple(rows), note, source_of)
@@ -221,7 +228,7 @@ def _difference_block(source: ReportSource, answer: Answer) -> Block:
 def _told(row: pd.Series) -> Cell:
     if not is_told(row):
         return Cell("not told apart")
-    return Cell("better", mark="fine") if row["difference"] < 0 else Cell("worse", mark="failure")
+    return Cell("better", mark="fine") if row["difference"] > 0 else Cell("worse", mark="failure")
 
 
 def _judged(said: float, low: float, high: float) -> Cell:

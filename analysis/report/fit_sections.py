@@ -6,8 +6,8 @@ from typing import Any
 
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
-from analysis.evaluation import FITTED_METHODS
 from analysis.figures.pictures import describe_fit
+from analysis.methods.direag import FITTED_METHODS
 from analysis.report.blocks import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
 from analysis.report.glossary import PARAMETERS
 from analysis.report.numbers import number, percent

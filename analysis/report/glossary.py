@@ -22,6 +22,14 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "majority": "the commonest answer over all levels; its share of them",
         "mean_confidence": "the answer with the largest summed confidence; its share of the sum",
         "steerconf": "SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
+        "best_level": "the level that was right most often on the labelled questions, taken at its word",
+        "cisc": "CISC: votes weighted by a softmax of confidences, its temperature learned",
+        "vote_logistic": "the majority's answer; a logistic regression on how the votes fell",
+        "level_logistic": "the majority's answer; a logistic regression on how the votes fell and who agreed",
+        "boosted_stack": "the majority's answer; boosted trees on how the votes fell and who agreed",
+        "dawid_skene": "Dawid and Skene: levels have accuracies, learned without labels, and err independently",
+        "dawid_skene_labelled": "the same, with accuracies learned from labels",
+        "conditional_logit": "what levels say multiplies, with learned weights (log-linear pooling)",
         "count": "DirEAG from votes alone: each level's vote has a learned weight",
         "count_calibrated": "count, with the final calibration",
         "level": "DirEAG from votes, with a learned weight and bias for each level, blind to stated confidences",
@@ -31,10 +39,43 @@ METHODS: Mapping[str, str] = MappingProxyType(
     }
 )
 
-#: The metrics to look at first, then the others.
+_CALIBRATIONS = {
+    "platt": "Platt scaling",
+    "isotonic": "isotonic regression",
+    "beta": "beta calibration",
+    "venn": "Venn-Abers calibration",
+}
+
+
+def method_words(method: str) -> str:
+    """Say what a method does."""
+    simple, _, way = method.rpartition("_")
+    if simple in METHODS and way in _CALIBRATIONS:
+        return f"{simple}, recalibrated on labelled questions by {_CALIBRATIONS[way]}"
+    return METHODS.get(method, "not known to this report")
+
+
+#: The metrics to look at first, then those of a method's own answers.
 METRICS: Mapping[str, MetricWords] = MappingProxyType(
     {
-        "accuracy": MetricWords("accuracy", True, "share of the answered questions whose selected answer is right"),
+        "benefit": MetricWords(
+            "benefit",
+            True,
+            "accuracy less Brier score, over all labelled questions: twice what answers are worth if each is used when "
+            "its probability exceeds a price, averaged over all prices. 1 is perfect, 0 is never answering",
+        ),
+        "accuracy_of_all": MetricWords(
+            "accuracy", True, "share of the labelled questions that are answered rightly; none is wrong"
+        ),
+        "log_score": MetricWords(
+            "log score",
+            False,
+            "mean of -log of the probability that the method gave to what turned out right, candidate or none of them; "
+            "of methods that say how probable each is (fits: before the final calibration)",
+        ),
+        "accuracy": MetricWords(
+            "accuracy of answered", True, "share of the answered questions whose selected answer is right"
+        ),
         "ece": MetricWords(
             "ECE",
             False,
@@ -66,7 +107,7 @@ METRICS: Mapping[str, MetricWords] = MappingProxyType(
         ),
     }
 )
-FIRST_METRICS = ("accuracy", "ece", "brier", "nll", "auroc")
+FIRST_METRICS = ("benefit", "accuracy_of_all", "log_score")
 
 #: Of the parameters that are one for all levels.
 PARAMETERS: Mapping[str, str] = MappingProxyType(

@@ -5,7 +5,8 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from analysis.evaluation import METHODS, SAMPLED_METHODS, VANILLA
+from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
+from analysis.methods.rules import VANILLA
 from analysis.report.source import ReportSource
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS, default_preset
@@ -74,7 +75,7 @@ def _methods_unless_named(manifest: Mapping[str, Any]) -> list[str]:
     levels = (manifest["test"] or manifest["observations"])["levels"]
     missing = {method for method, protocol in SAMPLED_METHODS.items() if not manifest.get(protocol)}
     missing |= set() if manifest["settings"]["vanilla_level"] in levels else {VANILLA}
-    return [method for method in METHODS if method not in missing]
+    return [method for method in DEFAULT_METHODS if method not in missing]
 
 
 def _in_lines(words: list[str], width: int = 76) -> str:

@@ -71,14 +71,22 @@ def bootstrap_metrics(
 
 
 def resample_weights(
-    n_problems: int, n_resamples: int, rng: np.random.Generator | int
+    n_problems: int,
+    n_resamples: int,
+    rng: np.random.Generator | int,
+    cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> Int[np.ndarray, "replicate problem"]:
     """Draw the questions with replacement and return how often each was drawn.
+
+    Parameters
+    ----------
+    cluster : (problem,), optional
+        Which questions hang together: whole clusters are drawn, as many as there are.
 
     Returns
     -------
     (replicate, problem)
-        Every row sums to `n_problems`; 40 MB for 1,000 resamples of 10,000 questions.
+        Without clusters every row sums to `n_problems`; 40 MB for 1,000 resamples of 10,000 questions.
 
     Raises
     ------
@@ -87,6 +95,9 @@ def resample_weights(
     """
     if n_resamples < 1:
         raise ValueError(f"n_resamples is {n_resamples}; expected 1 or more")
+    if cluster is not None:
+        names, member = np.unique(cluster, return_inverse=True)
+        return resample_weights(len(names), n_resamples, rng)[:, member]
     generator = np.random.default_rng(rng)
     weight = np.zeros((n_resamples, n_problems), np.int32)
     for row in weight:

@@ -1,7 +1,7 @@
 r"""Two methods on the same questions: differences of metrics, their intervals, and whether chance explains them.
 
 Both methods are scored on the very same resamples of the questions, so what makes a question hard for both drops out
-of the difference. Where a metric is a mean over questions (accuracy, Brier score, negative log-likelihood), a
+of the difference. Where a metric is a mean over questions (benefit, log score, accuracy, Brier score, NLL), a
 permutation test says how large a mean difference arises if the sign of every question's difference is a matter of
 chance. Calibration errors and rankings have no such test here: swapping two methods' results question by question
 mixes their errors, and found "differences" between two equally miscalibrated methods far too often; for those
@@ -13,15 +13,16 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
 from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE
+from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
 
 _Problems = Float[np.ndarray, " problem"]
 
-#: The metrics that are means over questions: the score of one question, given clipped confidence and correctness.
+#: The metrics of own answers that are means over questions: the score of one, given clipped confidence and correctness.
 MEAN_SCORES: Mapping[str, Callable[[_Problems, _Problems], _Problems]] = {
     "accuracy": lambda _, correct: correct,
     "brier": lambda confidence, correct: (confidence - correct) ** 2,
@@ -30,21 +31,6 @@ MEAN_SCORES: Mapping[str, Callable[[_Problems, _Problems], _Problems]] = {
 
 #: Sums of differences nearer to each other than this are equal: it covers rounding, and nothing that could matter.
 _TOLERANCE = 1e-9
-
-
-class Scored(NamedTuple):
-    """What one method says of some questions, and whether it is right; unanswered questions left out.
-
-    Attributes
-    ----------
-    confidence : (problem,)
-        Probability of being correct, in [0, 1].
-    correct : (problem,)
-        Whether the answer was correct.
-    """
-
-    confidence: ArrayLike
-    correct: ArrayLike
 
 
 class PairedDifference(NamedTuple):
@@ -60,8 +46,8 @@ class PairedDifference(NamedTuple):
         Resamples in which the difference was undefined (one class, for AUROC and average precision), and which the
         interval leaves out.
     p_value : float
-        Two-sided, of the paired permutation test, for :data:`MEAN_SCORES`; NaN for the other metrics, and without
-        questions.
+        Two-sided, of the paired permutation test, for :data:`SELECTION_SCORES` and :data:`MEAN_SCORES`; NaN for the
+        other metrics, and without questions.
     """
 
     first: float
@@ -81,8 +67,12 @@ def paired_table(
     rng: np.random.Generator | int,
     n_resamples: int = 1000,
     level: float = 0.95,
+    cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> pd.DataFrame:
-    """Compare two methods on the same questions in the same order.
+    """Compare two methods on the same labelled questions in the same order.
+
+    The scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES` are over all of them, or all for which both
+    state a distribution; the metrics of own answers over those that both have answered.
 
     Parameters
     ----------
@@ -90,6 +80,8 @@ def paired_table(
         Of equal length; entry i of both belongs to question i.
     metrics
         Names of the metrics wanted, which alone are then computed; all when left out.
+    cluster
+        Which questions hang together: these are resampled, and change signs, as one.
     rng : generator or seed
         The same seed gives the same resamples as :func:`~analysis.scores.bootstrap.bootstrap_metrics` has.
     n_resamples : int
@@ -125,20 +117,72 @@ def paired_table(
     [['brier', 0.175, 0.168, -0.007]]
     """
     _check_lengths(first, second)
-    generator = np.random.default_rng(rng)
-    weight = resample_weights(np.size(first.confidence), n_resamples, generator)
-    signs = int(generator.integers(2**63))  # one seed, so that a metric's p-value does not depend on the others
+    seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng
+    answered = first.answered & second.answered
+    views = {
+        names: _View.of(first, second, kept, cluster, n_resamples, seed)
+        for names, kept in ((_OF_ALL, np.ones(len(answered), bool)), (_OF_OWN, answered))
+    }
     rows = []
-    for name in metrics or vars(METRICS):
-        metric = getattr(METRICS, name)
-        point, other = metric(*first), metric(*second)
-        interval = percentile_interval(metric(*second, weight) - metric(*first, weight), level)
-        p_value = np.nan
-        if name in MEAN_SCORES:
-            difference = _scores(name, second) - _scores(name, first)
-            p_value = permutation_p_value(difference, rng=signs, n_permutations=n_resamples)
-        rows.append({"metric": name, **PairedDifference(point, other, other - point, *interval, p_value)._asdict()})
+    for name in metrics or (*_OF_ALL, *_OF_OWN):
+        view = views[_OF_ALL if name in _OF_ALL else _OF_OWN]
+        (before, after), replicates, p_value = view.of_all(name) if name in _OF_ALL else view.of_own(name)
+        interval = percentile_interval(replicates, level)
+        rows.append({"metric": name, **PairedDifference(before, after, after - before, *interval, p_value)._asdict()})
     return pd.DataFrame(rows)
+
+
+_OF_ALL, _OF_OWN = tuple(SELECTION_SCORES), tuple(vars(METRICS))
+
+
+class _View(NamedTuple):
+    """Two methods on the questions that a metric is over, and what is drawn for these."""
+
+    pair: tuple[Scored, Scored]
+    weight: Int[np.ndarray, "replicate problem"]
+    cluster: Int[np.ndarray, " problem"]
+    signs: int  # one seed, so that a metric's p-value does not depend on the others
+
+    @classmethod
+    def of(
+        cls,
+        first: Scored,
+        second: Scored,
+        kept: Bool[np.ndarray, " problem"],
+        cluster: Int[np.ndarray, " problem"] | None,
+        n_resamples: int,
+        seed: int,
+    ) -> "_View":
+        n, own = int(kept.sum()), None if cluster is None else cluster[kept]
+        generator = np.random.default_rng(seed)
+        weight = resample_weights(n, n_resamples, generator, own)
+        member = np.arange(n) if own is None else np.unique(own, return_inverse=True)[1]
+        return cls((first.select(kept), second.select(kept)), weight, member, int(generator.integers(2**63)))
+
+    def of_all(self, name: str) -> "_Compared":
+        first, second = (SELECTION_SCORES[name](scored) for scored in self.pair)
+        difference = second - first  # NaN, and left out, where either states no distribution
+        before, after = (float(mean_score(value + 0 * difference)[0]) for value in (first, second))
+        return (before, after), mean_score(difference, self.weight), self._p_value(difference)
+
+    def of_own(self, name: str) -> "_Compared":
+        metric = getattr(METRICS, name)
+        point = metric(*self.pair[0][:2]), metric(*self.pair[1][:2])
+        before, after = (metric(*scored[:2], self.weight) for scored in self.pair)
+        if name not in MEAN_SCORES:
+            return point, after - before, np.nan
+        first, second = (_scores(name, scored) for scored in self.pair)
+        return point, after - before, self._p_value(second - first)
+
+    def _p_value(self, difference: _Problems) -> float:
+        """Test the differences that are defined, a cluster's as one."""
+        defined = ~np.isnan(difference)
+        _, member = np.unique(self.cluster[defined], return_inverse=True)
+        summed = np.bincount(member, difference[defined])
+        return permutation_p_value(summed, rng=self.signs, n_permutations=len(self.weight))
+
+
+type _Compared = tuple[tuple[float, float], Float[np.ndarray, " replicate"], float]
 
 
 def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int, n_permutations: int = 1000) -> float:

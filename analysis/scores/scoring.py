@@ -7,10 +7,11 @@ import pandas as pd
 from jaxtyping import Int
 from numpy import ndarray
 
-from analysis.scores.bootstrap import bootstrap_metrics, resample_weights
+from analysis.scores.bootstrap import bootstrap_metrics, percentile_interval, resample_weights
 from analysis.scores.metrics import Metrics, evaluate_metrics
+from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
 
-METRIC_NAMES = tuple(Metrics.__dataclass_fields__)
+METRIC_NAMES = (*SELECTION_SCORES, *Metrics.__dataclass_fields__)
 
 
 def score(
@@ -21,8 +22,8 @@ def score(
     Parameters
     ----------
     predictions
-        With columns ``method``, ``confidence`` and ``correct``; rows without either of the last two are not
-        scored. Methods that scored the same number of questions share their resamples.
+        As in :class:`~analysis.evaluation.Evaluation`; rows without ``correct`` are not scored. Methods that scored
+        equally many questions, or the same clusters of them, share their resamples.
 
     Returns
     -------
@@ -48,7 +49,7 @@ class Scorer:
 
     def __init__(self, *, seed: int, n_resamples: int, interval_level: float) -> None:
         self._seed, self._n_resamples, self._interval_level = seed, n_resamples, interval_level
-        self._resamples: dict[int, Int[ndarray, "replicate problem"]] = {}
+        self._resamples: dict[object, Int[ndarray, "replicate problem"]] = {}
         self._thread = ThreadPoolExecutor(1)
         self._rows: list[Future[dict[str, object]]] = []
 
@@ -68,19 +69,43 @@ class Scorer:
 
     def _row(self, predictions: pd.DataFrame) -> dict[str, object]:
         labelled = predictions[predictions["correct"].notna()]
-        answered = labelled[labelled["confidence"].notna()]
-        confidence = answered["confidence"].to_numpy(float)
-        correct = answered["correct"].to_numpy(bool)
-        n = len(answered)
-        if n not in self._resamples:
-            self._resamples[n] = resample_weights(n, self._n_resamples, self._seed)
-        intervals = bootstrap_metrics(confidence, correct, self._resamples[n], level=self._interval_level)
+        scored = scored_of(labelled)
+        answered = labelled[scored.answered]
+        own = scored.select(scored.answered)
+        intervals = bootstrap_metrics(
+            own.confidence, own.correct, self._resampled(answered), level=self._interval_level
+        )
         row: dict[str, object] = {
             "method": predictions["method"].iloc[0],
-            "n": n,
-            "unanswered": len(labelled) - n,
-            **asdict(evaluate_metrics(confidence, correct)),
+            "n": len(answered),
+            "unanswered": len(labelled) - len(answered),
         }
-        for name, interval in vars(intervals).items():
+        values = {name: of_each(scored) for name, of_each in SELECTION_SCORES.items()}
+        row |= {name: float(mean_score(value)[0]) for name, value in values.items()}
+        row |= asdict(evaluate_metrics(own.confidence, own.correct))
+        weight = self._resampled(labelled)
+        bounds = {
+            name: percentile_interval(mean_score(value, weight), self._interval_level) for name, value in values.items()
+        }
+        for name, interval in (bounds | vars(intervals)).items():
             row[f"{name}_low"], row[f"{name}_high"], _ = interval
         return row
+
+    def _resampled(self, rows: pd.DataFrame) -> Int[ndarray, "replicate problem"]:
+        cluster = cluster_of(rows)
+        key = len(rows) if cluster is None else cluster.tobytes()
+        if key not in self._resamples:
+            self._resamples[key] = resample_weights(len(rows), self._n_resamples, self._seed, cluster)
+        return self._resamples[key]
+
+
+def scored_of(rows: pd.DataFrame) -> Scored:
+    """Take what one method says of labelled questions from its predictions."""
+    return Scored(
+        rows["confidence"].to_numpy(float), rows["correct"].to_numpy(bool), rows["state_probability"].to_numpy(float)
+    )
+
+
+def cluster_of(rows: pd.DataFrame) -> Int[ndarray, " problem"] | None:
+    """Return which questions hang together, by number; None where none do."""
+    return None if rows["cluster"].isna().all() else rows["cluster"].to_numpy(int)

@@ -6,8 +6,11 @@ from bayes_direag.model.simulate import simulate_observations
 type Report = tuple[str | None, float | None] | None
 
 
-def observe(*table: list[Report]) -> Observations:
-    """Build observations from the (answer, percentage) of every level of every question; None where it is missing."""
+def observe(*table: list[Report], gold: str | None = None) -> Observations:
+    """Build observations from the (answer, percentage) of every level of every question; None where it is missing.
+
+    The right answer is the same to all.
+    """
     everywhere = Question(
         problem_id="all levels",
         observations=tuple(
@@ -18,6 +21,7 @@ def observe(*table: list[Report]) -> Observations:
     questions = [
         Question(
             problem_id=str(number),
+            gold_answer=gold,
             observations=tuple(
                 Observation(level=level, level_name=f"level {level}", answer=report[0], confidence=report[1])
                 for level, report in enumerate(row)

@@ -117,6 +117,8 @@ def _rows(
             "confidence": confidence,
             "correct": correct,
             "null_probability": null_probability,
+            "state_probability": np.nan,
+            "cluster": pd.array([None] * len(ids), "Int64"),
         }
     )
 

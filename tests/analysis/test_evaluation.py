@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.baselines import BASELINES
-from analysis.evaluation import METHODS, SAMPLED_METHODS, Evaluation, evaluate
+from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS, Evaluation, evaluate
+from analysis.methods.rules import RULES
 from analysis.scores.scoring import METRIC_NAMES, score
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observation, Observations, Question
@@ -24,7 +24,7 @@ from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
 RECORDED_SEED = 20260517
-FROM_ONE_ELICITATION = tuple(method for method in METHODS if method not in SAMPLED_METHODS)
+FROM_ONE_ELICITATION = tuple(method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS)
 CALIBRATED = (
     ("count", "count_calibrated", "count"),
     ("level", "level_calibrated", "level"),
@@ -59,7 +59,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     assert (both["answer"] == [canonical(answer, "numeric") for answer in both["answer_recorded"]]).all()
     assert (both["correct"].astype(bool) == both["correct_recorded"].astype(bool)).all()
     gap = (both["confidence"].clip(1e-6, 1 - 1e-6) - both["confidence_recorded"]).abs()
-    assert (gap[both["method"].isin(BASELINES)] <= 1e-9).all()
+    assert (gap[both["method"].isin(RULES)] <= 1e-9).all()
     tied = (both["fold"] == TIED["fold"]) & (both["method"] == TIED["method"]) & (name == TIED["set"])
     assert (gap[~tied] <= 0.001).all()
     assert (gap[tied] <= 0.04).all()
@@ -70,7 +70,7 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     shared = [metric for metric in METRIC_NAMES if metric in metrics]
     assert len(shared) == 8
     difference = (ours[shared] - metrics[shared]).abs()
-    assert (difference.loc[list(BASELINES)] <= 1e-9).all(axis=None)
+    assert (difference.loc[list(RULES)] <= 1e-9).all(axis=None)
     if name == TIED["set"]:
         assert difference.loc[TIED["method"], "pr_negative"] <= 0.005
         difference.loc[TIED["method"], "pr_negative"] = 0.0
@@ -147,8 +147,8 @@ def test_before_and_after_recalibration_select_the_same_answers(evaluation: Eval
 
 
 def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
-    rows = evaluation.predictions.query("method == 'majority' and correct.notna()").dropna(subset="confidence")
-    found = evaluation.metrics.set_index("method").loc["majority"]
+    rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()").dropna(subset="confidence")
+    found = evaluation.metrics.set_index("method").loc["conditional_logit"]
     np.testing.assert_allclose(found["accuracy"], rows["correct"].astype(float).mean())
     np.testing.assert_allclose(
         found["brier"], np.mean((rows["confidence"] - rows["correct"].astype(float)) ** 2), atol=1e-5
@@ -236,6 +236,7 @@ def test_an_unknown_method_is_an_error(questions: Observations) -> None:
 
 def test_nothing_to_score_gives_missing_metrics() -> None:
     rows = pd.DataFrame({"method": ["m"], "confidence": [np.nan], "correct": pd.array([None], dtype="boolean")})
+    rows = rows.assign(state_probability=np.nan, cluster=pd.NA)
     row = score(rows, seed=0, n_resamples=5).iloc[0]
     assert (row["n"], row["unanswered"]) == (0, 0)
     assert row[[*METRIC_NAMES]].isna().all()

@@ -54,6 +54,7 @@ class TestWriting:
     def test_the_tables_are_those_of_the_evaluation(self, folder, evaluation):
         assert {path.name for path in folder.iterdir()} == TOP
         text = dict.fromkeys(("problem_id", "fold", "method", "answer", "variant", "parameter", "level"), "str")
+        text["cluster"] = "Int64"
         for name in ("predictions", "metrics", "parameters"):
             written = pd.read_csv(folder / f"{name}.csv", dtype=text)
             expected = getattr(evaluation, name)

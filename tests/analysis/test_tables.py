@@ -14,7 +14,7 @@ from rich.console import Console, RenderableType
 from analysis.evaluation import METHODS, Evaluation, EvaluationSettings
 from analysis.scores.metrics import ece
 from analysis.scores.scoring import METRIC_NAMES
-from analysis.tables import interval_table, metrics_table, reliability_table
+from analysis.tables import metrics_table, ranking_table, reliability_table
 from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
@@ -24,7 +24,7 @@ from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit, replaced
 
 DASH = "\N{EN DASH}"
-COLUMNS = ("acc", "ECE", "aECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
+COLUMNS = ("ECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
 
 
 def shown(table: RenderableType, *, width: int = 80, styled: bool = False) -> str:
@@ -77,68 +77,74 @@ def fit() -> Fit:
 class TestMetrics:
     @pytest.fixture
     def wide(self) -> Evaluation:
-        """The widest content to be expected: four-digit counts, an NLL above 1, a perfect method."""
+        """The widest content to be expected: four-digit counts, an NLL above 1, a perfect method, a harmful one."""
         perfect = [1.0] * len(METHODS)
-        columns = {"accuracy": perfect, "auroc": perfect, "pr_positive": perfect, "pr_negative": perfect}
+        columns = {"auroc": perfect, "pr_positive": perfect, "pr_negative": perfect, "log_score": spread(2.5)}
+        columns |= {"benefit": spread(-0.101, -0.001), "benefit_low": [-0.5] * len(METHODS)}
         return evaluation(n=[9999] * len(METHODS), unanswered=[1234] * len(METHODS), nll=spread(1.234), **columns)
 
     def test_nothing_is_cut_off_at_80_columns(self, wide):
-        text = shown(metrics_table(wide, "a title"))
-        assert "…" not in text
-        assert max(map(len, text.splitlines())) <= 80
-        rows = cells(text)
+        ranked, own = shown(ranking_table(wide, "a title")), shown(metrics_table(wide))
+        for text in (ranked, own):
+            assert "…" not in text
+            assert max(map(len, text.splitlines())) <= 80
         for position, method in enumerate(METHODS):
-            expected = ["9999", "1234", "1.000", ".500", ".500", ".500", ".500", f"{1.234 + position / 1000:.3f}"]
-            assert rows[method] == [*expected, "1.000", "1.000", "1.000"]
+            benefit, log = f"-.{101 + position}", f"{2.5 + position / 1000:.3f}"
+            assert cells(ranked)[method] == ["9999", "1234", benefit, "[-.500,", ".600]", ".500", log]
+            expected = [".500", ".500", ".500", f"{1.234 + position / 1000:.3f}", "1.000", "1.000", "1.000"]
+            assert cells(own)[method] == expected
 
     def test_headers_and_arrows(self, wide):
-        header, arrows = (line.split() for line in shown(metrics_table(wide, "a title")).splitlines()[1:3])
+        header, arrows = (line.split() for line in shown(metrics_table(wide)).splitlines()[1:3])
         assert tuple(header) == COLUMNS
-        assert arrows == ["method", "n", "none", "↑", "↓", "↓", "↓", "↓", "↓", "↑", "↑", "↑"]
-        assert "10 bins" in shown(metrics_table(wide, "a title"))
+        assert arrows == ["method", "↓", "↓", "↓", "↓", "↑", "↑", "↑"]
+        assert "10 bins" in shown(metrics_table(wide))
+
+    def test_the_best_by_benefit_comes_first(self):
+        place = np.random.default_rng(0).permutation(len(METHODS))
+        found = evaluation(benefit=(0.5 - 0.001 * place).tolist())
+        for table in (ranking_table(found, "t"), metrics_table(found)):
+            order = [
+                line.split()[0] for line in shown(table).splitlines() if line.split()[:1] and line.split()[0] in METHODS
+            ]
+            assert order == [METHODS[k] for k in np.argsort(place)]
 
     def test_the_unanswered_are_a_column_only_where_there_are_any(self, wide):
-        assert "none: how many more had no answer" in shown(metrics_table(wide, "t")).replace("\n", " ")
-        text = shown(metrics_table(evaluation(), "t"))
+        assert "none: questions without an answer" in " ".join(shown(ranking_table(wide, "t")).split())
+        text = shown(ranking_table(evaluation(), "t"))
         assert "none" not in text
-        assert cells(text)["direag"] == ["1000", *[".500"] * 9]
+        assert cells(text)["direag"] == ["1000", ".500", "[.400,", ".600]", ".500", ".500"]
 
     def test_the_best_of_each_column_is_bold(self):
-        found = evaluation(accuracy=spread(0.5), brier=spread(0.2), nll=spread(1.2), ece=spread(0.1)[::-1])
-        lines = shown(metrics_table(found, "t"), styled=True).splitlines()
-        best = {line.split()[0]: bold(line) for line in lines if line.split()[:1]}
-        # All methods are equal in aECE, smECE, AUROC, PR-P and PR-N.
-        tied = [".500"] * 5
-        assert best["vanilla"] == [*tied[:2], ".200", "1.200", *tied[2:]]
-        assert best["direag"] == [f"{0.5 + 0.001 * (len(METHODS) - 1):.3f}"[1:], ".100", *tied]
-        assert all(best[method] == tied for method in METHODS if method not in {"vanilla", "direag"})
+        found = evaluation(accuracy_of_all=spread(0.5), log_score=spread(0.2), nll=spread(1.2), ece=spread(0.1)[::-1])
+        ranked, own = (
+            {line.split()[0]: bold(line) for line in shown(table, styled=True).splitlines() if line.split()[:1]}
+            for table in (ranking_table(found, "t"), metrics_table(found))
+        )
+        last, tied = METHODS[-1], [".500"] * 5  # all are equal in smECE, Brier, AUROC, PR-P and PR-N
+        assert ranked["vanilla"] == [".500", ".200"]
+        assert ranked[last] == [".500", f".{500 + len(METHODS) - 1}"]
+        assert own["vanilla"] == [*tied[:2], "1.200", *tied[2:]]
+        assert own[last] == [".100", *tied]
+        assert own["majority"] == tied
 
     def test_methods_that_look_equal_are_both_best(self):
         found = evaluation(nll=[1.0, 0.70001, 0.70049, 0.7006, *[2.0] * (len(METHODS) - 4)])
-        lines = shown(metrics_table(found, "t"), styled=True).splitlines()
+        lines = shown(metrics_table(found), styled=True).splitlines()
         marked = [line.split()[0] for line in lines if ".700" in bold(line)]
         assert marked == [METHODS[1], METHODS[2]]
 
     def test_undefined_is_a_dash_and_never_best(self):
         undefined = [np.nan] * len(METHODS)
-        found = evaluation(auroc=undefined, ece=[np.nan, *spread(0.1)[1:]])
-        text = shown(metrics_table(found, "t"), styled=True)
-        assert DASH not in "".join(bold(text))
-        rows = cells(shown(metrics_table(found, "t")))
-        assert rows["vanilla"][2] == DASH
-        assert all(rows[method][7] == DASH for method in METHODS)
-
-    def test_intervals(self, wide):
-        found = replace(wide, metrics=wide.metrics.assign(nll_low=1.1116, nll_high=np.nan))
-        text = shown(interval_table(found))
-        assert "…" not in text
-        assert "With 95% intervals" in text
-        row = next(line for line in text.splitlines() if line.startswith("vanilla"))
-        assert row.split("  ")[0].startswith("vanilla")
-        assert re.findall(r"\S+ \[.*?\]", row) == ["1.000 [.400, .600]", ".500 [.400, .600]", f"1.234 [1.112, {DASH}]"]
+        found = evaluation(auroc=undefined, log_score=undefined, ece=[np.nan, *spread(0.1)[1:]])
+        assert DASH not in "".join(bold(shown(metrics_table(found), styled=True)))
+        rows = cells(shown(metrics_table(found)))
+        assert rows["vanilla"][0] == DASH
+        assert all(rows[method][4] == DASH for method in METHODS)
+        assert all(cells(shown(ranking_table(found, "t")))[method][-1] == DASH for method in METHODS)
 
     def test_a_title_is_shown_as_it_is(self):
-        assert shown(metrics_table(evaluation(), "[red]a/b[/red] :+1:")).startswith("[red]a/b[/red] :+1:\n")
+        assert shown(ranking_table(evaluation(), "[red]a/b[/red] :+1:")).startswith("[red]a/b[/red] :+1:\n")
 
 
 class TestQuality:

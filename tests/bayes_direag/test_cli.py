@@ -7,6 +7,8 @@ import pytest
 import typer
 
 from analysis.evaluation import METHODS
+from analysis.methods.calibrations import CALIBRATIONS
+from analysis.methods.registry import suffix_of
 from bayes_direag.cli import app
 from tests.command_line import direag, refuse, succeed
 
@@ -38,7 +40,8 @@ def test_every_option_is_explained(command):
 
 def test_every_method_is_named_in_the_help_of_evaluate():
     text = succeed("evaluate", "--help")
-    assert all(method in text for method in METHODS)
+    assert all(method.removesuffix(suffix_of(method)) in text for method in METHODS)
+    assert all(f"_{name}" in text for name in CALIBRATIONS)
 
 
 def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path, fitted, observations):

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.learning_curve.calibrators import CLIP
 from analysis.learning_curve.splits import draw_splits
+from analysis.methods.calibrations import CLIP
 from analysis.scores.metrics import nll
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fitting import HeldOut, cross_fit, train_test

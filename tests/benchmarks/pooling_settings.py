@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from analysis.learning_curve.calibrators import CLIP
+from analysis.methods.calibrations import CLIP
 from analysis.scores.metrics import nll
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import convergence, raw_draws

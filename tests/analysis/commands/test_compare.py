@@ -92,7 +92,7 @@ class TestMapAndPosterior:
         assert record["observations_sha256"] == observations.fingerprint
         assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
         assert record["versions"].keys() >= {"bayes-direag", "scipy"}
-        assert [row["metric"] for row in record["metrics"]][:2] == ["accuracy", "ece"]
+        assert [row["metric"] for row in record["metrics"]][:2] == ["benefit", "accuracy_of_all"]
 
     def test_what_was_fitted_to_is_said(self, home: Path) -> None:
         both = home / "map.nc", home / "nuts.nc"

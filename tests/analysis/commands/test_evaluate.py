@@ -8,15 +8,17 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluation import METHODS, SAMPLED_METHODS
+from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
+from analysis.methods.direag import FITTED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import contents, direag, one_line, refuse, succeed, without_gold
 
-FROM_ONE_ELICITATION = [method for method in METHODS if method not in SAMPLED_METHODS]
+FROM_ONE_ELICITATION = [method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS]
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
+PREDICTION_COLUMNS += ["state_probability", "cluster"]
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +62,11 @@ def test_predictions(evaluated, observations):
         assert rows["fold"][rows["fold"] != ""].is_monotonic_increasing
     right = table["answer"] == table["problem_id"].map(gold)
     assert (right.map(str) == table["correct"]).all()
-    fitted = table["method"].isin(["count", "count_calibrated", "level", "level_calibrated", "confidence", "direag"])
-    assert (table.loc[~fitted, "null_probability"] == "").all()
-    assert table.loc[fitted, "null_probability"].astype(float).between(0, 1).all()
+    stating = ["dawid_skene", "dawid_skene_labelled", "conditional_logit", *FITTED_METHODS]
+    for column in ("null_probability", "state_probability"):
+        assert (table.loc[~table["method"].isin(stating), column] == "").all()
+        assert table.loc[table["method"].isin(stating), column].astype(float).between(0, 1).all()
+    assert (table["cluster"] == "").all()
 
 
 def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
@@ -76,7 +80,7 @@ def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
 
 def test_metrics(evaluated):
     table = pd.read_csv(evaluated[0] / "metrics.csv")
-    assert len(METRIC_NAMES) == 9
+    assert len(METRIC_NAMES) == 3 + 9
     intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
     assert table.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
     assert table["method"].tolist() == FROM_ONE_ELICITATION
@@ -84,6 +88,9 @@ def test_metrics(evaluated):
     rows = pd.read_csv(evaluated[0] / "predictions.csv")
     answered = rows[rows["confidence"].notna()].groupby("method", sort=False)
     np.testing.assert_allclose(table["accuracy"], answered["correct"].mean())
+    right = rows["correct"].astype(float)
+    gain = (right - (rows["confidence"] - right) ** 2).fillna(0.0).groupby(rows["method"], sort=False)
+    np.testing.assert_allclose(table["benefit"], gain.mean())
 
 
 def test_parameters_hold_the_loss_of_each_fit(evaluated):

@@ -8,7 +8,9 @@ import pandas as pd
 import pytest
 
 from analysis.learning_curve import curve
-from analysis.learning_curve.methods import DEFAULT_METHODS, Learned
+from analysis.learning_curve.curve import CURVE_METRICS
+from analysis.methods.registry import DEFAULT_METHODS
+from analysis.methods.rules import majority
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.command_line import direag
@@ -50,7 +52,7 @@ def test_json_holds_the_summary_and_what_was_held_out(questions: Path, tmp_path:
     assert (found["n_usable"], found["n_test"], found["n_splits"], found["interval_level"]) == (150, 110, 3, 0.9)
     assert found["label_counts"] == [20, 40]
     assert found["methods"] == ["majority", "majority_platt", "vote_logistic"]
-    assert len(found["summary"]) == 2 * 6 * 3
+    assert len(found["summary"]) == 2 * len(CURVE_METRICS) * 3
     stored = json.loads((tmp_path / "out" / "learning_curve.json").read_text())
     assert {name: found[name] for name in stored} == stored
 
@@ -59,23 +61,23 @@ def test_an_interrupted_run_goes_on_to_the_same_end(
     questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = succeed(questions, "--out", tmp_path / "whole", *QUICK)
-    real, calls = curve.learn, []
+    real, calls = curve._sampler, []
 
-    def interrupted(*arguments: object, **options: object) -> Learned:
-        calls.append(arguments)
+    def interrupted(learned: object) -> dict[str, float]:
+        calls.append(learned)
         if len(calls) == 6:
             raise KeyboardInterrupt
-        return real(*arguments, **options)
+        return real(learned)
 
-    monkeypatch.setattr(curve, "learn", interrupted)
+    monkeypatch.setattr(curve, "_sampler", interrupted)
     assert direag("learning-curve", questions, "--out", tmp_path / "out", *QUICK).exit_code == 130
     kept = pd.read_csv(tmp_path / "out" / "results.csv")
-    assert len(kept) == 5 * 2
+    assert len(kept) == 5
     assert not (tmp_path / "out" / "summary.csv").exists()
     calls.clear()
     calls.extend([()] * 6)
     again = succeed(questions, "--out", tmp_path / "out", *QUICK)
-    assert len(calls) == 6 + 12 - 5
+    assert len(calls) == 6 + 18 - 5
     assert again.replace("/out:", "/whole:") == whole
     for name in ("results.csv", "summary.csv", "learning_curve.png"):
         assert (tmp_path / "out" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
@@ -85,17 +87,17 @@ def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkey
     common = questions, "--out", tmp_path / "out", "--labels", "20"
     succeed(*common, "--splits", 2, "--methods", "majority")
     asked = []
-    real = curve.learn
+    real = curve._sampler
 
-    def counted(source: str, *arguments: object, **options: object) -> Learned:
-        asked.append(source)
-        return real(source, *arguments, **options)
+    def counted(learned: object) -> dict[str, float]:
+        asked.append(learned is majority)
+        return real(learned)
 
-    monkeypatch.setattr(curve, "learn", counted)
+    monkeypatch.setattr(curve, "_sampler", counted)
     succeed(*common, "--splits", 3, "--methods", "majority,vote_logistic")
-    assert asked == ["majority"] + ["vote_logistic"] * 3
+    assert asked == [True] + [False] * 3
     summary = pd.read_csv(tmp_path / "out" / "summary.csv")
-    assert summary["n_splits"].unique().tolist() == [3]
+    assert summary.loc[summary["metric"] == "benefit", "n_splits"].tolist() == [3, 3]
     assert summary["method"].unique().tolist() == ["majority", "vote_logistic"]
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.evaluation import METHODS
+from analysis.evaluation import DEFAULT_METHODS
 from bayes_direag.fits.fit import Fit
 from tests.command_line import contents, refuse, succeed
 
@@ -25,7 +25,7 @@ def test_it_writes_all_of_the_main_job(made):
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
     assert len(pd.read_csv(folder / "predictions.csv")) == 300
-    assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == list(METHODS)
+    assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == list(DEFAULT_METHODS)
 
 
 def test_everything_says_what_was_asked_of_whom(made):

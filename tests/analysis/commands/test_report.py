@@ -71,9 +71,11 @@ def test_for_machines(files):
     found = json.loads(report(files, "--json"))
     assert found["out"] == str(files / "report.html")
     assert found["method"] == "direag"
-    assert len(found["answer"]) == 3
+    assert len(found["answer"]) == 4
     assert {(row["method"], row["metric"]) for row in found["differences"]} == {
-        (method, metric) for method in ("majority", "mean_confidence", "confidence") for metric in ("brier", "accuracy")
+        (method, metric)
+        for method in ("majority", "mean_confidence", "confidence")
+        for metric in ("benefit", "accuracy_of_all", "log_score")
     }
 
 

@@ -14,6 +14,7 @@ from analysis.comparison.comparison import (
     summarise_predictions,
 )
 from analysis.scores.metrics import evaluate_metrics
+from analysis.scores.selection_scores import SELECTION_SCORES
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -227,7 +228,11 @@ class TestPredictions:
         found = score_predictions(table, seed=1, n_resamples=20).set_index("metric")
         for name in ("first", "second"):
             expected = evaluate_metrics(scored[f"{name}_confidence"], scored[f"{name}_correct"].astype(bool))
-            assert found[name].to_dict() == pytest.approx(vars(expected))
+            own = found[name].drop(list(SELECTION_SCORES)).to_dict()
+            assert own == pytest.approx(vars(expected))
+            assert found.loc["benefit", name] == pytest.approx(expected.accuracy - expected.brier, abs=1e-5)
+            likely = scored[f"{name}_state_probability"].astype(float)
+            assert found.loc["log_score", name] == pytest.approx(-np.log(likely).mean())
 
     def test_other_answers_cannot_be_predicted(self, point: Fit, posterior: Fit, some: Observations) -> None:
         texts = Observations.from_questions(some.questions, answers="text")

@@ -162,9 +162,7 @@ def test_evaluations_and_widths_and_descriptions() -> None:
     ]
     comparison = EvaluationComparison(pd.DataFrame(rows), "plain", 30, 4, 0.95)
     shown = " ".join(text(evaluation_comparison_tables(comparison, "direag")).split())
-    assert (
-        "direag: other against plain, 30 held-out questions, 4 left out (not answered or not labelled in all)" in shown
-    )
+    assert "direag: other against plain, 30 held-out questions, 4 without a label left out" in shown
     assert "-0.100 [-0.200, -0.050] 0.010 0.020" in shown
     widths = pd.DataFrame(
         {"n_labels": [50], "n_questions": [70], "mean_width": [0.4], "low_width": [0.1], "median_width": [0.35]}

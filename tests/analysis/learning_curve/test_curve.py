@@ -7,14 +7,17 @@ from sklearn.metrics import brier_score_loss, log_loss, roc_auc_score
 
 from analysis.learning_curve import curve
 from analysis.learning_curve.curve import CURVE_METRICS, RESULT_TYPES, asked_for, measured, no_results
-from analysis.learning_curve.methods import Learned, learn
 from analysis.learning_curve.splits import draw_splits
-from analysis.scores.paired import Scored
+from analysis.methods import direag
+from analysis.methods.method import Answerer, Answers, Learner, Method
+from analysis.methods.registry import CURVE_METHODS
+from analysis.methods.rules import majority
 from analysis.scores.smooth_ece import smooth_ece
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.convergence import SamplerSummary
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import gaussian_draws, made_posterior
 
 OBSERVATIONS = simulate_observations(150, seed=5)
 SPLITS = draw_splits(OBSERVATIONS, [20, 50], n_splits=3, seed=2)
@@ -33,10 +36,9 @@ def test_a_row_for_every_method_number_of_labels_and_split() -> None:
     assert keys == {(method, n, split) for method in CHEAP for n in (20, 50) for split in range(3)}
     assert len(table) == 18
     assert (table["n_test"] == 100).all()
-    # Both methods of one source come from one piece of work.
-    assert len(steps) == 12
-    assert steps[0] == "majority, 20 labels, split 1 of 3 (1 of 12)"
-    assert steps[-1] == "vote_logistic, 50 labels, split 3 of 3 (12 of 12)"
+    assert len(steps) == 18
+    assert steps[0] == "majority, 20 labels, split 1 of 3 (1 of 18)"
+    assert steps[-1] == "vote_logistic, 50 labels, split 3 of 3 (18 of 18)"
 
 
 def test_the_metrics_are_those_of_the_test_questions() -> None:
@@ -44,19 +46,21 @@ def test_the_metrics_are_those_of_the_test_questions() -> None:
     labelled = OBSERVATIONS.select(SPLITS.learned(1, 50))
     tested = OBSERVATIONS.select(SPLITS.tested(1))
     for source in ("majority", "vote_logistic"):
-        confidence, correct = learn(source, labelled, tested, sampling=None, seed=0).said[source]
+        method = CURVE_METHODS[source]
+        confidence, correct, _ = method.answer(method.learn(labelled, 0), tested).scored(tested)
         row = table.loc[(source, 50, 1)]
         clipped = np.clip(confidence, 0.01, 0.99)
         assert row["nll"] == pytest.approx(log_loss(correct, clipped, labels=[0, 1]))
         assert row["brier"] == pytest.approx(brier_score_loss(correct, confidence), abs=1e-5)
         assert row["auroc"] == pytest.approx(roc_auc_score(correct, confidence))
-        assert row["accuracy"] == pytest.approx(correct.mean())
+        assert row["accuracy_of_all"] == pytest.approx(correct.mean())
+        assert row["benefit"] == pytest.approx(correct.mean() - brier_score_loss(correct, confidence), abs=1e-5)
         assert row["smece"] == pytest.approx(
             smooth_ece(np.clip(confidence, 1e-6, 1 - 1e-6), correct.astype(float), np.ones((1, 100)))[0], abs=1e-5
         )
         halves = [log_loss(correct[half], clipped[half], labels=[0, 1]) for half in (slice(50), slice(50, None))]
         assert row["nll_gap"] == pytest.approx(halves[0] - halves[1])
-        assert row["accuracy_gap"] == pytest.approx(correct[:50].mean() - correct[50:].mean())
+        assert row["accuracy_of_all_gap"] == pytest.approx(correct[:50].mean() - correct[50:].mean())
 
 
 def test_what_learns_nothing_is_the_same_with_any_number_of_labels() -> None:
@@ -79,32 +83,53 @@ def test_a_run_goes_on_where_it_was_broken_off(n_done: int) -> None:
     pd.testing.assert_frame_equal(asked_for(found, SPLITS, CHEAP), asked_for(everything, SPLITS, CHEAP))
 
 
-def test_one_class_has_no_auroc(monkeypatch: pytest.MonkeyPatch) -> None:
-    def always_right(_: str, __: Observations, tested: Observations, **___: object) -> Learned:
-        return Learned({"majority": Scored(np.full(len(tested), 0.9), np.ones(len(tested), bool))})
+def stand_in(monkeypatch: pytest.MonkeyPatch, **learners: Learner) -> None:
+    """Let these, by name, be all the methods of a curve."""
+    monkeypatch.setattr(curve, "SIMPLE_METHODS", {name: Method(learner) for name, learner in learners.items()})
+    monkeypatch.setattr(curve, "preset_methods", lambda _: {})
 
-    monkeypatch.setattr(curve, "learn", always_right)
-    first = next(measured(OBSERVATIONS, SPLITS, ["majority"]))
-    assert np.isnan(first[["auroc", "auroc_gap"]].to_numpy()).all()
-    assert first["nll"].item() == pytest.approx(-np.log(0.9))
+
+def test_one_class_has_no_auroc_and_what_is_unanswered_no_benefit(monkeypatch: pytest.MonkeyPatch) -> None:
+    def right_or_silent(tested: Observations) -> Answers:
+        answered = np.where(tested.gold_generated, tested.correct_candidate.argmax(axis=1), -1)
+        return Answers(answered, np.where(answered >= 0, 0.9, np.nan))
+
+    stand_in(monkeypatch, oracle=lambda *_: right_or_silent)
+    first = next(measured(OBSERVATIONS, SPLITS, ["oracle"])).iloc[0]
+    assert np.isnan(first[["auroc", "auroc_gap", "log_score"]].astype(float)).all()
+    assert first["nll"] == pytest.approx(-np.log(0.9))
+    generated = OBSERVATIONS.select(SPLITS.tested(0)).gold_generated
+    assert 0 < generated.mean() < 1
+    assert first["accuracy_of_all"] == pytest.approx(generated.mean())
+    assert first["benefit"] == pytest.approx(0.99 * generated.mean())
+    assert first["benefit_gap"] == pytest.approx(0.99 * (generated[:50].mean() - generated[50:].mean()))
 
 
 def test_slow_methods_come_last_and_get_a_seed_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def stand_in(source: str, _: Observations, tested: Observations, *, sampling: object, seed: int) -> Learned:
-        asked.append((source, sampling, seed))
-        said = Scored(np.full(len(tested), 0.5), np.arange(len(tested)) % 3 > 0)
-        return Learned({"nuts_bayes_calibrated": said, "majority": said}, SamplerSummary(1.01, 500.0, 0.9, 2))
+    def learner(name: str) -> Learner:
+        def learn(_: Observations, seed: int) -> Answerer:
+            asked.append((name, seed))
+            return majority
 
-    sampling = SamplingSettings(n_chains=2)
-    monkeypatch.setattr(curve, "learn", stand_in)
-    methods = ["nuts_bayes_calibrated", "majority"]
-    tables = list(measured(OBSERVATIONS, SPLITS, methods, sampling=sampling, seed=10))
-    assert [source for source, _, _ in asked] == ["majority"] * 6 + ["nuts_bayes"] * 6
-    assert [seed for _, _, seed in asked[:3]] == [10, 11, 12]
-    assert {one for _, one, _ in asked} == {sampling}
-    assert tables[-1][list(SamplerSummary._fields)].to_numpy().tolist() == [[1.01, 500.0, 0.9, 2.0]]
+        return learn
+
+    stand_in(monkeypatch, nuts_bayes=learner("nuts_bayes"), majority=learner("majority"))
+    list(measured(OBSERVATIONS, SPLITS, ["nuts_bayes", "majority"], seed=10))
+    assert [name for name, _ in asked] == ["majority"] * 6 + ["nuts_bayes"] * 6
+    assert [seed for _, seed in asked[:3]] == [10, 11, 12]
+
+
+def test_how_sampling_went_stands_beside_every_method_that_rests_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fit_nuts(subset: Observations, **_: object) -> Fit:
+        return made_posterior(subset, gaussian_draws(1, n_chains=2, n_draws=40), calibrated=(0.3, 0.8))
+
+    monkeypatch.setattr(direag, "fit_nuts", fit_nuts)
+    table = next(measured(OBSERVATIONS, SPLITS, ["nuts_bayes", "nuts_bayes_calibrated"]))
+    expected = sampler_summary(fit_nuts(OBSERVATIONS.select(SPLITS.learned(0, 20))))
+    for row in table[list(SamplerSummary._fields)].itertuples(index=False):
+        assert tuple(row) == pytest.approx(expected)
 
 
 def test_more_than_asked_for_is_left_out() -> None:

@@ -14,8 +14,9 @@ from scipy.optimize import minimize
 
 from analysis.figures.style import save_figure
 from analysis.learning_curve.curve_figure import learning_curve_figure, spread_out
-from analysis.learning_curve.methods import ANSWERS, DEFAULT_METHODS
+from analysis.learning_curve.curve_table import SHOWN, metric_title
 from analysis.learning_curve.summary import summarise
+from analysis.methods.registry import DEFAULT_METHODS
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.learning_curve.made_results import made_results
 
@@ -34,12 +35,10 @@ def drawn(methods: tuple[str, ...], counts: tuple[int, ...] = (30, 100, 300)) ->
 def test_it_stands_alone(methods: tuple[str, ...]) -> None:
     figure = drawn(methods)
     assert_stands_alone(figure, "Some set: 5 splits of 200 questions.", "95% interval", "↓ less is better")
-    assert [axes.get_ylabel() for axes in figure.axes] == ["NLL ↓", "Brier score ↓", "smECE ↓", "accuracy ↑"]
+    assert [axes.get_ylabel() for axes in figure.axes] == [metric_title(metric) for metric in SHOWN]
     for axes in figure.axes:
         labels = [text for text in axes.texts if text.get_text()]
-        # A calibration changes no answer, and the classifiers of votes select those of the majority.
-        answers = {ANSWERS[method] for method in methods}
-        assert {text.get_text() for text in labels} == (answers if axes is figure.axes[-1] else set(methods))
+        assert {text.get_text() for text in labels} == set(methods)
         assert len({text.get_text() for text in labels}) == len(labels)
         boxes = sorted((Text.get_window_extent(text) for text in labels), key=lambda box: box.y0)
         assert all(lower.y1 <= upper.y0 for lower, upper in pairwise(boxes))
@@ -50,10 +49,10 @@ def test_lines_and_marks() -> None:
     figure = drawn(("majority", "majority_platt", "majority_isotonic", "vote_logistic", "map_paper"))
     axes = figure.axes[0]
     styles = [line.get_linestyle() for line in axes.lines]
-    assert styles == [":", "-", "--", "-", ":"]
-    assert axes.lines[0].get_color() == axes.lines[1].get_color() != axes.lines[3].get_color()
+    assert styles == ["-", "-", "--", "-", ":"]  # the best first
+    assert axes.lines[4].get_color() == axes.lines[3].get_color() != axes.lines[1].get_color()
     np.testing.assert_array_equal(axes.lines[0].get_xdata(), [30, 100, 300])
-    np.testing.assert_allclose(axes.lines[4].get_ydata(), 0.48 + 2 / np.array([30, 100, 300]), atol=0.01)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), 0.48 + 2 / np.array([30, 100, 300]), atol=0.01)
     hollow = [(marks.get_facecolor()[:, :3] == 1).all(axis=1) for marks in axes.collections]
     assert not hollow[0].any()
     assert hollow[4].all()

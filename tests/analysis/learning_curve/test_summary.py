@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
+from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.learning_curve.summary import over_splits, summarise
 from tests.analysis.learning_curve.made_results import made_results
 
@@ -74,10 +75,11 @@ class TestSummarise:
         noise = 0.001 * np.arange(6)
         table = summarise(made_results({"a": {30: 0.5 + noise}, "b": {30: 0.7 + noise**2}}), tested_share=0.5)
         best = table.groupby("metric")["best"].first().to_dict()
-        assert best == {"nll": "a", "brier": "a", "smece": "a", "ece": "a", "auroc": "b", "accuracy": "b"}
+        more = {"benefit", "accuracy_of_all", "auroc"}
+        assert best == {name: "b" if name in more else "a" for name in CURVE_METRICS}
         grouped = table.set_index(["metric", "method"])["in_best_group"]
-        assert grouped[("accuracy", "b")]
-        assert not grouped[("accuracy", "a")]
+        assert grouped[("benefit", "b")]
+        assert not grouped[("benefit", "a")]
         assert grouped[("nll", "a")]
         assert not grouped[("nll", "b")]
 

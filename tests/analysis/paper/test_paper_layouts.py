@@ -91,10 +91,12 @@ class TestPaperLayout:
         assert first == [
             "Ours: 40 questions, 5-fold cross-fit, MAP, preset paper.",
             "Printed: 1000 questions, 5-fold cross-fit, MAP; without intervals.",
+            "Benefit (accuracy less Brier score, 0 without an answer), which the paper does not have: DirEAG .4244 and "
+            "Vanilla .2729.",
             "Self-cons. and Ans. entropy: not in this run; needs direag evaluate --samples.",
             "Mean conf. and SteerConf: not in this run; needs direag evaluate --methods.",
             "Top-K: not in this run; needs direag evaluate --topk.",
-            "Questions without an answer, which no figure counts: Vanilla 3.",
+            "Questions without an answer, which benefit alone counts: Vanilla 3.",
         ]
         assert second[:2] == [
             "Ours: 40 questions, fitted to 9 others, MAP, preset paper.",
@@ -134,16 +136,16 @@ class TestDifferencesLayout:
             "+ Conf. evidence",
             "  90% interval",
         ]
-        assert layout.headers == ("method", "n", "Brier score", "adjusted\np", "NLL", "adjusted\np")
+        assert layout.headers == ("method", "n", "benefit", "adjusted\np", "Brier score", "adjusted\np")
         rows = differences[differences["name"] == "vanilla"].set_index("metric")
         shown = texts(section.rows[0])
-        assert int(shown[0]) == 36
-        assert as_float(shown[1]) == round(rows.loc["brier", "difference"], 4)
-        assert as_float(shown[2]) == round(rows.loc["brier", "p_adjusted"], 3)
-        assert as_float(shown[3]) == round(rows.loc["nll", "difference"], 4)
+        assert int(shown[0]) == 39
+        assert as_float(shown[1]) == round(rows.loc["benefit", "difference"], 4)
+        assert as_float(shown[2]) == round(rows.loc["benefit", "p_adjusted"], 3)
+        assert as_float(shown[3]) == round(rows.loc["brier", "difference"], 4)
         low, high = section.rows[1].cells[3].text.split(" to ")
-        assert as_float(low) == round(rows.loc["nll", "low"], 4)
-        assert as_float(high) == round(rows.loc["nll", "high"], 4)
+        assert as_float(low) == round(rows.loc["brier", "low"], 4)
+        assert as_float(high) == round(rows.loc["brier", "high"], 4)
 
     def test_the_caption_says_how(self, found):
         assert "99 permutations, so never below .0100), adjusted for all 6 comparisons" in found[1].caption
@@ -162,20 +164,19 @@ class TestWhatDiffers:
     def test_each_case(self):
         rows = pd.DataFrame(
             [
-                ("A", "brier", 100, -0.1, 0.01),
-                ("B", "brier", 100, -0.1, 0.05),
-                ("C", "brier", 90, 0.1, 0.04),
-                ("D", "brier", 80, -0.1, 0.06),
-                ("E", "nll", 70, 0.0, 1.0),
-                ("F", "nll", 0, np.nan, np.nan),
+                ("A", "benefit", 100, -0.1, 0.01),
+                ("B", "benefit", 100, -0.1, 0.05),
+                ("C", "benefit", 90, 0.1, 0.04),
+                ("D", "benefit", 80, -0.1, 0.06),
+                ("E", "brier", 70, 0.0, 1.0),
+                ("F", "brier", 0, np.nan, np.nan),
             ],
             columns=["method", "metric", "n", "difference", "p_adjusted"],
         )
         assert what_differs(rows, 0.05).splitlines() == [
-            "At a false-discovery rate of 5%, DirEAG has a lower Brier score than A and B and a higher Brier score "
-            "than C.",
-            "0 to 80 questions do not tell it from D in Brier score and from E and F in NLL; that does not make them "
-            "equal.",
+            "At a false-discovery rate of 5%, DirEAG has a lower benefit than A and B and a higher benefit than C.",
+            "0 to 80 questions do not tell it from D in benefit and from E and F in Brier score; that does not make "
+            "them equal.",
         ]
         assert what_differs(rows[:1], 0.05).startswith("At a false-discovery rate of 5%, DirEAG has a lower")
         assert "do not tell" not in what_differs(rows[:1], 0.05)
@@ -219,5 +220,5 @@ def test_everything_fits_in_80_columns(runs: list[EvaluatedRun], tmp_path: Path)
     text = file.getvalue()
     assert max(map(len, text.splitlines())) <= 80
     assert "…" not in text
-    assert re.search(rf"{MINUS}6\.9\d\d\d", text)
+    assert re.search(rf"{MINUS}1\.0000", text)
     assert f"1.000{DASH}1.000" in text

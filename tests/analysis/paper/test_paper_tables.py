@@ -165,21 +165,24 @@ class TestDifferences:
         a, b, _ = (str(run.folder) for run in runs)
         rows = [(a, "Vanilla", "vanilla"), (a, "Count-only + Cal.", "count_calibrated")]
         rows += [(b, "Mean conf.", "mean_confidence")]
-        assert cells == [(*row, metric) for row in rows for metric in ("brier", "nll")]
+        assert cells == [(*row, metric) for row in rows for metric in ("benefit", "brier")]
 
-    def test_only_questions_that_both_answered_count(self, runs, found):
+    def test_an_unanswered_question_is_worth_nothing_and_has_no_brier_score(self, runs, found):
         rows = found[found["name"] == "vanilla"].set_index("metric")
         table = runs[0].predictions.pivot_table(
             index="problem_id", columns="method", values=["confidence", "correct"], aggfunc="first", dropna=False
         )
-        both = table.dropna(subset=[("confidence", "vanilla"), ("correct", "vanilla")])
-        assert rows["n"].tolist() == [len(both)] * 2 == [59, 59]
+        table = table.dropna(subset=[("correct", "vanilla")])
+        both = table.dropna(subset=[("confidence", "vanilla")])
+        assert (len(table), len(both)) == (rows["n"].iloc[0], 59)
+        assert len(table) > 59
         losses = {}
         for method in ("vanilla", "direag"):
             f, y = (both[column, method].to_numpy(float) for column in ("confidence", "correct"))
             losses["brier", method] = (f - y) ** 2
-            losses["nll", method] = -np.log(np.clip(np.where(y == 1, f, 1 - f), 1e-6, None))
-        for metric in ("brier", "nll"):
+            f, y = (table[column, method].to_numpy(float) for column in ("confidence", "correct"))
+            losses["benefit", method] = np.nan_to_num(y - (f - y) ** 2)
+        for metric in ("brier", "benefit"):
             gap = losses[metric, "direag"] - losses[metric, "vanilla"]
             row = rows.loc[metric]
             assert row["first"] == pytest.approx(losses[metric, "vanilla"].mean(), rel=1e-6)
@@ -190,6 +193,7 @@ class TestDifferences:
     def test_the_sign_says_who_is_better(self, found):
         better = found.set_index(["name", "metric"])["difference"]
         assert better["vanilla", "brier"] < 0 < better["mean_confidence", "brier"]
+        assert better["vanilla", "benefit"] > 0 > better["mean_confidence", "benefit"]
 
     def test_equal_methods_cannot_be_told_apart(self, found):
         rows = found[found["name"] == "count_calibrated"]

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.report.answer import answer, answer_record, expected_ece
+from analysis.report.answer import answer, expected_ece
 from analysis.report.source import read_source
 from tests.analysis.runs import random_said, write_run
 
@@ -15,7 +15,7 @@ def found_in(folder, said, **options):
 
 def test_it_says_how_often_right_and_how_far_off(tmp_path):
     said = [(0.95, True), (0.95, True), (0.95, False), (0.35, False), (0.35, True), (None, False)]
-    share, first, _ = found_in(tmp_path / "run", {"direag": said}).sentences
+    share, first, *_ = found_in(tmp_path / "run", {"direag": said}).sentences
     assert share.startswith("The answers that DirEAG selects are right 60.0% of the time [95%: ")
     error = (3 * abs(0.95 - 2 / 3) + 2 * abs(0.35 - 1 / 2)) / 5
     assert f"off by {100 * error:.1f} points on average (ECE)" in first
@@ -40,50 +40,63 @@ class TestTheDifference:
 
     def test_of_a_better_method(self, tmp_path):
         direag, mean = self.said(np.random.default_rng(1), worse=0.8)
-        found = found_in(tmp_path / "run", {"majority": mean, "mean_confidence": mean, "direag": direag})
-        gap = [(one - right) ** 2 - (other - right) ** 2 for (one, right), (other, _) in zip(direag, mean, strict=True)]
-        row = found.differences.query("method == 'mean_confidence' and metric == 'brier'").iloc[0]
+        found = found_in(tmp_path / "run", {"majority": direag, "majority_platt": mean, "direag": direag})
+        gap = [(other - right) ** 2 - (one - right) ** 2 for (one, right), (other, _) in zip(direag, mean, strict=True)]
+        row = found.differences.query("method == 'majority_platt' and metric == 'benefit'").iloc[0]
         assert row["difference"] == pytest.approx(np.mean(gap))
         half = 1.96 * np.std(gap) / np.sqrt(len(gap))  # the bootstrap of a mean is nearly normal
         assert (row["low"], row["high"]) == pytest.approx((np.mean(gap) - half, np.mean(gap) + half), abs=half / 4)
-        assert found.reference == "mean_confidence"
-        assert (
-            f"lowers the Brier score, the mean squared error of the probabilities, by {-np.mean(gap):.3f} [95%: "
-            in found.sentences[-1]
-        )
-        assert found.sentences[-1].endswith(f"{-row['high']:.3f} to {-row['low']:.3f}]: it is better.")
+        # A rule that learns nothing is not what it has to beat, however good it happens to be.
+        assert found.reference == "majority_platt"
+        worth, verdict = found.sentences[-2:]
+        assert f"DirEAG has {row['second']:.3f}, method majority_platt, the best calibrated simple method" in worth
+        low, high = row["low"], row["high"]
+        assert verdict == (f"The difference is +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}]: DirEAG is better.")
 
     def test_of_a_worse_one(self, tmp_path):
         mean, direag = self.said(np.random.default_rng(2), worse=0.8)
         found = found_in(tmp_path / "run", {"majority": mean, "direag": direag})
-        assert "instead of the majority vote raises the Brier score" in found.sentences[-1]
-        assert found.sentences[-1].endswith("it is worse.")
+        assert "the majority vote, the best other method evaluated" in found.sentences[-2]
+        assert found.sentences[-1].endswith("DirEAG is worse.")
+
+    def test_the_rival_is_the_best_of_the_calibrated_ones(self, tmp_path):
+        rng = np.random.default_rng(5)
+        direag, mean = self.said(rng, worse=0.5)
+        said = {"cisc_platt": mean, "level_logistic": direag, "majority": direag, "direag": mean}
+        assert found_in(tmp_path / "run", said).reference == "level_logistic"
+
+    def test_that_selects_worse_answers_and_knows_it(self, tmp_path):
+        """Always wrong and always sure of it is perfect by its own answers, and worth nothing."""
+        rng = np.random.default_rng(6)
+        vote = [(0.8, bool(rng.random() < 0.8)) for _ in range(200)]
+        found = found_in(tmp_path / "run", {"majority_platt": vote, "direag": [(0.0, False)] * 200})
+        assert found.sentences[-1].endswith("DirEAG is worse.")
 
     def test_that_cannot_be_told(self, tmp_path):
         rng = np.random.default_rng(3)
         direag = random_said(rng, 60, sharpness=1)
         other = [(float(np.clip(one + rng.normal(0, 0.1), 0, 1)), right) for one, right in direag]
         found = found_in(tmp_path / "run", {"mean_confidence": other, "direag": direag}, level=0.99)
-        row = found.differences.query("metric == 'brier'").iloc[0]
+        row = found.differences.query("metric == 'benefit'").iloc[0]
         assert row["low"] < 0 < row["high"]
-        assert found.sentences[-1].startswith("60 questions do not tell DirEAG from the mean confidence")
+        assert found.sentences[-1].startswith("60 questions do not tell the two apart")
         assert "[99%: " in found.sentences[-1]
         assert found.sentences[-1].endswith("That does not make them equal.")
 
-    def test_only_on_questions_that_both_have_answered(self, tmp_path):
+    def test_an_unanswered_question_is_worth_nothing(self, tmp_path):
         said = {
             "majority": [(0.9, True), (None, False), (0.8, False)],
             "direag": [(None, False), (0.6, True), (0.4, False)],
         }
         rows = found_in(tmp_path / "run", said).differences
-        assert rows["n"].tolist() == [1, 1]
-        assert rows.set_index("metric").loc["brier", "difference"] == pytest.approx(0.4**2 - 0.8**2)
+        assert rows["n"].tolist() == [3, 3, 3]
+        own, other = (1 - 0.4**2 - 0.4**2) / 3, (1 - 0.1**2 - 0.8**2) / 3
+        assert rows.set_index("metric").loc["benefit", "difference"] == pytest.approx(own - other)
 
-    def test_where_no_question_is_shared(self, tmp_path):
-        said = {"majority": [(0.9, True), (None, False)], "direag": [(None, False), (0.6, True)]}
+    def test_without_labels(self, tmp_path):
+        said = {"majority": [(0.9, None), (0.5, None)], "direag": [(0.3, None), (0.6, None)]}
         found = found_in(tmp_path / "run", said)
         assert "nothing to compare" in found.sentences[-1]
-        assert answer_record(found)["differences"][0]["difference"] is None
 
 
 def test_the_same_resamples_as_the_evaluation_had(tmp_path):
@@ -92,5 +105,5 @@ def test_the_same_resamples_as_the_evaluation_had(tmp_path):
     said = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
     folder = write_run(tmp_path / "run", said)
     metrics = pd.read_csv(folder / "metrics.csv").set_index("method").loc["majority"]
-    row = answer(read_source(folder)).differences.query("metric == 'accuracy'").iloc[0]
+    row = answer(read_source(folder)).differences.query("metric == 'accuracy_of_all'").iloc[0]
     assert (-row["high"], -row["low"]) == pytest.approx((metrics["accuracy_low"], metrics["accuracy_high"]))

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.report.glossary import METRICS
 from analysis.report.report_file import write_report
 from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
@@ -18,7 +19,8 @@ from tests.analysis.runs import write_run
 SECTIONS = (
     "answer", "methods", "pictures", "reliability", "learned", "diagnostics", "questions", "origin", "limits",
 )  # fmt: skip
-MAIN, FURTHER = "Every method on the same held-out questions", "Further metrics"
+MAIN, FURTHER = "Every method on the same held-out questions", "Of each method's own answers"
+DASH, PRECISIONS = "\N{EN DASH}", ("pr_positive", "pr_negative")
 UNRENDERED = ("analysis.report.render._data_uri", lambda _: "data:image/webp;base64,")
 
 
@@ -79,25 +81,33 @@ class TestWhatStandsInIt:
     @pytest.mark.parametrize(
         ("table", "names"),
         [
-            (MAIN, ["accuracy", "ece", "brier", "nll", "auroc"]),
-            (FURTHER, ["smece", "adaptive_ece", "pr_positive", "pr_negative"]),
+            (MAIN, ["benefit", "accuracy_of_all", "log_score"]),
+            (FURTHER, ["accuracy", "ece", "brier", "nll", "auroc", "smece", "adaptive_ece", *PRECISIONS]),
         ],
     )
     def test_its_figures_are_those_of_metrics_csv(self, page, files, table, names):
         metrics = pd.read_csv(files / "evaluation" / "metrics.csv").set_index("method")
+        metrics = metrics.sort_values("benefit", ascending=False)
         _, *rows = page.tables[table]
         assert [row[0] for row in rows] == metrics.index.tolist()
         for method, *cells in rows:
             own = metrics.loc[method]
-            expected = [f"{own[name]:.3f}|[{own[f'{name}_low']:.3f}, {own[f'{name}_high']:.3f}]" for name in names]
+            expected = [
+                f"{own[name]:.3f}|[{own[f'{name}_low']:.3f}, {own[f'{name}_high']:.3f}]"
+                if own[name] == own[name]
+                else DASH
+                for name in names
+            ]
             assert cells[: len(names)] == expected
             assert list(map(int, cells[len(names) :])) == own[["n", "unanswered"]].tolist()
 
     def test_the_best_of_each_column_is_marked(self, page, files):
         metrics = pd.read_csv(files / "evaluation" / "metrics.csv")
-        more = {"accuracy", "auroc", "pr_positive", "pr_negative"}
+        more = {"benefit", "accuracy_of_all", "accuracy", "auroc", *PRECISIONS}
         n_best = 0
-        for name in ("accuracy", "ece", "brier", "nll", "auroc", "smece", "adaptive_ece", "pr_positive", "pr_negative"):
+        for name in METRICS:
+            if metrics[name].isna().all():
+                continue
             shown = [f"{value:.3f}" for value in metrics[name]]
             n_best += shown.count(max(shown) if name in more else min(shown))
         assert sum("best" in one["class"] for one in page.attributes("td")) == n_best
@@ -200,7 +210,7 @@ class TestWhatIsMissing:
         assert "it has answered none" in page.sections["answer"]
         assert "There is nothing to draw" in page.sections["pictures"]
         assert "There is nothing to tabulate" in page.sections["reliability"]
-        assert page.tables[MAIN][1][1:6] == ["\N{EN DASH}"] * 5
+        assert page.tables[MAIN][1][1:4] == [DASH] * 3
 
     def test_one_method_and_no_fit(self, tmp_path):
         said = [(0.5, True), (0.9, False), (None, False), (0.4, True)]

@@ -6,6 +6,7 @@ import shlex
 import pytest
 from typer.testing import CliRunner
 
+from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
 from analysis.report.repeating import evaluate_command, fit_command
 from bayes_direag.cli import app
 from bayes_direag.commands.options import chosen_preset
@@ -102,9 +103,8 @@ def test_sampling_and_what_was_given():
 
 
 def test_methods_are_named_only_where_they_have_to_be():
-    usual = ["vanilla", "majority", "mean_confidence", "steerconf"]
-    fitted = ["count", "count_calibrated", "level", "level_calibrated", "confidence", "direag"]
-    assert "--methods" not in options(evaluate_command(manifest(methods=usual + fitted)))
+    usual = [method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS]
+    assert "--methods" not in options(evaluate_command(manifest(methods=usual)))
     assert options(evaluate_command(manifest()))["--methods"] == ["majority,direag"]
     other = options(evaluate_command(manifest(methods=["vanilla"], vanilla_level="it's; rm -rf ~")))
     assert other["--vanilla-level"] == ["it's; rm -rf ~"]

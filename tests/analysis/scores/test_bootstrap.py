@@ -70,6 +70,21 @@ def test_weights_count_draws_with_replacement():
     np.testing.assert_array_equal(weight, resample_weights(6, 3000, 1))
 
 
+def test_clusters_are_drawn_whole():
+    cluster = np.array([7, 2, 7, 5, 2, 7])
+    weight = resample_weights(6, 3000, 1, cluster)
+    by_cluster = resample_weights(3, 3000, 1)  # 2, 5, 7
+    np.testing.assert_array_equal(weight, by_cluster[:, [2, 0, 2, 1, 0, 2]])
+    np.testing.assert_array_equal(resample_weights(6, 30, 1, np.arange(6)), resample_weights(6, 30, 1))
+
+
+def test_a_mean_over_clusters_varies_as_theory_says():
+    value = np.random.default_rng(0).standard_normal(60)
+    means = resample_weights(180, 4000, 3, np.repeat(np.arange(60), 3)) @ np.repeat(value, 3) / 180
+    # Three copies of a question are no more than one: the standard error is that of 60; its own is 1/sqrt(8000).
+    assert means.std() == pytest.approx(value.std() / math.sqrt(60), rel=5 / math.sqrt(8000))
+
+
 def test_undefined_replicates_are_counted_and_left_out():
     assert percentile_interval(np.array([1.0, math.nan, 3.0]), 0.5) == Interval(1.5, 2.5, 1)
     one_class = bootstrap_metrics([0.4, 0.9], [True, True], resample_weights(2, 10, 0))

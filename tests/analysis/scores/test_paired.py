@@ -13,14 +13,15 @@ from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, evaluate_metrics
 from analysis.scores.paired import (
     MEAN_SCORES,
     PairedDifference,
-    Scored,
     control_false_discoveries,
     paired_table,
     permutation_p_value,
 )
+from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
 
 #: Steps of 0.1, so that confidences tie within and between methods.
 N = 8
+MEANS = (*SELECTION_SCORES, *MEAN_SCORES)
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +29,14 @@ def two() -> tuple[Scored, Scored]:
     rng = np.random.default_rng(4)
     confidence = rng.integers(1, 10, (2, N)) / 10
     correct = np.array([[1, 1, 0, 1, 1, 0, 0, 1], [1, 0, 0, 1, 1, 1, 0, 1]], bool)
-    return Scored(confidence[0], correct[0]), Scored(confidence[1], correct[1])
+    state = rng.uniform(0.1, 1, (2, N))
+    return Scored(confidence[0], correct[0], state[0]), Scored(confidence[1], correct[1], state[1])
+
+
+def every_score(scored: Scored) -> dict[str, float]:
+    selection = {name: float(mean_score(of_each(scored))[0]) for name, of_each in SELECTION_SCORES.items()}
+    own = scored.select(scored.answered)
+    return selection | vars(evaluate_metrics(own.confidence, own.correct))
 
 
 def paired_differences(first: Scored, second: Scored, **settings: object) -> dict[str, PairedDifference]:
@@ -43,11 +51,11 @@ class TestDifferences:
         replicates = []
         for row in resample_weights(N, 150, 5):
             drawn = np.repeat(np.arange(N), row)
-            own, other = (evaluate_metrics(one.confidence[drawn], one.correct[drawn]) for one in two)
-            replicates.append({name: getattr(other, name) - getattr(own, name) for name in vars(own)})
+            own, other = (every_score(one.select(drawn)) for one in two)
+            replicates.append({name: other[name] - own[name] for name in own})
         for name, one in found.items():
             values = np.array([replicate[name] for replicate in replicates])
-            point = [getattr(evaluate_metrics(*each), name) for each in two]
+            point = [every_score(each)[name] for each in two]
             assert one[:3] == pytest.approx((*point, point[1] - point[0]))
             assert one[3:5] == pytest.approx(np.nanquantile(values, [0.1, 0.9]), abs=1e-6), name
             assert one.n_undefined == np.isnan(values).sum(), name
@@ -56,14 +64,15 @@ class TestDifferences:
     def test_share_the_resamples_of_a_single_bootstrap(self, two):
         first, _ = two
         right = Scored(np.ones(N), np.ones(N, bool))
+        assert math.isnan(paired_differences(right, first, rng=3, n_resamples=50)["log_score"].difference)
         shifted = paired_differences(right, first, rng=3, n_resamples=50)["accuracy"]
-        alone = bootstrap_metrics(*first, resample_weights(len(first[0]), 50, 3)).accuracy
+        alone = bootstrap_metrics(first.confidence, first.correct, resample_weights(len(first[0]), 50, 3)).accuracy
         assert (shifted.low + 1, shifted.high + 1) == pytest.approx(alone[:2])
 
     def test_of_a_method_with_itself_are_none(self, two):
         for one in paired_differences(two[0], two[0], rng=1, n_resamples=40).values():
             assert one[2:5] == (0, 0, 0)
-        assert all(paired_differences(two[0], two[0], rng=1)[name].p_value == 1 for name in MEAN_SCORES)
+        assert all(paired_differences(two[0], two[0], rng=1)[name].p_value == 1 for name in MEANS)
 
     def test_change_sign_with_the_order(self, two):
         first, second = two
@@ -83,6 +92,26 @@ class TestDifferences:
         assert math.isnan(right["auroc"].difference)
         assert right["brier"].p_value > 0
 
+    def test_unanswered_questions_count_for_what_sees_the_selected_answer(self, two):
+        first, second = two
+        gap = Scored(np.where(np.arange(N) < 3, np.nan, first.confidence), first.correct)
+        found = paired_differences(gap, second, rng=5, n_resamples=20)
+        filled = np.where(np.arange(N) < 3, 0, first.correct - (first.confidence - first.correct) ** 2)
+        assert found["benefit"].first == pytest.approx(filled.mean())
+        assert found["benefit"].second == pytest.approx(
+            np.mean(second.correct - (second.confidence - second.correct) ** 2)
+        )
+        kept = np.arange(3, N)
+        alone = paired_differences(first.select(kept), second.select(kept), rng=5, n_resamples=20)
+        assert [found[name] for name in ("brier", "nll")] == [alone[name] for name in ("brier", "nll")]
+
+    def test_a_cluster_is_one_draw_and_one_sign(self, two):
+        copies = [one.select(np.tile(np.arange(N), 4)) for one in two]
+        alone = paired_table(*two, rng=6, n_resamples=60)
+        clustered = paired_table(*copies, rng=6, n_resamples=60, cluster=np.tile(np.arange(N), 4))
+        kept = alone["metric"] != "adaptive_ece"  # which depends on the order of equals
+        pd.testing.assert_frame_equal(clustered[kept], alone[kept])
+
     @pytest.mark.parametrize(
         ("settings", "message"),
         [({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")],
@@ -92,13 +121,13 @@ class TestDifferences:
             paired_differences(*two, rng=0, **settings)
 
     def test_different_numbers_of_questions_are_an_error(self, two):
-        fewer = Scored(two[0].confidence[1:], two[0].correct[1:])
+        fewer = two[0].select(np.arange(1, N))
         with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
             paired_differences(two[0], fewer, rng=0)
 
     def test_the_table_holds_the_metrics_asked_for(self, two):
         whole = paired_table(*two, rng=7, n_resamples=30)
-        assert whole["metric"].tolist() == list(vars(METRICS))
+        assert whole["metric"].tolist() == [*SELECTION_SCORES, *vars(METRICS)]
         some = paired_table(*two, metrics=["nll", "auroc"], rng=7, n_resamples=30)
         expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
         pd.testing.assert_frame_equal(some, expected)
@@ -118,11 +147,12 @@ class TestPermutation:
 
     def test_means_alone_have_one(self, two):
         found = paired_differences(*two, rng=4, n_resamples=4000)
-        assert {name for name, one in found.items() if not math.isnan(one.p_value)} == set(MEAN_SCORES)
+        assert {name for name, one in found.items() if not math.isnan(one.p_value)} == set(MEANS)
         loss = {
             "brier": [(one.confidence - one.correct) ** 2 for one in two],
             "nll": [-np.log(np.where(one.correct, one.confidence, 1 - one.confidence)) for one in two],
             "accuracy": [one.correct.astype(float) for one in two],
+            "log_score": [-np.log(one.state_probability) for one in two],
         }
         for name, (own, other) in loss.items():
             exact = permutation_test((other - own,), np.mean, permutation_type="samples", n_resamples=np.inf)

@@ -13,7 +13,15 @@ from analysis.scores.scoring import Scorer, score
 def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
     rng = np.random.default_rng(seed)
     confidence = rng.uniform(size=n)
-    return pd.DataFrame({"method": method, "confidence": confidence, "correct": rng.uniform(size=n) < confidence})
+    return pd.DataFrame(
+        {
+            "method": method,
+            "confidence": confidence,
+            "correct": rng.uniform(size=n) < confidence,
+            "state_probability": rng.uniform(size=n),
+            "cluster": pd.NA,
+        }
+    )
 
 
 def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
@@ -22,6 +30,30 @@ def test_a_method_has_the_same_scores_alone_or_among_others() -> None:
     assert together["method"].tolist() == ["a", "b", "c"]
     alone = pd.concat([score(table, seed=5, n_resamples=20) for table in tables], ignore_index=True)
     pd.testing.assert_frame_equal(together, alone)
+
+
+def test_unanswered_questions_count_where_the_selected_answer_is_seen() -> None:
+    rows = predictions("a", 40, 1)
+    rows.loc[:9, ["confidence", "state_probability"]] = np.nan
+    rows.loc[:9, "correct"] = False
+    found = score(rows, seed=5, n_resamples=50).iloc[0]
+    answered = rows.iloc[10:]
+    right, brier = answered["correct"].sum(), ((answered["confidence"] - answered["correct"]) ** 2).sum()
+    assert (found["n"], found["unanswered"]) == (30, 10)
+    assert found["benefit"] == pytest.approx((right - brier) / 40)
+    assert found["accuracy_of_all"] == pytest.approx(right / 40)
+    assert found["accuracy"] == pytest.approx(right / 30)
+    assert found["log_score"] == pytest.approx(-np.log(answered["state_probability"]).mean())
+    for name in ("benefit", "accuracy_of_all", "log_score"):
+        assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+
+
+def test_clusters_are_resampled_whole() -> None:
+    one = predictions("a", 20, 1)
+    copied = pd.concat([one] * 5).assign(cluster=np.tile(np.arange(20), 5))
+    names = [f"{name}{end}" for name in ("benefit", "log_score", "brier", "auroc") for end in ("_low", "_high")]
+    alone, together = (score(rows, seed=5, n_resamples=50).iloc[0] for rows in (one, copied))
+    np.testing.assert_allclose(together[names].astype(float), alone[names].astype(float))
 
 
 def test_an_error_is_the_one_that_scoring_raised() -> None:

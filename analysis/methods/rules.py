@@ -8,38 +8,25 @@ majority is 1. A question without a usable level is unanswered.
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from analysis.methods.method import Answers
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
+
+VANILLA = "vanilla"
+"""The rule that takes one level at its word, and the level's name where no other is given."""
 
 _TIE_DECIMALS = 12
 """Sums of confidences that agree to so many decimals are a tie, as 0.1 + 0.2 and 0.3 must be."""
 
 
-@dataclass(frozen=True)
-class Selection:
-    """One answer and its confidence for every question.
-
-    Attributes
-    ----------
-    candidate : (problem,)
-        Index into the question's own candidates; -1 where the question is unanswered.
-    confidence : (problem,)
-        In [0, 1]; NaN where the question is unanswered.
-    """
-
-    candidate: Int[np.ndarray, " problem"]
-    confidence: Float[np.ndarray, " problem"]
-
-
-def vanilla(observations: Observations, level_name: str) -> Selection:
+def vanilla(observations: Observations, level_name: str) -> Answers:
     """Select the answer of one named level, with the confidence stated there.
 
     A question is unanswered where that level is not usable, whatever the other levels say.
@@ -56,11 +43,11 @@ def vanilla(observations: Observations, level_name: str) -> Selection:
         )
     level = observations.level_names.index(level_name)
     confidence = np.clip(observations.confidence[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    return Selection(observations.candidate[:, level], confidence)
+    return Answers(observations.candidate[:, level], confidence)
 
 
 @np.errstate(invalid="ignore")  # 0/0 is the NaN of an unanswered question
-def majority(observations: Observations) -> Selection:
+def majority(observations: Observations) -> Answers:
     """Select the commonest answer, with its share of the usable levels.
 
     Ties go to the higher mean confidence, then to the answer seen first.
@@ -74,7 +61,7 @@ def majority(observations: Observations) -> Selection:
 
 
 @np.errstate(invalid="ignore")
-def mean_confidence(observations: Observations) -> Selection:
+def mean_confidence(observations: Observations) -> Answers:
     """Select the answer with the largest summed confidence, with its share of the sum over all answers.
 
     Ties go to the answer seen first. The sum over all answers adds the answers' own sums in the order seen, so that a
@@ -86,7 +73,7 @@ def mean_confidence(observations: Observations) -> Selection:
 
 
 @np.errstate(invalid="ignore")
-def steerconf(observations: Observations) -> Selection:
+def steerconf(observations: Observations) -> Answers:
     r"""Select a level by how high the steered confidences are, how well they agree and how little they vary.
 
     With mean :math:`m`, standard deviation :math:`s`, least :math:`l` and largest :math:`h` of the :math:`n`
@@ -115,7 +102,7 @@ def steerconf(observations: Observations) -> Selection:
     return _select(observations, level, score)
 
 
-BASELINES: Mapping[str, Callable[[Observations], Selection]] = MappingProxyType(
+RULES: Mapping[str, Callable[[Observations], Answers]] = MappingProxyType(
     {"majority": majority, "mean_confidence": mean_confidence, "steerconf": steerconf}
 )
 """The rules that need nothing but observations, by name."""
@@ -157,6 +144,6 @@ def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray,
 
 def _select(
     observations: Observations, level: Int[np.ndarray, " problem"], confidence: Float[np.ndarray, " problem"]
-) -> Selection:
+) -> Answers:
     """Take the answer of one level of every question: -1 at any level of an unanswered one."""
-    return Selection(np.take_along_axis(observations.candidate, level[:, None], axis=1)[:, 0], confidence)
+    return Answers(np.take_along_axis(observations.candidate, level[:, None], axis=1)[:, 0], confidence)

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from analysis.evaluation import evaluate
-from analysis.sampling_baselines import answer_entropy, is_right, joined_answers, self_consistency, top_k
+from analysis.methods.sampled import answer_entropy, is_right, joined_answers, self_consistency, top_k
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations

@@ -7,9 +7,17 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 from scipy.special import expit
+from sklearn.metrics import roc_auc_score
 
-from analysis.baselines import majority
-from analysis.vote_features import VOTE_CLASSIFIERS, VOTE_FEATURES, vote_boosting, vote_features, vote_logistic
+from analysis.methods.rules import majority
+from analysis.methods.votes import (
+    VOTE_FEATURES,
+    boosted_stack,
+    level_features,
+    level_logistic,
+    vote_features,
+    vote_logistic,
+)
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_reports import observe
@@ -65,6 +73,11 @@ def test_it_does_not_matter_which_level_said_it() -> None:
     np.testing.assert_allclose(vote_features(observe(*table)), vote_features(observe(*turned)))
 
 
+def test_who_agrees_with_the_majority_and_how_confidently() -> None:
+    row = level_features(observe([("7", 90), ("3", 20), ("7", 50), None]))[0]
+    np.testing.assert_allclose(row, [1, -1, 1, 0, np.log(9), np.log(4), 0, 0], atol=1e-12)
+
+
 def noisy(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Return two features, of which the first says how probably an answer is right, and correctness."""
     rng = np.random.default_rng(seed)
@@ -72,8 +85,11 @@ def noisy(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return features, rng.random(n) < features[:, 0]
 
 
+CLASSIFIERS = {"vote_logistic": vote_logistic, "level_logistic": level_logistic, "boosted_stack": boosted_stack}
+
+
 class TestClassifiers:
-    def test_the_logistic_one_minimises_its_penalised_loss(self) -> None:
+    def test_the_logistic_ones_minimise_their_penalised_loss(self) -> None:
         train, correct = noisy(80, seed=0)
         test, _ = noisy(20, seed=1)
         mean, sd = train.mean(axis=0), train.std(axis=0)
@@ -86,31 +102,42 @@ class TestClassifiers:
 
         best = minimize(loss, np.zeros(3), tol=1e-10).x
         expected = expit(best[0] + (test - mean) / sd @ best[1:])
-        np.testing.assert_allclose(vote_logistic(train, correct, test), expected, atol=1e-6)
+        found = vote_logistic.make(0).fit(train, correct).predict_proba(test)[:, 1]
+        np.testing.assert_allclose(found, expected, atol=1e-6)
 
     def test_boosting_learns_a_step_that_no_line_has(self) -> None:
-        rng = np.random.default_rng(2)
-        train = rng.uniform(-1, 1, (400, 1))
-        correct = np.abs(train[:, 0]) < 0.5
-        said = vote_boosting(train, correct, np.array([[-0.8], [0.0], [0.8]]))
+        train = np.random.default_rng(2).uniform(-1, 1, (400, 1))
+        model = boosted_stack.make(0).fit(train, np.abs(train[:, 0]) < 0.5)
+        said = model.predict_proba(np.array([[-0.8], [0.0], [0.8]]))[:, 1]
         assert said[1] > 0.9
         assert (said[[0, 2]] < 0.1).all()
 
-    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
-    def test_more_right_answers_make_it_surer(self, name: str) -> None:
-        train, correct = noisy(300, seed=3)
-        low, high = VOTE_CLASSIFIERS[name](train, correct, np.array([[0.1, 5.0], [0.9, 5.0]]))
-        assert 0 < low < 0.3 < 0.7 < high < 1
+    @pytest.mark.parametrize("name", CLASSIFIERS)
+    def test_the_answer_is_the_majority_s_and_its_probability_is_learned(self, name: str) -> None:
+        everything = simulate_observations(400, seed=3)
+        labelled, tested = everything.select(slice(0, 200)), everything.select(slice(200, 400))
+        found = CLASSIFIERS[name](labelled, 0)(tested)
+        np.testing.assert_array_equal(found.candidate, majority(tested).candidate)
+        right = found.is_right(tested)
+        assert roc_auc_score(right, found.confidence) > 0.7
+        assert abs(found.confidence.mean() - right.mean()) < 0.1
 
-    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
+    @pytest.mark.parametrize("name", CLASSIFIERS)
     def test_one_class_is_laplace_s_rule(self, name: str) -> None:
-        train, _ = noisy(8, seed=4)
-        assert VOTE_CLASSIFIERS[name](train, np.ones(8, bool), train[:2]).tolist() == [0.9, 0.9]
-        assert VOTE_CLASSIFIERS[name](train, np.zeros(8, bool), train[:1]).tolist() == [0.1]
+        right = observe(*[[("1", 90), ("1", 80)]] * 8, gold="1")
+        said = CLASSIFIERS[name](right, 0)(observe([("1", 90), ("2", 80)], [None, None]))
+        np.testing.assert_allclose(said.confidence, [0.9, np.nan])
 
-    @pytest.mark.parametrize("name", VOTE_CLASSIFIERS)
-    def test_missing_features_are_taken(self, name: str) -> None:
-        train, correct = noisy(50, seed=5)
-        train[::3, 1] = np.nan
-        said = VOTE_CLASSIFIERS[name](train, correct, train)
-        assert np.isfinite(said).all()
+    def test_who_is_right_is_seen_by_those_that_see_the_levels(self) -> None:
+        """Two of three levels always agree, as confidently; they are right if the first is among them."""
+        trusted, other = [("1", 60), ("1", 60), ("2", 60)], [("2", 60), ("1", 60), ("1", 60)]
+        astray = observe(*[other] * 30, gold="2")
+        rows = [*observe(*[trusted] * 30, gold="1").questions, *astray.questions]
+        questions = [row.model_copy(update={"problem_id": str(number)}) for number, row in enumerate(rows)]
+        labelled = Observations.from_questions(questions, "numeric")
+        tested = observe(trusted, other)
+        said = {name: learner(labelled, 0)(tested).confidence for name, learner in CLASSIFIERS.items()}
+        np.testing.assert_allclose(said["vote_logistic"], 0.5, atol=1e-6)
+        for name in ("level_logistic", "boosted_stack"):
+            assert said[name][0] > 0.9
+            assert said[name][1] < 0.1

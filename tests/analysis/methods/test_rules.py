@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from analysis.baselines import BASELINES, Selection, majority, mean_confidence, steerconf, vanilla
+from analysis.methods.method import Answers
+from analysis.methods.rules import RULES, majority, mean_confidence, steerconf, vanilla
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
 from tests.analysis.handmade_reports import Report, observe
 
-REFERENCE = Path(__file__).parents[3] / "shared" / "reference"
+REFERENCE = Path(__file__).parents[4] / "shared" / "reference"
 ANSWERS = ("7", "300", "12", "-4")  # in string order -4, 12, 300, 7
 
 reports = st.none() | st.tuples(st.none() | st.sampled_from(ANSWERS), st.none() | st.sampled_from(range(0, 101, 10)))
@@ -24,7 +25,7 @@ tables = st.integers(1, 7).flatmap(
 )
 
 
-def selected(observations: Observations, selection: Selection) -> list[tuple[str | None, float]]:
+def selected(observations: Observations, selection: Answers) -> list[tuple[str | None, float]]:
     return [
         (candidates[index] if index >= 0 else None, confidence)
         for candidates, index, confidence in zip(
@@ -135,8 +136,8 @@ def test_reproduces_the_released_predictions(name):
     observations = Observations.read(REFERENCE / f"{'test' if name == 'train' else name}.jsonl")
     predictions = pd.read_csv(REFERENCE / f"{name}.predictions.csv", dtype={"pred_answer_norm": str})
     predictions = predictions.set_index(["method", "problem_id"])
-    for rule, method in zip(BASELINES, ("majority", "mean_conf", "steerconf"), strict=True):
-        selection = BASELINES[rule](observations)
+    for rule, method in zip(RULES, ("majority", "mean_conf", "steerconf"), strict=True):
+        selection = RULES[rule](observations)
         released = predictions.loc[method].loc[list(observations.problem_id)]
         answers = [answer for answer, _ in selected(observations, selection)]
         assert [Fraction(answer) for answer in answers] == [Fraction(a) for a in released.pred_answer_norm]

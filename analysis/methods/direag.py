@@ -1,0 +1,104 @@
+"""DirEAG fits as methods: the support of the selected answer, and its probability after the final calibration."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Float
+
+from analysis.methods.method import Answers
+from bayes_direag.data.observations import Observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
+from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.model.evidence import Reports, padded_size, supports
+from bayes_direag.model.settings import Method as FitMethod
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+
+#: The names of variants of the evidence as methods: which one, before (support) or after (confidence) calibration.
+FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
+    {
+        "count": ("count", "support"),
+        "count_calibrated": ("count", "confidence"),
+        "level": ("level", "support"),
+        "level_calibrated": ("level", "confidence"),
+        "confidence": ("confidence", "support"),
+        "direag": ("confidence", "confidence"),
+    }
+)
+
+#: Draws times questions whose states are worked through at a time.
+_CELLS = 1 << 18
+
+
+@dataclass(frozen=True)
+class DirEAG:
+    """Learns by a fit; see :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts`` for the attributes."""
+
+    preset: str | Preset
+    variant: Variant = "confidence"
+    fit_method: FitMethod = "map"
+    sampling: SamplingSettings | None = None
+    allow_weighted: bool = False
+
+    def __call__(self, labelled: Observations, seed: int) -> "Fitted":
+        """Fit; see :class:`~analysis.methods.method.Method`."""
+        how: dict[str, Any] = {"preset": self.preset, "variant": self.variant, "seed": seed}
+        if self.fit_method == "map":
+            return Fitted(fit_map(labelled, **how))
+        return Fitted(fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **how))
+
+    def of_each_fold(
+        self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int
+    ) -> "list[Fitted]":
+        """Fit to all folds but one, each in turn and all at once, or to all observations if there is a test set."""
+        settings: dict[str, Any] = {name: value for name, value in vars(self).items() if name != "fit_method"}
+        if test is None:
+            held_out = cross_fit(observations, n_folds=n_folds or 0, method=self.fit_method, seed=seed, **settings)
+        else:
+            held_out = train_test(observations, test, method=self.fit_method, seed=seed, **settings)
+        return [Fitted(part.fit) for part in held_out]
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """A fit that remembers what it has predicted."""
+
+    fit: Fit
+
+    @cached_property
+    def predictor(self) -> PatternPredictor:
+        """What predicts questions."""
+        return self.fit.predictor()
+
+
+def before_calibration(fitted: Fitted, observations: Observations) -> Answers:
+    """Answer with the support of the selected answer."""
+    return _answers(fitted, observations, "support")
+
+
+def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
+    """Answer with the final probability; the distribution is that *before* the final calibration."""
+    return _answers(fitted, observations, "confidence")
+
+
+def _answers(fitted: Fitted, observations: Observations, column: str) -> Answers:
+    reports = Reports.of(observations, fitted.fit.preset.eps)
+    columns = fitted.predictor(reports)
+    return Answers(columns["candidate"], columns[column], _mean_support(fitted, reports))
+
+
+def _mean_support(fitted: Fitted, reports: Reports) -> Float[np.ndarray, "problem state"]:
+    """Return the probability of every candidate and null before the final calibration, averaged over the draws."""
+    parameters, n = fitted.predictor.parameters, len(reports.n_candidates)
+    size = padded_size(min(n, max(_CELLS // fitted.predictor.n_samples, 1)), least=64)
+    parts = []
+    for start in range(0, n, size):
+        with jax.enable_x64(True):
+            part = supports(reports.select(slice(start, start + size)).padded(size), parameters)
+        parts.append(np.asarray(part).mean(axis=0)[: n - start])
+    return np.concatenate(parts)

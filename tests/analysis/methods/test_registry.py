@@ -1,0 +1,181 @@
+"""What holds for every method, and what the names stand for."""
+
+import numpy as np
+import pytest
+
+from analysis.methods import direag
+from analysis.methods.method import Answers, Method
+from analysis.methods.registry import (
+    CURVE_METHODS,
+    DEFAULT_METHODS,
+    SIMPLE_METHODS,
+    chosen_methods,
+    fitted_methods,
+    is_sampled,
+    preset_methods,
+)
+from bayes_direag.data.observations import Observations, Question
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import gaussian_draws, made_fit, made_posterior, natural
+
+EVERYTHING = simulate_observations(160, seed=3)
+LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 160))
+EVERY = pytest.mark.parametrize(
+    "method",
+    [*SIMPLE_METHODS.values(), Method(lambda *_: made(), direag.after_calibration)],
+    ids=[*SIMPLE_METHODS, "direag"],
+)
+
+
+def made() -> direag.Fitted:
+    return direag.Fitted(made_fit(LABELLED, natural(LABELLED.n_levels), intercept=0.3, slope=0.8))
+
+
+def said(method: Method, labelled: Observations, tested: Observations) -> Answers:
+    return method.answer(method.learn(labelled, 0), tested)
+
+
+def with_answers_renamed(observations: Observations) -> Observations:
+    """Give other answers other names, so that what comes first in string order comes last."""
+
+    def other(answer: str | None) -> str | None:
+        return None if answer is None else str(10**9 - int(float(answer)))
+
+    def renamed(question: Question) -> Question:
+        reports = (report.model_copy(update={"answer": other(report.answer)}) for report in question.observations)
+        return question.model_copy(update={"observations": tuple(reports), "gold_answer": other(question.gold_answer)})
+
+    return Observations.from_questions([renamed(question) for question in observations.questions], "numeric")
+
+
+FITTED = Method(lambda *_: made(), direag.after_calibration)
+EVERY = {**SIMPLE_METHODS, "direag": FITTED}
+
+
+@pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
+class TestEveryMethod:
+    def test_it_answers_with_a_probability(self, method: Method) -> None:
+        found = said(method, LABELLED, TESTED)
+        answered = found.candidate >= 0
+        assert (found.candidate < TESTED.n_candidates).all()
+        assert ((found.confidence[answered] >= 0) & (found.confidence[answered] <= 1)).all()
+        assert np.isnan(found.confidence[~answered]).all()
+        assert answered.mean() > 0.8
+
+    def test_a_distribution_sums_to_one_over_the_states_there_are(self, method: Method) -> None:
+        found = said(method, LABELLED, TESTED)
+        if found.distribution is None:
+            assert np.isnan(found.state_probability(TESTED)).all()
+            return
+        assert found.distribution.shape == (100, TESTED.n_levels + 1)
+        np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
+        absent = np.arange(TESTED.n_levels) >= TESTED.n_candidates[:, None]
+        assert (found.distribution[:, :-1][absent] == 0).all()
+        right = TESTED.correct_candidate
+        expected = [
+            row[:-1][own].sum() if own.any() else row[-1] for row, own in zip(found.distribution, right, strict=True)
+        ]
+        np.testing.assert_allclose(
+            found.state_probability(TESTED)[TESTED.answered], np.array(expected)[TESTED.answered]
+        )
+
+    def test_the_order_of_the_labelled_questions_does_not_matter(self, method: Method) -> None:
+        order = np.random.default_rng(0).permutation(60)
+        one, other = said(method, LABELLED, TESTED), said(method, LABELLED.select(order), TESTED)
+        np.testing.assert_array_equal(one.candidate, other.candidate)
+        np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-5)
+
+    def test_a_question_s_answer_does_not_depend_on_its_neighbours(self, method: Method) -> None:
+        few = np.array([7, 3, 50])
+        whole, part = said(method, LABELLED, TESTED), said(method, LABELLED, TESTED.select(few))
+        np.testing.assert_array_equal(part.candidate, whole.candidate[few])
+        np.testing.assert_allclose(part.confidence, whole.confidence[few])
+
+    def test_labels_of_the_answered_questions_are_not_looked_at(self, method: Method) -> None:
+        rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in TESTED.questions]
+        changed = Observations.from_questions(rows, "numeric")
+        one, other = said(method, LABELLED, TESTED), said(method, LABELLED, changed)
+        np.testing.assert_array_equal(one.confidence, other.confidence)
+        assert not other.is_right(changed).any()
+
+    def test_what_answers_are_called_does_not_matter(self, method: Method) -> None:
+        one = said(method, LABELLED, TESTED)
+        renamed = with_answers_renamed(EVERYTHING)
+        other = said(method, renamed.select(slice(0, 60)), renamed.select(slice(60, 160)))
+        np.testing.assert_allclose(other.confidence, one.confidence, atol=1e-5)
+
+    def test_nobody_right_everybody_right_and_no_report_at_all(self, method: Method) -> None:
+        silent = TESTED.questions[0].model_copy(update={"problem_id": "silent", "observations": ()})
+        tested = Observations.from_questions([*TESTED.questions[:3], silent], "numeric").align(LABELLED.level_names)
+        right = LABELLED.select(LABELLED.correct.all(axis=1))
+        for labelled in (right, LABELLED.select(~LABELLED.gold_generated)):
+            assert len(labelled)
+            found = said(method, labelled, tested)
+            assert found.candidate[3] == -1
+            assert np.isnan(found.confidence[3])
+            answered = found.candidate >= 0
+            assert np.isfinite(found.confidence[answered]).all()
+            scored = found.scored(tested)
+            assert np.isnan(np.asarray(scored.state_probability)[3])
+
+
+def test_a_map_before_and_after_its_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fit_map(subset: Observations, **settings: object) -> Fit:
+        asked.append((subset, settings))
+        return made().fit
+
+    monkeypatch.setattr(direag, "fit_map", fit_map)
+    before, after = CURVE_METHODS["map_bayes"], CURVE_METHODS["map_bayes_calibrated"]
+    assert before.learn == after.learn
+    learned = before.learn(LABELLED, 5)
+    assert asked == [(LABELLED, {"preset": "bayes", "variant": "confidence", "seed": 5})]
+    table = made().fit.predict(TESTED)
+    for method, column in ((before, "support"), (after, "confidence")):
+        found = method.answer(learned, TESTED)
+        np.testing.assert_allclose(found.confidence, table[column])
+        np.testing.assert_array_equal(found.is_right(TESTED), TESTED.is_right(table["answer"]))
+        np.testing.assert_allclose(found.distribution[:, -1], table["null_probability"])
+
+
+def test_the_distribution_of_a_posterior_is_its_mean() -> None:
+    fitted = direag.Fitted(made_posterior(LABELLED, gaussian_draws(1, n_chains=2, n_draws=40), calibrated=(0.3, 0.8)))
+    found = direag.before_calibration(fitted, TESTED)
+    chosen = np.maximum(found.candidate, 0)
+    own = found.distribution[np.arange(100), chosen]
+    np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
+    np.testing.assert_allclose(found.distribution[:, -1], fitted.fit.predict(TESTED)["null_probability"])
+
+
+def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def fit_nuts(subset: Observations, **settings: object) -> Fit:
+        asked.append((subset, settings))
+        return made().fit
+
+    monkeypatch.setattr(direag, "fit_nuts", fit_nuts)
+    sampling = SamplingSettings(n_chains=2, n_draws=40)
+    preset_methods(sampling)["nuts_bayes"].learn(LABELLED, 5)
+    expected = {"preset": "bayes", "variant": "confidence", "sampling": sampling, "allow_weighted": False, "seed": 5}
+    assert asked == [(LABELLED, expected)]
+
+
+def test_the_names() -> None:
+    assert {f"map_{name}" for name in PRESETS} <= set(CURVE_METHODS)
+    # NUTS cannot have bounds, nor should it have unequal weights.
+    assert "nuts_release" not in CURVE_METHODS
+    assert not any(map(is_sampled, DEFAULT_METHODS))
+    assert set(chosen_methods(["default"])) == set(DEFAULT_METHODS)
+    assert chosen_methods(["map_paper", "majority", "map_paper"]) == ("majority", "map_paper")
+    assert chosen_methods(["nuts_bayes", "default"])[-1] == "nuts_bayes"
+    assert set(fitted_methods(PRESETS["paper"], "map", None)) == set(direag.FITTED_METHODS)
+    with pytest.raises(DirEAGError, match="unknown method 'nuts_release'; expected some of default, vanilla, "):
+        chosen_methods(["majority", "nuts_release"])
+    with pytest.raises(DirEAGError, match="saw no method"):
+        chosen_methods([])
