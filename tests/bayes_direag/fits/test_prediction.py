@@ -201,7 +201,7 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
     )
     samples = jax.tree.map(lambda value: jnp.stack([value, value]), own)
     (found,) = select_reports(REPORTS, samples, lambda _, selection: selection)
-    alpha = np.asarray(concentration(REPORTS, own))
+    alpha = np.asarray(jax.jit(concentration)(REPORTS, own))
     plain = {name: value.tolist() for name, value in own._asdict().items()}
     for question in range(4):
         rows = zip(REPORTS.candidate[question].tolist(), CONFIDENCE[question].tolist(), strict=True)

@@ -1,3 +1,4 @@
+import jax
 import numpy as np
 import pytest
 
@@ -29,7 +30,7 @@ def test_it_has_five_levels_and_some_of_everything() -> None:
 
 def test_what_comes_true_has_the_models_probabilities() -> None:
     observations = simulate_observations(n=6000, seed=3)
-    expected = np.asarray(support(Reports.of(observations, 1e-6), default_parameters()))
+    expected = np.asarray(jax.jit(support)(Reports.of(observations, 1e-6), default_parameters()))
     came_true = np.concatenate([observations.correct_candidate, ~observations.gold_generated[:, None]], axis=1)
     for low, high in [(0, 0.05), (0.05, 0.2), (0.2, 0.5), (0.5, 0.8), (0.8, 1)]:
         cells = (expected > low) & (expected <= high)
