@@ -8,7 +8,7 @@ import pytest
 
 from analysis.evaluation_folder import FOLDER
 from tests.analysis.report.pages import Page
-from tests.analysis.report.runs import small_fit, small_observations, small_run
+from tests.analysis.report.runs import small_folder, small_run
 from tests.command_line import direag, one_line
 
 
@@ -27,12 +27,7 @@ def undrawn(monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
-    """Return a folder as quickstart leaves it."""
-    folder = tmp_path_factory.mktemp("made")
-    small_run(folder / "evaluation")
-    small_fit().save(folder / "fit.nc")
-    small_observations().write(folder / "observations.jsonl")
-    return folder
+    return small_folder(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture

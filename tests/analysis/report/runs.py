@@ -55,6 +55,14 @@ def small_fit(observations: Observations | None = None, *, gradient: float = 1e-
     return Fit(tree)
 
 
+def small_folder(folder: Path) -> Path:
+    """Fill a folder as quickstart leaves it."""
+    small_run(folder / "evaluation")
+    small_fit().save(folder / "fit.nc")
+    small_observations().write(folder / "observations.jsonl")
+    return folder
+
+
 @cache
 def attacking_observations() -> Observations:
     """Return questions with an attack in every text that a file can hold."""

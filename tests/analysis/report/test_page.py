@@ -13,7 +13,14 @@ from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
 from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
 from tests.analysis.report.pages import Page
-from tests.analysis.report.runs import ATTACK, attacking_observations, small_fit, small_observations, small_run
+from tests.analysis.report.runs import (
+    ATTACK,
+    attacking_observations,
+    small_fit,
+    small_folder,
+    small_observations,
+    small_run,
+)
 from tests.analysis.runs import write_run
 
 SECTIONS = (
@@ -34,12 +41,7 @@ def undrawn(monkeypatch) -> None:
 
 @pytest.fixture(scope="module")
 def files(tmp_path_factory) -> Path:
-    """Return a folder as quickstart leaves it."""
-    folder = tmp_path_factory.mktemp("files")
-    small_run(folder / "evaluation")
-    small_fit().save(folder / "fit.nc")
-    small_observations().write(folder / "observations.jsonl")
-    return folder
+    return small_folder(tmp_path_factory.mktemp("files"))
 
 
 def reported(path: Path, folder: Path, fit: Path | None = None) -> Page:
