@@ -34,7 +34,7 @@ class Quantity(NamedTuple):
 CURVE_METRICS: dict[str, Quantity] = {
     "benefit": Quantity("benefit", True),
     "accuracy_of_all": Quantity("accuracy", True),
-    "log_score": Quantity("log score of the state that occurred", False),
+    "log_score": Quantity("log score", False),
     "nll": Quantity("NLL of its own answers", False),
     "brier": Quantity("Brier score of its own answers", False),
     "smece": Quantity("smECE of its own answers", False),

@@ -19,7 +19,7 @@ def printed(values: dict[str, dict[int, np.ndarray]]) -> list[str]:
 def test_the_best_group_is_starred() -> None:
     noise = 0.001 * np.array([1, -1, 1, -1])
     lines = printed({"majority": {30: 0.5 + noise}, "map_paper": {30: 0.4 - noise}})
-    shown = ("benefit ↑", "accuracy ↑", "log score of the state that occurred ↓", "NLL of its own answers ↓")
+    shown = ("benefit ↑", "accuracy ↑", "log score ↓", "NLL of its own answers ↓")
     titles = [lines.index(title) for title in (*shown, "smECE of its own answers ↓")]
     assert titles == sorted(titles)
     first, log_score = lines[titles[0] : titles[1]], lines[titles[2] : titles[3]]

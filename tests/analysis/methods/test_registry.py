@@ -1,8 +1,13 @@
 """What holds for every method, and what the names stand for."""
 
+import re
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
+from analysis.evaluation import METHODS
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
 from analysis.methods.registry import (
@@ -14,6 +19,7 @@ from analysis.methods.registry import (
     is_sampled,
     preset_methods,
 )
+from analysis.report.glossary import method_words
 from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -22,6 +28,7 @@ from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import gaussian_draws, made_fit, made_posterior, natural
 
+ROOT = Path(__file__).parents[3]
 EVERYTHING = simulate_observations(160, seed=3)
 LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 160))
 EVERY = pytest.mark.parametrize(
@@ -52,8 +59,17 @@ def with_answers_renamed(observations: Observations) -> Observations:
     return Observations.from_questions([renamed(question) for question in observations.questions], "numeric")
 
 
+def of_contributing() -> Method:
+    """Return the method that CONTRIBUTING.md adds."""
+    (code,) = re.findall("```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+    assert len([line for line in code.splitlines() if line and not line.startswith(('"""', "from", "import"))]) <= 20
+    names: dict[str, Any] = {}
+    exec(code, names)  # noqa: S102 - the document is the project's own
+    return Method(names["surest"])
+
+
 FITTED = Method(lambda *_: made(), direag.after_calibration)
-EVERY = {**SIMPLE_METHODS, "direag": FITTED}
+EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 
 
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
@@ -164,6 +180,11 @@ def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -
     preset_methods(sampling)["nuts_bayes"].learn(LABELLED, 5)
     expected = {"preset": "bayes", "variant": "confidence", "sampling": sampling, "allow_weighted": False, "seed": 5}
     assert asked == [(LABELLED, expected)]
+
+
+def test_every_name_has_words_in_the_report() -> None:
+    assert [name for name in METHODS if "not known" in method_words(name)] == []
+    assert method_words("cisc_venn") == "cisc, recalibrated on labelled questions by Venn-Abers calibration"
 
 
 def test_the_names() -> None:
