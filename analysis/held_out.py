@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from analysis.evaluated_run import read_evaluated_run
 from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
-from analysis.methods.direag import FITTED_METHODS
+from analysis.methods.direag import FITTED_METHODS, Fitted, before_calibration
+from analysis.scores.scoring import cluster_of
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -28,11 +29,14 @@ class Scores(NamedTuple):
         Whether the answer was correct.
     n_unanswered : int
         Further labelled questions, without an answer.
+    cluster : (problem,) array or None
+        Which questions hang together; None where none do.
     """
 
     confidence: Float[np.ndarray, " problem"]
     correct: Bool[np.ndarray, " problem"]
     n_unanswered: int
+    cluster: Int[np.ndarray, " problem"] | None
 
 
 class HeldOutQuestions(NamedTuple):
@@ -62,8 +66,9 @@ def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
     Parameters
     ----------
     predictions
-        With columns ``method``, ``confidence`` and ``correct``, as in :class:`~analysis.evaluation.Evaluation`.
-        Rows without ``correct`` are left out, those without ``confidence`` are counted.
+        With columns ``method``, ``confidence``, ``correct`` and, where questions hang together, ``cluster``, as in
+        :class:`~analysis.evaluation.Evaluation`. Rows without ``correct`` are left out, those without ``confidence``
+        are counted.
     """
     scores = {}
     for method, rows in predictions.groupby("method", sort=False):
@@ -73,6 +78,7 @@ def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
             answered["confidence"].to_numpy(float),
             answered["correct"].to_numpy(bool),
             len(labelled) - len(answered),
+            cluster_of(answered),
         )
     return scores
 
@@ -140,7 +146,12 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     kept = observations.select(unseen)
     predicted = fit.predict(kept)
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
-    shared = predicted[["problem_id", "answer", "null_probability"]].assign(correct=right)
+    aligned = kept.align(fit.level_names)
+    shared = predicted[["problem_id", "answer", "null_probability"]].assign(
+        correct=right,
+        state_probability=before_calibration(Fitted(fit), aligned).state_probability(aligned),
+        cluster=pd.array([None] * len(kept), dtype="Int64"),
+    )
     parts = [
         shared.assign(method=method, confidence=predicted[column])
         for method, (variant, column) in FITTED_METHODS.items()
@@ -149,7 +160,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     held_out = f"{len(kept)} labelled questions that the fit has not seen"
     return HeldOutQuestions(
         pd.concat(parts, ignore_index=True),
-        LabelledReports.of_observations(kept.align(fit.level_names)),
+        LabelledReports.of_observations(aligned),
         name,
         held_out + (f" ({n_seen} that it has seen are left out)" if n_seen else ""),
     )

@@ -20,6 +20,39 @@ if TYPE_CHECKING:
 _GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 
 
+def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw benefit and accuracy of every method, in the order of the table.
+
+    Parameters
+    ----------
+    worth
+        From :func:`~analysis.scores.scoring.selection_table`.
+    interval_level
+        Of its intervals.
+    """
+    caption = (
+        f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy less Brier score of the selected "
+        "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
+        f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that overlap "
+        "may still differ clearly."
+    )
+    with figure_style():
+        figure = headed_figure("What the answers are worth, by method", caption, 0.9 + 0.27 * len(worth))
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, name, colour, marker in ((left, "benefit", RIGHT, "o"), (right, "accuracy_of_all", "#009E73", "s")):
+            forest(
+                axes,
+                *(worth[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high")),
+                colour=colour,
+                marker=marker,
+            )
+            axes.margins(x=0.08)
+        row_labels(left, worth["method"].tolist())
+        left.set_xlabel("benefit\n(more is better)")
+        right.set_xlabel("accuracy\n(more is better)")
+    return figure
+
+
 def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw by how much every method beats the base rate, in Brier score and AUROC.
 

@@ -34,7 +34,7 @@ class LeftOut(NamedTuple):
 def evaluation_pictures(
     questions: HeldOutQuestions, method: str, *, seed: int, level: float = 0.95
 ) -> Iterator[Picture | LeftOut]:
-    """Draw an evaluation: base rate, null state, reliability, selective prediction, stated confidences.
+    """Draw an evaluation: benefit, base rate, null state, reliability, selective prediction, stated confidences.
 
     Parameters
     ----------
@@ -50,7 +50,8 @@ def evaluation_pictures(
     DirEAGError
         If that method was not evaluated, or has not answered a single labelled question.
     """
-    from analysis.figures.evaluation_plots import base_rate_figure, stated_confidence_figure
+    from analysis.figures.evaluation_plots import base_rate_figure, benefit_figure, stated_confidence_figure
+    from analysis.scores.scoring import selection_table
     from analysis.scores.state_diagnostics import base_rate_gains
 
     scores = scores_by_method(questions.predictions)
@@ -58,6 +59,8 @@ def evaluation_pictures(
     if not len(scores[method].correct):
         raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another --method.")
     about = f"{questions.name}, {questions.held_out}."
+    worth = selection_table(questions.predictions, seed=seed, level=level)
+    yield Picture("benefit", benefit_figure(worth, about, level), {"benefit": worth.assign(interval_level=level)})
     gains = base_rate_gains(questions.predictions, seed=seed, level=level)
     yield Picture("base_rate", base_rate_figure(gains, about, level), {"base_rate": gains.assign(interval_level=level)})
     yield _null_state(questions, method, about, seed, level)

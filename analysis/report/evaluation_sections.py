@@ -64,7 +64,7 @@ def methods_section(source: ReportSource, answer: Answer) -> Section:
 
 def reliability_section(source: ReportSource) -> Section:
     """Tabulate how often answers are right, by the probability that they were given."""
-    confidence, correct, _ = source.scores[source.method]
+    confidence, correct, *_ = source.scores[source.method]
     title = "The probabilities in numbers"
     if not len(correct):
         text = f"There is nothing to tabulate: {spoken(source.method)} has answered no labelled question."

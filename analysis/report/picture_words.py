@@ -26,6 +26,12 @@ def _reliability(tables: Tables) -> str:
     return f"Reliability diagrams, in bins above and without bins below them: {listed(errors)}."
 
 
+def _benefit(tables: Tables) -> str:
+    rows = tables["benefit"].dropna(subset="benefit")
+    shown = [f"{row['method']} {number(row['benefit'])}" for row in rows.head(3).to_dict("records")]
+    return f"{len(rows)} methods, a dot and a bar each, the best on top. The greatest benefits: {listed(shown)}."
+
+
 def _base_rate(tables: Tables) -> str:
     rows = tables["base_rate"].dropna(subset=["brier_gain"])
     best = rows.nlargest(1, "brier_gain").iloc[0]
@@ -97,6 +103,13 @@ def _recalibration(tables: Tables) -> str:
 #: accuracy_rejection, is risk_coverage mirrored.
 EVALUATION_PICTURES: Mapping[str, PictureWords[Tables]] = MappingProxyType(
     {
+        "benefit": PictureWords(
+            "What are the answers worth?",
+            "If an answer is used whenever its probability is higher than what a mistake would cost, this is twice the "
+            "mean gain over all such prices. It sees both which answers are selected and whether their probabilities "
+            "hold. Right is better; at 0 one might as well not answer.",
+            _benefit,
+        ),
         "reliability": PictureWords(
             "Do the probabilities hold?",
             "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "

@@ -80,16 +80,12 @@ class Scorer:
             "n": len(answered),
             "unanswered": len(labelled) - len(answered),
         }
-        values = {name: of_each(scored) for name, of_each in SELECTION_SCORES.items()}
-        row |= {name: float(mean_score(value)[0]) for name, value in values.items()}
+        seen = _selection_scores(scored, self._resampled(labelled), self._interval_level)
+        row |= {name: value for name, value in seen.items() if name in SELECTION_SCORES}
         row |= asdict(evaluate_metrics(own.confidence, own.correct))
-        weight = self._resampled(labelled)
-        bounds = {
-            name: percentile_interval(mean_score(value, weight), self._interval_level) for name, value in values.items()
-        }
-        for name, interval in (bounds | vars(intervals)).items():
-            row[f"{name}_low"], row[f"{name}_high"], _ = interval
-        return row
+        for name, interval in vars(intervals).items():
+            seen[f"{name}_low"], seen[f"{name}_high"], _ = interval
+        return row | {name: value for name, value in seen.items() if name not in row}
 
     def _resampled(self, rows: pd.DataFrame) -> Int[ndarray, "replicate problem"]:
         cluster = cluster_of(rows)
@@ -97,6 +93,38 @@ class Scorer:
         if key not in self._resamples:
             self._resamples[key] = resample_weights(len(rows), self._n_resamples, self._seed, cluster)
         return self._resamples[key]
+
+
+def selection_table(
+    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
+) -> pd.DataFrame:
+    """Compute what sees the selected answers of every method, the one of greatest benefit first.
+
+    Parameters
+    ----------
+    predictions, seed, n_resamples, level
+        As for :func:`score`.
+
+    Returns
+    -------
+    DataFrame
+        A row a method: ``method``, ``n`` (labelled questions), the scores of
+        :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, and their intervals as ``NAME_low``, ``NAME_high``.
+    """
+    rows = []
+    for method, own in predictions[predictions["correct"].notna()].groupby("method", sort=False):
+        weight = resample_weights(len(own), n_resamples, seed, cluster_of(own))
+        rows.append({"method": method, "n": len(own), **_selection_scores(scored_of(own), weight, level)})
+    return pd.DataFrame(rows).sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
+
+
+def _selection_scores(scored: Scored, weight: Int[ndarray, "replicate problem"], level: float) -> dict[str, float]:
+    row: dict[str, float] = {}
+    for name, of_each in SELECTION_SCORES.items():
+        value = of_each(scored)
+        row[name] = float(mean_score(value)[0])
+        row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(mean_score(value, weight), level)
+    return row
 
 
 def scored_of(rows: pd.DataFrame) -> Scored:
@@ -107,5 +135,6 @@ def scored_of(rows: pd.DataFrame) -> Scored:
 
 
 def cluster_of(rows: pd.DataFrame) -> Int[ndarray, " problem"] | None:
-    """Return which questions hang together, by number; None where none do."""
-    return None if rows["cluster"].isna().all() else rows["cluster"].to_numpy(int)
+    """Return which questions hang together, by number in column ``cluster``; None where that is not, or empty."""
+    known = "cluster" in rows and rows["cluster"].notna().all()
+    return rows["cluster"].to_numpy(int) if known and len(rows) else None

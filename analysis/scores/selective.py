@@ -129,9 +129,10 @@ def selective_table(
         ``excess_aurc_high``. Everything but the counts is NaN without questions.
     """
     rows = []
-    for method, (confidence, correct, n_unanswered) in scores_by_method(predictions).items():
+    for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
         n = len(correct)
-        weight = np.concatenate([np.ones((1, n), np.int32), resample_weights(n, n_resamples, seed)])
+        drawn = resample_weights(n, n_resamples, seed, cluster)
+        weight = np.concatenate([np.ones((1, n), np.int32), drawn])
         n_wrong = weight @ (~correct).astype(np.int32)
         area = aurc(confidence, correct, weight)
         best = oracle_aurc(weight.sum(axis=1), n_wrong)

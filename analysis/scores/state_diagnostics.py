@@ -17,6 +17,7 @@ from jaxtyping import Bool, Float, Int
 from analysis.held_out import scores_by_method
 from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import accuracy, auroc, brier
+from analysis.scores.scoring import cluster_of
 
 #: How a question's candidates and its selected answer came out, in the order of the tables.
 NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
@@ -44,8 +45,8 @@ def base_rate_gains(
         are left out of that interval. AUROC is NaN with one class; everything is without questions.
     """
     rows = []
-    for method, (confidence, correct, n_unanswered) in scores_by_method(predictions).items():
-        weight = resample_weights(len(correct), n_resamples, seed)
+    for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
+        weight = resample_weights(len(correct), n_resamples, seed, cluster)
         share, score, area = (metric(confidence, correct) for metric in (accuracy, brier, auroc))
         shares, scores, areas = (metric(confidence, correct, weight) for metric in (accuracy, brier, auroc))
         low, high, _ = percentile_interval(shares * (1 - shares) - scores, level)
@@ -108,7 +109,7 @@ def null_state(
     Parameters
     ----------
     predictions
-        One method's: ``problem_id``, ``null_probability`` and ``correct`` (of the selected answer).
+        One method's: ``problem_id``, ``null_probability``, ``correct`` (of the selected answer) and ``cluster``.
     gold_present
         Whether some candidate is right, by problem_id.
     seed
@@ -119,7 +120,8 @@ def null_state(
     rows = predictions[known]
     probability = rows["null_probability"].to_numpy(float)
     group = np.where(present[known].to_numpy(bool), np.where(rows["correct"].to_numpy(bool), 0, 1), 2)
-    weight = np.concatenate([np.ones((1, len(rows)), np.int32), resample_weights(len(rows), n_resamples, seed)])
+    drawn = resample_weights(len(rows), n_resamples, seed, cluster_of(rows))
+    weight = np.concatenate([np.ones((1, len(rows)), np.int32), drawn])
 
     values = _quantities(probability, group, weight)
     members = {name: group == number for number, name in enumerate(NULL_GROUPS)} | {"right answer there": group < 2}

@@ -13,7 +13,15 @@ from tests.analysis.fits import random_fit
 from tests.analysis.runs import random_run
 from tests.command_line import direag, one_line
 
-EVALUATION = ("base_rate", "null_state", "reliability", "risk_coverage", "accuracy_rejection", "stated_confidence")
+EVALUATION = (
+    "benefit",
+    "base_rate",
+    "null_state",
+    "reliability",
+    "risk_coverage",
+    "accuracy_rejection",
+    "stated_confidence",
+)
 FIT = ("calibration_curves", "levels", "shared", "recalibration")
 
 

@@ -4,7 +4,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.figures.evaluation_plots import base_rate_figure, null_state_figure, stated_confidence_figure
+from analysis.figures.evaluation_plots import (
+    base_rate_figure,
+    benefit_figure,
+    null_state_figure,
+    stated_confidence_figure,
+)
 from analysis.labelled_reports import LabelledReports, stated_confidences
 from analysis.scores.state_diagnostics import NULL_GROUPS, null_state
 from tests.analysis.figure_checks import assert_stands_alone, said
@@ -28,6 +33,20 @@ def gains(n_methods: int, *, unanswered: int = 0) -> pd.DataFrame:
             "auroc_gain_high": 0.15 + 0 * place,
         }
     )
+
+
+def test_benefit_and_accuracy_stand_in_the_order_given():
+    place = np.arange(4)
+    values = {"benefit": 0.6 - 0.2 * place, "accuracy_of_all": 0.8 - 0.1 * place}
+    ends = {
+        f"{name}{end}": value + by for name, value in values.items() for end, by in (("_low", -0.05), ("_high", 0.05))
+    }
+    worth = pd.DataFrame({"method": [f"method_{k}" for k in place], "n": 100, **values, **ends})
+    figure = benefit_figure(worth, ABOUT, 0.9)
+    assert_stands_alone(figure, ABOUT, "n = 100 labelled questions", "90% bootstrap interval")
+    for axes, name in zip(figure.axes, values, strict=True):
+        np.testing.assert_allclose(axes.collections[1].get_offsets()[:, 0], values[name])
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == worth["method"].tolist()
 
 
 class TestBaseRate:

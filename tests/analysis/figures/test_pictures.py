@@ -38,6 +38,8 @@ def questions(observations) -> HeldOutQuestions:
                 "confidence": rng.random(50),
                 "correct": pd.array(observations.gold_generated & (rng.random(50) < 0.7), "boolean"),
                 "null_probability": rng.random(50) if method in ("confidence", "direag") else np.nan,
+                "state_probability": np.nan,
+                "cluster": pd.NA,
             }
         )
         for method in METHODS
@@ -68,6 +70,7 @@ def pictures(questions) -> dict[str, Picture]:
 class TestEvaluation:
     def test_every_picture_says_what_was_held_out_and_brings_its_numbers(self, pictures):
         assert list(pictures) == [
+            "benefit",
             "base_rate",
             "null_state",
             "reliability",
@@ -100,7 +103,7 @@ class TestEvaluation:
         pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "direag", seed=0))
         assert set(left_out) == {"null_state", "stated_confidence"}
         assert "give --obs" in left_out["null_state"]
-        assert len(pictures) == 4
+        assert len(pictures) == 5
 
     @pytest.mark.parametrize("seed", [0, 1])
     def test_a_seed_repeats_the_numbers(self, questions, pictures, seed):
@@ -110,7 +113,7 @@ class TestEvaluation:
             for picture in again.values()
             for name, table in picture.tables.items()
         }
-        drawn_by_chance = {"base_rate", "null_state", "reliability_curve", "selective"}
+        drawn_by_chance = {"benefit", "base_rate", "null_state", "reliability_curve", "selective"}
         assert {name for name, equal in same.items() if not equal} == (drawn_by_chance if seed else set())
 
     def test_an_unknown_method_and_one_that_answered_nothing(self, questions):

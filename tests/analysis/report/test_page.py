@@ -76,7 +76,7 @@ class TestWhatStandsInIt:
 
     def test_every_picture_says_how_to_read_it_and_what_is_seen(self, page):
         pictures = page.attributes("img")
-        assert len(pictures) == len(page.attributes("figcaption")) == 5
+        assert len(pictures) == len(page.attributes("figcaption")) == 6
         assert all(len(one["alt"]) > 40 for one in pictures)
         assert any("direag: ECE" in one["alt"] for one in pictures)
 
@@ -278,7 +278,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     page = reported(tmp_path / "report.html", files, tmp_path / "fit.nc")
     assert "Take care" not in page.text
     pictures = page.attributes("img")
-    assert len(pictures) == (9 if fitted_by == "map" else 17)
+    assert len(pictures) == (10 if fitted_by == "map" else 18)
     assert all(len(one["alt"]) > 40 for one in pictures)
     if fitted_by == "map":
         return

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from analysis.scores import scoring
-from analysis.scores.scoring import Scorer, score
+from analysis.scores.scoring import Scorer, score, selection_table
 
 
 def predictions(method: str, n: int, seed: int) -> pd.DataFrame:
@@ -46,6 +46,16 @@ def test_unanswered_questions_count_where_the_selected_answer_is_seen() -> None:
     assert found["log_score"] == pytest.approx(-np.log(answered["state_probability"]).mean())
     for name in ("benefit", "accuracy_of_all", "log_score"):
         assert found[f"{name}_low"] < found[name] < found[f"{name}_high"]
+
+
+def test_what_sees_the_selected_answers_is_the_same_alone() -> None:
+    tables = pd.concat([predictions("a", 40, 1), predictions("b", 40, 2)])
+    whole, alone = score(tables, seed=5, n_resamples=20), selection_table(tables, seed=5, n_resamples=20)
+    assert alone["benefit"].is_monotonic_decreasing
+    shared = [name for name in alone if name != "n"]
+    pd.testing.assert_frame_equal(
+        alone[shared], whole.sort_values("benefit", ascending=False, ignore_index=True)[shared]
+    )
 
 
 def test_clusters_are_resampled_whole() -> None:
