@@ -33,8 +33,8 @@ def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "F
     caption = (
         f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy less Brier score of the selected "
         "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
-        f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that overlap "
-        "may still differ clearly."
+        f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that "
+        "overlap may still differ clearly."
     )
     with figure_style():
         figure = headed_figure("What the answers are worth, by method", caption, 0.9 + 0.27 * len(worth))

@@ -37,13 +37,16 @@ class Splits:
     n_test : int
         Tested questions of each split: all usable ones less the largest number of labels.
     order : (split, usable) array
-        The permutations, as positions in the observations.
+        The permutations, as positions in the observations. Questions of one cluster follow each other.
+    cluster : (problem,) array or None
+        Which questions of the observations hang together.
     """
 
     label_counts: tuple[int, ...]
     left_out: dict[int, str]
     n_test: int
     order: Int[np.ndarray, "split usable"]
+    cluster: Int[np.ndarray, " problem"] | None = None
 
     @property
     def n_usable(self) -> int:
@@ -60,11 +63,25 @@ class Splits:
         return np.sort(self.order[split, :n_labels])
 
     def tested(self, split: int) -> Int[np.ndarray, " problem"]:
-        """Return the positions of the questions that are tested, in random order."""
-        return self.order[split, -self.n_test :]
+        """Return the positions of the questions that are tested, in random order.
+
+        Without those of a cluster that some have been learned from, which are fewer than the cluster has.
+        """
+        tested = self.order[split, -self.n_test :]
+        if self.cluster is None:
+            return tested
+        last_learned = self.order[split, self.label_counts[-1] - 1]
+        return np.asarray(tested[self.cluster[tested] != self.cluster[last_learned]])
 
 
-def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_splits: int, seed: int) -> Splits:
+def draw_splits(
+    observations: Observations,
+    label_counts: Sequence[int],
+    *,
+    n_splits: int,
+    seed: int,
+    cluster: Int[np.ndarray, " problem"] | None = None,
+) -> Splits:
     """Draw the splits, for those numbers of labels that leave max(100, 20 %) of the usable questions for testing.
 
     Parameters
@@ -75,6 +92,8 @@ def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_sp
         At least 2, so that they can be seen to differ. Further splits leave the earlier ones as they are.
     seed
         Of the permutations.
+    cluster
+        Which questions hang together: no tested question is of a cluster that was learned from.
 
     Raises
     ------
@@ -108,5 +127,17 @@ def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_sp
         label_counts=label_counts,
         left_out={n: reason for n in wanted if n > most},
         n_test=len(usable) - label_counts[-1],
-        order=np.stack([np.random.default_rng([seed, split]).permutation(usable) for split in range(n_splits)]),
+        order=np.stack([_permuted(usable, cluster, np.random.default_rng([seed, split])) for split in range(n_splits)]),
+        cluster=cluster,
     )
+
+
+def _permuted(
+    usable: Int[np.ndarray, " usable"], cluster: Int[np.ndarray, " problem"] | None, rng: np.random.Generator
+) -> Int[np.ndarray, " usable"]:
+    """Put questions in random order, the clusters too and each in one piece."""
+    order = rng.permutation(usable)
+    if cluster is None:
+        return order
+    _, first, member = np.unique(cluster[order], return_index=True, return_inverse=True)
+    return order[np.argsort(first[member], kind="stable")]

@@ -33,11 +33,12 @@ def test_the_best_group_is_starred() -> None:
     assert "clipped to 0.01..0.99" in caption
 
 
-def test_every_method_fits_beside_four_numbers_of_labels() -> None:
-    values = {method: {n: np.array([0.61, 0.62]) for n in (30, 100, 300, 1000)} for method in CURVE_METHODS}
+def test_the_longest_names_fit_beside_four_numbers_of_labels() -> None:
+    longest = sorted(CURVE_METHODS, key=len)[-5:]
+    values = {method: {n: np.array([0.61, 0.62]) for n in (30, 100, 300, 1000)} for method in longest}
     lines = printed(values)
     assert max(map(len, lines)) <= 80
-    for method in CURVE_METHODS:
+    for method in longest:
         assert sum(line.split()[:1] == [method] for line in lines) == 5
 
 

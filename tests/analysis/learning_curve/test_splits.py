@@ -71,3 +71,27 @@ def test_a_fifth_of_many_questions_is_kept(observations: Observations) -> None:
 def test_refusals(observations: Observations, counts: list[int], n_splits: int, says: str) -> None:
     with pytest.raises(DirEAGError, match=says):
         draw_splits(observations, counts, n_splits=n_splits, seed=0)
+
+
+def test_no_tested_question_is_of_a_cluster_that_was_learned_from() -> None:
+    observations = simulate_observations(200, seed=1)
+    cluster = np.random.default_rng(0).integers(0, 40, 200)
+    splits = draw_splits(observations, [20, 61], n_splits=6, seed=0, cluster=cluster)
+    for split in range(6):
+        learned, tested = splits.learned(split, 61), splits.tested(split)
+        assert not set(cluster[learned]) & set(cluster[tested])
+        assert len(learned) == 61
+        size = np.bincount(cluster).max()
+        assert splits.n_test - size < len(tested) <= splits.n_test
+        pieces = np.flatnonzero(np.diff(cluster[splits.order[split]])).size + 1
+        assert pieces == len(set(cluster.tolist()))
+        assert sorted(splits.order[split]) == list(range(200))
+
+
+def test_clusters_of_one_change_nothing() -> None:
+    observations = simulate_observations(150, seed=1)
+    alone, clustered = (
+        draw_splits(observations, [30], n_splits=2, seed=0, cluster=cluster) for cluster in (None, np.arange(150))
+    )
+    np.testing.assert_array_equal(alone.order, clustered.order)
+    np.testing.assert_array_equal(alone.tested(1), clustered.tested(1))
