@@ -17,7 +17,6 @@ from analysis.scores.scoring import Scorer
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import default_preset
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
@@ -86,7 +85,7 @@ def evaluate(
     *,
     elicited: Mapping[str, Observations] | None = None,
     fit_method: FitMethod = "map",
-    preset: str | Preset | None = None,
+    preset: str | Preset = "bayes",
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
     methods: Sequence[str] | None = None,
@@ -128,7 +127,7 @@ def evaluate(
     elicited = elicited or {}
     settings = EvaluationSettings(
         fit_method=fit_method,
-        preset=default_preset(fit_method) if preset is None else named_preset(preset),
+        preset=named_preset(preset),
         sampling=None if fit_method == "map" else sampling or SamplingSettings(),
         methods=_chosen_methods(methods, evaluated, vanilla_level, elicited),
         vanilla_level=vanilla_level or VANILLA,

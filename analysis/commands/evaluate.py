@@ -46,7 +46,7 @@ def evaluate_command(
     fit_method: Annotated[
         Method, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
     ] = "map",
-    preset: PresetOption = None,
+    preset: PresetOption = "bayes",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: one of each kind.")] = None,
     vanilla_level: Annotated[
@@ -81,7 +81,7 @@ def evaluate_command(
     from analysis.evaluation import evaluate as run
     from analysis.evaluation_folder import FOLDER, write_evaluation
 
-    settings = chosen_preset(preset, fit_method, recalibration, out_of_fold, overrides)
+    settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     require_parent(target)
     FOLDER.check(target)
     labelled = read_observations(observations, answers, quiet=as_json)

@@ -28,9 +28,7 @@ def sbc_command(
     n: Annotated[int, typer.Option("--n", min=2, help="Number of simulations.")] = 200,
     questions: Annotated[int, typer.Option(min=1, help="Labelled questions in each.")] = 100,
     variant: Annotated[Variant, typer.Option(metavar="VARIANT", help="count, level or confidence.")] = "confidence",
-    preset: Annotated[
-        PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes, pooled or paper.")
-    ] = "bayes",
+    preset: Annotated[PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes or paper.")] = "bayes",
     overrides: SetOption = None,
     misfit: Annotated[
         float, typer.Option(min=0, help="More than 0: draw right answers from the model recalibrated at random.")
@@ -50,7 +48,7 @@ def sbc_command(
 
     Example: direag sbc --n 200 --questions 100 --out sbc
     """
-    settings = chosen_preset(preset, "nuts", None, None, overrides)
+    settings = chosen_preset(preset, None, None, overrides)
     require_parent(target)
     with progress() as step:
         step("loading")

@@ -21,7 +21,7 @@ from analysis.scores.selection_scores import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.settings import VARIANT_PARAMETERS, Link
+from bayes_direag.model.settings import Link
 
 Scale = Literal["raw", "relative"]
 
@@ -299,7 +299,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     A pooled parameter is put together from its centre, spread and offsets.
     """
     posterior, quantities = fit.tree["posterior"].to_dataset(), {}
-    for name in VARIANT_PARAMETERS[fit.variant]:
+    for name in fit.preset.parameters(fit.variant):
         if fit.preset.pools(name):
             raw = posterior[f"{name}_centre"] + posterior[f"{name}_spread"] * posterior[f"{name}_raw"]
         elif f"{name}_raw" in posterior:
@@ -323,6 +323,8 @@ def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     else:
         total = natural["weight"].sum("level")
         quantities = {"weight_share": natural["weight"] / total} | {
-            name: natural[name] for name in ("bias", "slope", "null_gain") if name in natural
+            name: natural[name]
+            for name in ("bias", "slope", "null_gain", "sharpness", "vote", "vote_slope")
+            if name in natural
         }
     return quantities | {f"{name}_relative": natural[name] / total for name in ("prior_strength", "null_base")}

@@ -179,7 +179,7 @@ def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     logs = _log_scale(fit.tree["posterior"].to_dataset())
     factor = float(np.exp(logs.std(ddof=1)))
     with jax.enable_x64(True):
-        some = jax.tree.map(_thinned, sampled_parameters(fit.tree, fit.variant))
+        some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
     here = _totals(fit, some)
     changes = [_totals(fit, _scaled(some, by, fixed=fixed)) - here for by in (factor, 1 / factor)]
     place = draws.standardised @ flat.loadings["loading"].to_numpy()

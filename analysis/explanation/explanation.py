@@ -19,7 +19,7 @@ from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.recalibration import LogisticRecalibration, Votes, linear_terms
+from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
 
 #: Why a report could not be used.
 REASONS = {
@@ -168,7 +168,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         reports=_reports(parts, question, predicted.iloc[1:], interval_level),
         unusable=_unusable(question, level_table(observations.questions, observations.origin)),
         states=states,
-        calibration=_calibration(fit, parts, question, None if answer is None else order[0]),
+        calibration=_calibration(fit, parts, None if answer is None else order[0]),
         parts=_parts(parts, order),
     )
 
@@ -196,14 +196,13 @@ def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: 
     return [*order, len(candidates)]
 
 
-def _calibration(fit: Fit, parts: EvidenceParts, question: Observations, selected: int | None) -> pd.DataFrame:
+def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.DataFrame:
     """Return the terms of a logistic recalibration and what each is multiplied by, means over the draws."""
     final = fit.recalibration
     rows = []
     if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
-        votes = Votes.of(question.candidate, np.array([selected]))
         support = parts.support.sum(axis=1)[:, selected, None]
-        for name, values in linear_terms(support, votes, tuple(final.coefficients), final.eps).items():
+        for name, values in linear_terms(support, final.eps).items():
             rows.append((name, float(final.coefficients[name].mean()), float(values.mean())))
     return pd.DataFrame(rows, columns=["term", "coefficient", "value"])
 

@@ -19,8 +19,6 @@ NULL = "no candidate is right"
 _LONGEST_QUESTION = 300
 _TERMS = {
     "slope": "logit of the support",
-    "agreement": "log odds of the plain votes for the answer, less that",
-    "missing": "share of the levels without a usable report",
 }
 
 

@@ -25,14 +25,16 @@ _GREEN = "#009E73"
 _MEANING = {
     "slope": "Slope: how much a stated confidence matters (0: not at all; 1, dashed: as stated).",
     "null_gain": "Null gain: how much doubt speaks against all answers.",
+    "sharpness": "Sharpness: above 1 (dashed), agreement counts for more than its share of the evidence.",
+    "vote_slope": "Vote slope: what a surer report adds to the log odds of its answer besides.",
     "prior_strength / total weight": "Prior strength and null base: what speaks, before any report, for every answer "
     "and for none; only their ratio to the levels' total weight has a meaning.",
     "recalibration intercept": "Recalibration: intercept 0 and slope 1 (dashed) leave the support as it is.",
-    "recalibration agreement": "Agreement: 0, the support counts; 1, the plain votes instead.",
-    "recalibration missing": "Missing: what it changes, in log odds, if no level gives a usable report.",
 }
 
-_REFERENCE_VALUES = {"slope": 1.0} | {f"recalibration {name}": value for name, value in IDENTITY.items()}
+_REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
+    f"recalibration {name}": value for name, value in IDENTITY.items()
+}
 
 
 def calibration_curves_figure(

@@ -35,7 +35,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
         stated = jnp.broadcast_to(jnp.asarray(grid)[:, None], (len(GRID), len(fit.level_names)))
-        parameters = sampled_parameters(fit.tree, fit.variant)
+        parameters = sampled_parameters(fit.tree)
         curves = np.asarray(jax.lax.map(lambda sample: calibrate(stated, sample)[0], parameters))
     return pd.concat(
         [
@@ -111,7 +111,7 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     if "loo" in fit.tree:
         return fit.tree["loo"]["support"].to_numpy()
     with jax.enable_x64(True):
-        parameters = sampled_parameters(fit.tree, fit.variant)
+        parameters = sampled_parameters(fit.tree)
         every = np.asarray(supports(fit.likelihood_data.reports, parameters))
     return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
 

@@ -29,7 +29,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, lowest_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration, Votes, linear_terms
+from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
 from bayes_direag.model.evidence import Parameters, Reports, supports
 
 #: Further labels that a plan looks at, unless others are asked for.
@@ -92,8 +92,6 @@ class _Beliefs(NamedTuple):
         Of each state.
     score
         Logit of the support of the selected answer.
-    votes
-        For it.
     coefficients
         Of the final calibration.
     recalibration
@@ -102,7 +100,6 @@ class _Beliefs(NamedTuple):
 
     probability: Float[np.ndarray, "sample problem state"]
     score: Float[np.ndarray, "sample problem"]
-    votes: Votes
     coefficients: Float[np.ndarray, "sample term"]
     recalibration: LogisticRecalibration
 
@@ -111,7 +108,7 @@ class _Beliefs(NamedTuple):
     ) -> Float[np.ndarray, "sample problem"]:
         """Return the log odds of being right, for other scores and coefficients."""
         names = tuple(self.recalibration.coefficients)
-        terms = linear_terms(expit(score), self.votes, names, self.recalibration.eps)
+        terms = linear_terms(expit(score), self.recalibration.eps)
         parts = [coefficient[:, None] * terms[name] for coefficient, name in zip(coefficients.T, names, strict=True)]
         return np.asarray(np.sum(parts, axis=0))
 
@@ -203,7 +200,7 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     aligned = observations.align(fit.level_names)
     draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
     with jax.enable_x64(True):
-        parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, fit.variant))
+        parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree))
         probability = np.asarray(supports(Reports.of(aligned, fit.preset.eps), parameters))
     selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
     final = fit.recalibration
@@ -212,7 +209,6 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     return _Beliefs(
         probability,
         np.log(support) - np.log1p(-support),
-        Votes.of(aligned.candidate, selected),
         np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1),
         final,
     )

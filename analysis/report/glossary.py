@@ -118,7 +118,7 @@ PARAMETERS: Mapping[str, str] = MappingProxyType(
         "null_gain": "how much doubt in the reports speaks for no answer being right",
         "recalibration_intercept": "final calibration; 0 leaves the support as it is",
         "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too timid",
-        "recalibration_agreement": "final calibration; 0: support counts, 1: the plain votes instead",
-        "recalibration_missing": "final calibration; change in log odds if no level gives a usable report",
+        "sharpness": "power to which the evidence is raised; 1: support is a share of the evidence, as in the paper",
+        "vote_slope": "what a surer report adds to the log odds of its answer, besides its evidence",
     }
 )

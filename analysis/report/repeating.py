@@ -9,8 +9,8 @@ from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
 from analysis.methods.rules import VANILLA
 from analysis.report.source import ReportSource
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import PRESETS, default_preset
-from bayes_direag.model.settings import Method, Preset, SamplingSettings
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import Preset, SamplingSettings
 
 
 def commands(source: ReportSource) -> Iterator[str]:
@@ -38,7 +38,7 @@ def evaluate_command(manifest: Mapping[str, Any]) -> str:
         words += ["--vanilla-level", settings["vanilla_level"]]
     sampling = None if settings["sampling"] is None else SamplingSettings.model_validate(settings["sampling"])
     words += ["--fit-method", settings["fit_method"]]
-    words += _fitting(Preset.model_validate(settings["preset"]), settings["fit_method"], sampling)
+    words += _fitting(Preset.model_validate(settings["preset"]), sampling)
     return _in_lines([*words, "--resamples", str(settings["n_resamples"]), "--seed", str(settings["seed"])])
 
 
@@ -47,12 +47,12 @@ def fit_command(fit: Fit) -> str:
     about = fit.tree.attrs
     words = ["direag", "fit", "OBSERVATIONS", "--out", "fit.nc", "--answers", about["answers"]]
     words += ["--variant", fit.variant, "--method", about["method"]]
-    return _in_lines([*words, *_fitting(fit.preset, about["method"], fit.sampling), "--seed", str(about["seed"])])
+    return _in_lines([*words, *_fitting(fit.preset, fit.sampling), "--seed", str(about["seed"])])
 
 
-def _fitting(preset: Preset, method: Method, sampling: SamplingSettings | None) -> list[str]:
+def _fitting(preset: Preset, sampling: SamplingSettings | None) -> list[str]:
     """Return the options for a preset, with what is not as in the one of that name, and for sampling."""
-    usual = PRESETS.get(preset.name, default_preset(method))
+    usual = PRESETS.get(preset.name, PRESETS["bayes"])
     words = ["--preset", usual.name]
     for field, value in _changes(preset.model_dump(mode="json"), usual.model_dump(mode="json")):
         words += ["--set", f"{field}={json.dumps(value)}"]

@@ -25,7 +25,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.prediction import select
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import LogisticRecalibration, Votes
+from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -99,11 +99,10 @@ def place_truth(
         parts = list(select(fresh, parameters, preset.eps))
         support = np.concatenate([part.support for part in parts], axis=1)
         candidate = np.concatenate([part.candidate for part in parts])
-        votes = Votes.of(fresh.candidate, candidate)
         right = truth[world, np.arange(len(fresh)), candidate]
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
-            rows.setdefault(final.method, []).append(_placed(final(support, votes), right))
+            rows.setdefault(final.method, []).append(_placed(final(support), right))
     return {method: Placement(*map(np.stack, zip(*placed, strict=True))) for method, placed in rows.items()}
 
 
@@ -160,7 +159,7 @@ def _recalibrations(
     with jax.enable_x64(True):
         reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
     left_out = leave_one_out(labelled, posterior, np.asarray(reached)[None], parameters, preset.eps)
-    return [identity, draw_recalibration(left_out.selected(labelled), final, shape, rng)]
+    return [identity, draw_recalibration(left_out.selected, final, shape, rng)]
 
 
 def _placed(

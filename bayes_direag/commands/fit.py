@@ -38,7 +38,7 @@ def fit_command(
     observations: ObservationsFiles,
     target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
     method: MethodOption = "map",
-    preset: PresetOption = None,
+    preset: PresetOption = "bayes",
     variant: Annotated[
         Variant,
         typer.Option(
@@ -77,7 +77,7 @@ def fit_command(
             observations,
             target,
             answers=answers,
-            preset=chosen_preset(preset, "nuts", recalibration, out_of_fold, overrides),
+            preset=chosen_preset(preset, recalibration, out_of_fold, overrides),
             variant=variant,
             sampling=chosen_sampling(chains, warmup, draws, target_accept),
             seed=seed,
@@ -86,7 +86,7 @@ def fit_command(
         )
         return
     source = only_file(observations)
-    settings = chosen_preset(preset, method, recalibration, out_of_fold, overrides)
+    settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with progress() as step:
         labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step)

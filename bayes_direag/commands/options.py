@@ -15,7 +15,7 @@ from rich.text import Text
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.engines import Engine
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.presets import default_preset, parse_overrides
+from bayes_direag.model.presets import parse_overrides
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, PresetName, RecalibrationMethod, SamplingSettings
 
@@ -32,11 +32,10 @@ MethodOption = Annotated[
     ),
 ]
 PresetOption = Annotated[
-    PresetName | None,
+    PresetName,
     typer.Option(
         metavar="PRESET",
-        help="paper: the equations as printed. release: the paper's released code. bayes: proper priors. pooled: the "
-        "same, levels borrowing from each other. Left out: paper for map, bayes for nuts.",
+        help="bayes: the recommended model. paper: the paper's equations as printed. release: its released code.",
     ),
 ]
 ChainsOption = Annotated[int, typer.Option("--chains", min=2, help="nuts: number of independent chains.")]
@@ -80,18 +79,15 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 
 def chosen_preset(
-    name: PresetName | None,
-    method: Method,
+    name: PresetName,
     recalibration: RecalibrationMethod | None,
     out_of_fold: int | None,
     overrides: list[str] | None,
 ) -> Preset:
-    """Return the preset of that name, or the method's own, with the options' changes."""
+    """Return the preset of that name, with the options' changes."""
     final = {"method": recalibration, "out_of_fold": out_of_fold}
     given = [f"recalibration.{field}={value}" for field, value in final.items() if value is not None]
-    return (named_preset(name) if name else default_preset(method)).override(
-        **parse_overrides([*(overrides or ()), *given])
-    )
+    return named_preset(name).override(**parse_overrides([*(overrides or ()), *given]))
 
 
 def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:

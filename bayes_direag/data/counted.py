@@ -205,3 +205,24 @@ def _observations(table: pyarrow.Table, found: Survey) -> Observations:
         origin=Origin(found.path, (None,) * table.num_rows),
         multiplicity=table["multiplicity"].to_numpy(),
     )
+
+
+def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
+    """Return each question's candidates numbered in the order in which its levels name them; -1 stays.
+
+    Examples
+    --------
+    >>> by_first_mention(np.array([[2, 0, -1, 2, 1], [-1, 0, 0, 0, 0]]))
+    array([[ 0,  1, -1,  0,  2],
+           [-1,  0,  0,  0,  0]])
+    """
+    n, n_levels = candidate.shape
+    question, label = np.arange(n), np.full(candidate.shape, -1)
+    number, n_named = np.full((n, n_levels + 1), -1), np.zeros(n, int)  # the last for no report
+    for level in range(n_levels):
+        said = candidate[:, level]
+        fresh = (said >= 0) & (number[question, said] < 0)
+        number[question[fresh], said[fresh]] = n_named[fresh]
+        n_named += fresh
+        label[:, level] = number[question, said]
+    return label

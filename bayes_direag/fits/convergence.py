@@ -149,7 +149,7 @@ def recalibration_draws(fit: Fit) -> ParameterDraws | None:
     if fit.recalibration.method == "none":
         return None
     final = fit.tree["recalibration"].to_dataset()
-    names = fit.preset.recalibration.terms
+    names = tuple(IDENTITY)
     prior_scale = fit.preset.recalibration.prior_scale(fit.n_questions)
     return ParameterDraws(
         tuple(f"recalibration_{name}" for name in names),

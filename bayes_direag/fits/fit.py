@@ -23,18 +23,17 @@ from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import add_left_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, sampled_parameters
-from bayes_direag.inference.recalibration import Votes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 #: Multiplying these by one constant leaves every prediction as it is.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
 
 
-def parameter_table(tree: xr.DataTree, variant: Variant) -> pd.DataFrame:
+def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     """Tabulate the parameters of a posterior container.
 
     Returns
@@ -57,7 +56,7 @@ def parameter_table(tree: xr.DataTree, variant: Variant) -> pd.DataFrame:
     total = posterior["weight"].sum("level")
     rows = []
     pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
-    for name in (*VARIANT_PARAMETERS[variant], *pooled):
+    for name in (*(name for name in Parameters._fields if name in posterior), *pooled):
         raw = posterior.get(f"{name}_raw")
         scaled = posterior[name] / total if name in _SHARE_SCALE else None
         rows += _rows(name, posterior[name], scaled, raw)
@@ -240,7 +239,7 @@ class Fit:
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         with jax.enable_x64(True):
-            parameters = sampled_parameters(self.tree, self.variant)
+            parameters = sampled_parameters(self.tree)
         return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
 
     def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
@@ -248,17 +247,14 @@ class Fit:
 
         Only under NUTS, whose container has the group ``loo``. The final calibration itself has learned from all.
         """
-        candidate, loo = self.tree["constant_data"]["candidate"].to_numpy(), self.tree["loo"].to_dataset()
-        support = loo["support"].to_numpy()
-        votes = Votes.of(candidate, loo["candidate"].to_numpy())
-        parts = np.array_split(np.arange(len(support)), -(-len(support) * self.n_samples // _CELLS))
-        every = [np.broadcast_to(support[part], (self.n_samples, len(part))) for part in parts]
-        pairs = zip(every, parts, strict=True)
-        return np.concatenate([self.recalibration(one, votes.select(part)).mean(axis=0) for one, part in pairs])
+        support = self.tree["loo"]["support"].to_numpy()
+        parts = np.array_split(support, -(-len(support) * self.n_samples // _CELLS))
+        every = [np.broadcast_to(part, (self.n_samples, len(part))) for part in parts]
+        return np.concatenate([self.recalibration(one).mean(axis=0) for one in every])
 
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters: see :func:`~bayes_direag.fits.fit.parameter_table`."""
-        return parameter_table(self.tree, self.variant)
+        return parameter_table(self.tree)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as NetCDF, completely or not at all."""
@@ -316,7 +312,7 @@ class Fit:
             calibration = recalibration.LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
             rng = np.random.default_rng([seed, 2])
-            calibration = draw_recalibration(left_out.selected(fitted), final, (n_chains, n_draws), rng)
+            calibration = draw_recalibration(left_out.selected, final, (n_chains, n_draws), rng)
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         return cls(tree)
 

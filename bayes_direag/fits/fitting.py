@@ -12,16 +12,14 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.prediction import select_each
+from bayes_direag.fits.prediction import supports_each
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
-from bayes_direag.inference.recalibration import Votes
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
-from bayes_direag.model.presets import default_preset
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
@@ -29,7 +27,7 @@ from bayes_direag.model.settings import Method, Preset, SamplingSettings, Varian
 def fit_map(
     observations: Observations,
     *,
-    preset: str | Preset = "paper",
+    preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> Fit:
@@ -41,7 +39,7 @@ def fit_map(
     Parameters
     ----------
     preset
-        ``paper``, ``release``, ``bayes`` or a preset of your own.
+        ``bayes``, ``paper``, ``release`` or a preset of your own.
     seed
         Deals the folds of an out-of-fold recalibration; nothing else is random.
 
@@ -61,7 +59,7 @@ def fit_map_batch(
     observations: Observations,
     chosen: Bool[np.ndarray, "batch problem"],
     *,
-    preset: str | Preset = "paper",
+    preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> list[Fit]:
@@ -73,16 +71,15 @@ def fit_map_batch(
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
+    supports = _supports(optimum, observations, settings, variant)
+    candidates = [supports.argmax(axis=2)]
     if settings.recalibration.out_of_fold:
-        candidate, support = _out_of_fold(observations, used, settings, variant, seed)
-    else:
-        candidate, support = _selection(optimum, observations, settings, variant)
-    selected = recalibration.Selected(
-        support,
-        np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0).T, axis=1).T,
-        Votes.of(observations.candidate, candidate),
+        supports = _out_of_fold(observations, used, settings, variant, seed)
+        candidates.append(supports.argmax(axis=2))
+    times = used * (np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity)
+    final = recalibration.recalibrate(
+        _selected(candidates, supports, observations.correct_candidate, times), settings.recalibration
     )
-    final = recalibration.recalibrate(selected, used, settings.recalibration, observations.multiplicity)
     fits = []
     for member, row in enumerate(used):
         tree = map_posterior(
@@ -95,8 +92,8 @@ def fit_map_batch(
             seed=seed,
         )
         if observations.multiplicity is not None:
-            times = xr.DataArray(observations.multiplicity[row], dims="problem")
-            tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=times))
+            counted = xr.DataArray(observations.multiplicity[row], dims="problem")
+            tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=counted))
         tree["recalibration"] = xr.DataTree(final[member].to_dataset())
         fits.append(Fit(tree))
     return fits
@@ -120,7 +117,7 @@ def fit_nuts(
     Parameters
     ----------
     preset
-        ``bayes``, ``pooled``, ``paper`` (its penalty read as a prior) or a preset of your own, without bounds.
+        ``bayes``, ``paper`` (its penalty read as a prior) or a preset of your own, without bounds.
     sampling
         Chains, draws, warm-up; the defaults of :class:`~bayes_direag.model.settings.SamplingSettings` when left out.
     seed
@@ -184,16 +181,34 @@ def assign_folds(n: int, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]
     return folds
 
 
+def _selected(
+    candidates: list[Int[np.ndarray, "batch problem"]],
+    supports: Float[np.ndarray, "batch problem candidate"],
+    right: Bool[np.ndarray, "problem level"],
+    times: Float[np.ndarray, "batch problem"],
+) -> recalibration.Selected:
+    """Return the answers that the final calibration learns from; those of several selections share a question's weight.
+
+    Out of folds there are two, see :meth:`LeaveOneOut.selected <bayes_direag.inference.loo.LeaveOneOut.selected>`.
+    """
+    question = np.arange(supports.shape[1])
+    reached = [np.take_along_axis(supports, chosen[:, :, None], axis=2)[:, :, 0] for chosen in candidates]
+    correct = [right[question, chosen] for chosen in candidates]
+    return recalibration.Selected(
+        *(np.concatenate(parts, axis=1) for parts in (reached, correct, [times / len(candidates)] * len(candidates)))
+    )
+
+
 def _out_of_fold(
     observations: Observations,
     used: Bool[np.ndarray, "batch problem"],
     preset: Preset,
     variant: Variant,
     seed: int,
-) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
-    """Return the selected candidate of each question and its support, from fits that did not see the question.
+) -> Float[np.ndarray, "batch problem candidate"]:
+    """Return the support of each question's candidates, from fits that did not see the question.
 
-    Where a member has a single question, nothing is left to fit to without it: that one is selected in sample.
+    Where a member has a single question, nothing is left to fit to without it: that one is predicted in sample.
     """
     n_folds, n_used = preset.recalibration.out_of_fold, used.sum(axis=1)
     fold = np.where(used, 0, -1)
@@ -204,17 +219,17 @@ def _out_of_fold(
     kept = (used[:, None, :] & ~(held_out & (n_used > 1)[:, None, None])).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant)
-    candidate, support = (part.reshape(held_out.shape) for part in _selection(optimum, observations, preset, variant))
-    return np.where(held_out, candidate, 0).sum(axis=1), np.where(held_out, support, 0.0).sum(axis=1)
+    supports = _supports(optimum, observations, preset, variant)
+    return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 
 
-def _selection(
+def _supports(
     optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
-) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
-    """Return the selected candidate of each question and its support, for every fit of a batch."""
+) -> Float[np.ndarray, "batch problem candidate"]:
+    """Return the support of each question's candidates, for every fit of a batch."""
     with jax.enable_x64(True):
         parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
-    return select_each(observations, parameters, preset.eps)
+    return supports_each(observations, parameters, preset.eps)
 
 
 def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
@@ -246,7 +261,7 @@ class DirEAG:
     np.True_
     """
 
-    preset: str | Preset = "paper"
+    preset: str | Preset = "bayes"
     variant: Variant = "confidence"
     seed: int = 0
     fit_: Fit = field(init=False, repr=False)
@@ -287,7 +302,7 @@ def train_test(
     test: Observations,
     *,
     method: Method = "map",
-    preset: str | Preset | None = None,
+    preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
@@ -300,8 +315,6 @@ def train_test(
     method
         ``map``, or ``nuts`` for the whole posterior; ``sampling`` and ``allow_weighted`` as in
         :func:`~bayes_direag.fits.fitting.fit_nuts`.
-    preset
-        ``paper`` for MAP and ``bayes`` for NUTS when left out.
 
     Raises
     ------
@@ -325,7 +338,7 @@ def cross_fit(
     *,
     n_folds: int = 5,
     method: Method = "map",
-    preset: str | Preset | None = None,
+    preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
     allow_weighted: bool = False,
@@ -362,19 +375,18 @@ def _fits(
     observations: Observations,
     kept: Bool[np.ndarray, "batch problem"],
     method: Method,
-    preset: str | Preset | None,
+    preset: str | Preset,
     variant: Variant,
     sampling: SamplingSettings | None,
     allow_weighted: bool,
     seed: int,
 ) -> list[Fit]:
-    settings = default_preset(method) if preset is None else preset
     if method == "map":
-        return fit_map_batch(observations, kept, preset=settings, variant=variant, seed=seed)
+        return fit_map_batch(observations, kept, preset=preset, variant=variant, seed=seed)
     return [
         fit_nuts(
             observations.select(np.flatnonzero(row)),
-            preset=settings,
+            preset=preset,
             variant=variant,
             sampling=sampling,
             seed=seed,

@@ -213,7 +213,7 @@ def fit_multi_setting(
     left_out = [
         add_left_out(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
     ]
-    selected = [None if loo is None else loo.selected(one) for loo, one in zip(left_out, fitted, strict=True)]
+    selected = [None if loo is None else loo.selected for loo in left_out]
     final = draw_recalibrations(selected, chosen.recalibration, runs, seed, progress=progress)
     for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
@@ -242,7 +242,6 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
         (preset.is_weighted, "weighs questions unequally"),
         (preset.is_bounded, "keeps raw parameters within bounds"),
         (preset.penalty is not None, "has a penalty in the place of priors"),
-        (any(preset.pools(name) for name in LEVEL_PARAMETERS), "has levels borrow from each other"),
         (final.method not in ("platt", "none"), "asks for a final calibration without a posterior"),
         (final.method == "platt" and final.scale is None, "has a final calibration without a prior of its own"),
     ):

@@ -16,9 +16,9 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
-from bayes_direag.data.counted import Patterns, distinct_rows
+from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.recalibration import Recalibration, Votes
+from bayes_direag.inference.recalibration import Recalibration
 from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
 
 _TABLE_CELLS = 1 << 23
@@ -35,6 +35,8 @@ class Selection(NamedTuple):
         one whose canonical answer comes first in string order, which is the order of the candidates.
     support : (sample, problem) array
         Its support in every sample; NaN without candidates.
+    mean_support : (problem, candidate) array
+        Mean support of every candidate, 0 for one that a question does not have.
     null_probability : (problem,) array
         Mean support of the null.
     change_probability : (problem,) array
@@ -45,6 +47,7 @@ class Selection(NamedTuple):
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
+    mean_support: Float[np.ndarray, "problem candidate"]
     null_probability: Float[np.ndarray, " problem"]
     change_probability: Float[np.ndarray, " problem"]
     tied: Bool[np.ndarray, " problem"]
@@ -58,13 +61,13 @@ def select(observations: Observations, parameters: Parameters, eps: float) -> It
     parameters
         Each with a leading sample axis.
     """
-    return select_reports(Reports.of(observations, eps), parameters, lambda _, selection: selection)
+    return select_reports(Reports.of(observations, eps), parameters, lambda selection: selection)
 
 
 def select_reports[Result](
-    reports: Reports, parameters: Parameters, then: Callable[[Reports, Selection], Result]
+    reports: Reports, parameters: Parameters, then: Callable[[Selection], Result]
 ) -> Iterator[Result]:
-    """Select as :func:`select` does, and yield what ``then`` makes of each piece and its reports, on all cores."""
+    """Select as :func:`select` does, and yield what ``then`` makes of each piece, on all cores."""
     samples: Parameters = jax.tree.map(np.asarray, parameters)
     size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -74,8 +77,7 @@ def select_reports[Result](
             pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
 
             def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
-                part = block.select(piece)
-                return then(part, _selected(part, table, piece, samples))
+                return then(_selected(block.select(piece), table, piece, samples))
 
             yield from threads.map(done, pieces)
 
@@ -89,12 +91,15 @@ class _Table(NamedTuple):
         Concentration that a report gives its answer; the last entry is that of no report, 0.
     doubt : (entry, sample) array
         Concentration that it gives the null for what it lacks of certainty.
+    vote : (entry, sample) array or None
+        What it adds to the log odds of its answer; None without votes.
     entry : (problem, level) array
         Which entry is that of each report.
     """
 
     given: Float[np.ndarray, "entry sample"]
     doubt: Float[np.ndarray, "entry sample"]
+    vote: Float[np.ndarray, "entry sample"] | None
     entry: Int[np.ndarray, "problem level"]
 
     @classmethod
@@ -109,23 +114,24 @@ class _Table(NamedTuple):
         size = padded_size(n_rows, least=128, per_octave=4)  # whole percentages are 101
         everywhere = Reports(stated, np.zeros(stated.shape, int), np.ones(n_rows, int)).padded(size)
         with jax.enable_x64(True):
-            weighed = _given_and_doubt(everywhere, parameters)
-        by_entry = (np.asarray(part)[:n_rows].reshape(-1, part.shape[2]) for part in weighed)
-        given, doubt = (np.pad(part, ((0, 1), (0, 0))) for part in by_entry)
-        return cls(given, doubt, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
+            weighed = _given_doubt_and_vote(everywhere, parameters)
+        given, doubt, vote = jax.tree.map(
+            lambda part: np.pad(np.asarray(part)[:n_rows].reshape(-1, part.shape[2]), ((0, 1), (0, 0))), weighed
+        )
+        return cls(given, doubt, vote, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
 
 
 @jax.jit
-def _given_and_doubt(
+def _given_doubt_and_vote(
     reports: Reports, parameters: Parameters
-) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"]]:
-    """Return what each report gives its answer, and what the null, in every sample."""
+) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"], Float[Array, "row level sample"] | None]:
+    """Return what each report gives its answer, what the null, and its vote, in every sample."""
 
-    def of_sample(sample: Parameters) -> tuple[Float[Array, "row level"], Float[Array, "row level"]]:
+    def of_sample(sample: Parameters) -> tuple[Array, Array, Array | None]:
         weighed = evidence(reports, sample)
-        return weighed.given.T, weighed.doubt.T
+        return weighed.given.T, weighed.doubt.T, None if weighed.vote is None else weighed.vote.T
 
-    by_sample: tuple[Array, Array] = jax.vmap(of_sample, out_axes=2)(parameters)
+    by_sample: tuple[Array, Array, Array | None] = jax.vmap(of_sample, out_axes=2)(parameters)
     return by_sample
 
 
@@ -161,6 +167,15 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
         alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
         null += table.doubt[entry[:, level]]
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
+    if not samples.is_additive:
+        sharpness = np.ones(1) if samples.sharpness is None else np.asarray(samples.sharpness)
+        with np.errstate(divide="ignore"):
+            alpha, null = sharpness * np.log(alpha), sharpness * np.log(null)
+        if table.vote is not None:
+            for level in range(n_levels):
+                alpha[candidate[:, level], question] += table.vote[entry[:, level]]
+        largest = np.maximum(alpha.max(axis=0), null)
+        alpha, null = np.exp(alpha - largest), np.exp(null - largest)
     total = alpha.sum(axis=0) + null
     alpha /= total
     mean = alpha.mean(axis=2)
@@ -176,38 +191,32 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
     return Selection(
         np.where(some, best, -1),
         mine.T,
+        mean.T,
         (null / total).mean(axis=1),
         np.where(some, changes.mean(axis=1), np.nan),
         some & tied,
     )
 
 
-def select_each(
+def supports_each(
     observations: Observations, parameters: Parameters, eps: float
-) -> tuple[Int[np.ndarray, "batch problem"], Float[np.ndarray, "batch problem"]]:
-    """Select answers for each fit of a batch on its own: candidate and support as in :class:`Selection`.
+) -> Float[np.ndarray, "batch problem candidate"]:
+    """Return the support of every candidate for each fit of a batch, 0 for one that a question does not have.
 
     Parameters
     ----------
     parameters
         Each with a leading batch axis.
     """
+    most = max(int(observations.n_candidates.max(initial=0)), 1)
+
+    def of_member(member: Parameters) -> Float[np.ndarray, "problem candidate"]:
+        pieces = [piece.mean_support for piece in select(observations, member, eps)]
+        return np.concatenate([np.pad(piece, ((0, 0), (0, most - piece.shape[1]))) for piece in pieces])
+
     batch: Parameters = jax.tree.map(np.asarray, parameters)
-    members = [
-        jax.tree.map(lambda value, here=member: value[here : here + 1], batch) for member in range(len(batch.weight))
-    ]
-    candidate, support = zip(*(_whole(observations, member, eps) for member in members), strict=True)
-    return np.stack(candidate), np.stack(support)
-
-
-def _whole(
-    observations: Observations, parameters: Parameters, eps: float
-) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
-    pieces = list(select(observations, parameters, eps))
-    return (
-        np.concatenate([piece.candidate for piece in pieces]),
-        np.concatenate([piece.support[0] for piece in pieces]),
-    )
+    members = range(len(batch.weight))
+    return np.stack([of_member(jax.tree.map(lambda value, at=at: value[at : at + 1], batch)) for at in members])
 
 
 #: Patterns that are remembered from one call to the next.
@@ -288,9 +297,8 @@ class PatternPredictor:
         parts = list(select_reports(reports, self.parameters, self._summary))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
-    def _summary(self, reports: Reports, selection: Selection) -> Columns:
-        votes = Votes.of(np.asarray(reports.candidate), selection.candidate)
-        confidence = self.recalibration(selection.support, votes)
+    def _summary(self, selection: Selection) -> Columns:
+        confidence = self.recalibration(selection.support)
         columns = {"candidate": selection.candidate, "confidence": confidence.mean(axis=0)}
         if self.n_samples > 1:
             tails = [(1 - self.interval_level) / 2, (1 + self.interval_level) / 2]
@@ -305,27 +313,6 @@ class PatternPredictor:
             "null_probability": selection.null_probability,
             "tied": selection.tied,
         }
-
-
-def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
-    """Return each question's candidates numbered in the order in which its levels name them; -1 stays.
-
-    Examples
-    --------
-    >>> by_first_mention(np.array([[2, 0, -1, 2, 1], [-1, 0, 0, 0, 0]]))
-    array([[ 0,  1, -1,  0,  2],
-           [-1,  0,  0,  0,  0]])
-    """
-    n, n_levels = candidate.shape
-    question, label = np.arange(n), np.full(candidate.shape, -1)
-    number, n_named = np.full((n, n_levels + 1), -1), np.zeros(n, int)  # the last for no report
-    for level in range(n_levels):
-        said = candidate[:, level]
-        fresh = (said >= 0) & (number[question, said] < 0)
-        number[question[fresh], said[fresh]] = n_named[fresh]
-        n_named += fresh
-        label[:, level] = number[question, said]
-    return label
 
 
 def _patterns(reports: Reports) -> Patterns:

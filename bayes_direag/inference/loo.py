@@ -7,6 +7,7 @@ to undo.
 """
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,8 +19,8 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import Selected, Votes
-from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
+from bayes_direag.inference.recalibration import Selected
+from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
 from bayes_direag.model.settings import Preset, Variant
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
@@ -45,6 +46,10 @@ class LeaveOneOut(NamedTuple):
         That support.
     correct : (problem,) array
         Whether that candidate is right.
+    candidate_of_all : (problem,) array
+        The candidate of greatest support by all labels, its own among them.
+    support_of_all, correct_of_all : (problem,) arrays
+        Its leave-one-out support, and whether it is right.
     """
 
     elpd: Float[np.ndarray, " problem"]
@@ -52,11 +57,22 @@ class LeaveOneOut(NamedTuple):
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, " problem"]
     correct: Bool[np.ndarray, " problem"]
+    candidate_of_all: Int[np.ndarray, " problem"]
+    support_of_all: Float[np.ndarray, " problem"]
+    correct_of_all: Bool[np.ndarray, " problem"]
 
-    def selected(self, observations: Observations) -> Selected:
-        """Return its answers to the questions it is of as a batch of one, for the final calibration to learn from."""
-        votes = Votes.of(observations.candidate, self.candidate[None])
-        return Selected(self.support[None], self.correct[None], votes)
+    @property
+    def selected(self) -> Selected:
+        """The answers that the final calibration learns from, as a batch of one.
+
+        Each question counts by halves, once with the answer selected without its label and once with the answer
+        selected with it. They differ where its label tips the balance: the first is then wrong, the second right.
+        """
+        support, correct = (
+            np.concatenate(pair)[None]
+            for pair in ((self.support, self.support_of_all), (self.correct, self.correct_of_all))
+        )
+        return Selected(support, correct, np.full(support.shape, 0.5))
 
     def to_dataset(self) -> xr.Dataset:
         """Return a variable an attribute."""
@@ -86,36 +102,41 @@ def leave_one_out(
     from arviz_stats import ess  # here, as its import takes a second that a MAP fit need not wait for
 
     n = log_likelihood.shape[2]
-    reached = log_likelihood.reshape(-1, n)
+    log_densities = log_likelihood.reshape(-1, n)
     sizes = ess(posterior, method="mean")
     effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
-    relative_size = float(effective) / len(reached)
+    relative_size = float(effective) / len(log_densities)
     reports = Reports.of(observations, eps)
-    at_once = min(padded_size(n), max(_CELLS // len(reached), 1))
+    at_once = min(padded_size(n), max(_CELLS // len(log_densities), 1))
+    most = int(observations.n_candidates.max())
 
     def left_out(piece: Int[np.ndarray, " problem"]) -> tuple[np.ndarray, ...]:
-        log_density = np.ascontiguousarray(reached[:, piece].T)
+        log_density = np.ascontiguousarray(log_densities[:, piece].T)
         log_weight, pareto_k = _smoothed(log_density, relative_size)
         elpd = logsumexp(log_density + log_weight, axis=1)
-        weight = np.zeros((len(reached), at_once))
+        weight = np.zeros((len(log_densities), at_once))
         weight[:, : len(piece)] = np.exp(log_weight).T
         known = reports.select(piece)
         with jax.enable_x64(True):
-            expected = _expected(known.padded(at_once), parameters, weight)
-        share, given = (np.asarray(part)[..., : len(piece)] for part in expected)
-        return elpd, pareto_k, *_most_supported(known, share, given)
+            expected = _expected(known.padded(at_once), parameters, weight, n_candidates=most)
+        without, with_label = (np.asarray(part)[: len(piece), :-1] for part in expected)
+        question = np.arange(len(piece))
+        best, best_of_all = without.argmax(axis=1), with_label.argmax(axis=1)
+        return elpd, pareto_k, best, without[question, best], best_of_all, without[question, best_of_all]
 
     with ThreadPoolExecutor(_THREADS) as pool:
         parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
-    elpd, pareto_k, candidate, support = (np.concatenate(part) for part in zip(*parts, strict=True))
-    return LeaveOneOut(elpd, pareto_k, candidate, support, observations.correct_candidate[np.arange(n), candidate])
+    elpd, pareto_k, best, reached, best_of_all, reached_of_all = map(np.concatenate, zip(*parts, strict=True))
+    right = observations.correct_candidate
+    correct, correct_of_all = (right[np.arange(n), candidate] for candidate in (best, best_of_all))
+    return LeaveOneOut(elpd, pareto_k, best, reached, correct, best_of_all, reached_of_all, correct_of_all)
 
 
 def add_left_out(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
     """Predict the questions of a posterior container without their own labels, and put that in as group ``loo``."""
     raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
     with jax.enable_x64(True):
-        parameters = sampled_parameters(tree, variant)
+        parameters = sampled_parameters(tree)
     left_out = leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
     tree["loo"] = xr.DataTree(left_out.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
     return left_out
@@ -141,32 +162,18 @@ def _smoothed(
         return np.concatenate(log_weights), np.concatenate(shapes)
 
 
-@jax.jit
+@partial(jax.jit, static_argnames="n_candidates")
 def _expected(
-    reports: Reports, parameters: Parameters, weight: Float[Array, "sample problem"]
-) -> tuple[Float[Array, " problem"], Float[Array, "level problem"]]:
-    """Return what the prior gives each state and each report its answer, as shares of all, averaged over samples."""
+    reports: Reports, parameters: Parameters, weight: Float[Array, "sample problem"], *, n_candidates: int
+) -> tuple[Float[Array, "problem state"], Float[Array, "problem state"]]:
+    """Return the support of every state, averaged over the samples by their weights, and evenly."""
 
     def add(
-        sums: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
+        totals: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
     ) -> tuple[tuple[Array, Array], None]:
-        weighed = evidence(reports, sample[0])
-        by_total = sample[1] / weighed.total
-        return (sums[0] + by_total * weighed.share, sums[1] + by_total[None, :] * weighed.given), None
+        reached = support(reports, sample[0], n_candidates)
+        return (totals[0] + sample[1][:, None] * reached, totals[1] + reached / len(weight)), None
 
-    n, n_levels = reports.candidate.shape
-    start = (jnp.zeros(n), jnp.zeros((n_levels, n)))
-    sums: tuple[Array, Array] = jax.lax.scan(add, start, (parameters, weight))[0]
-    return sums
-
-
-def _most_supported(
-    reports: Reports, share: Float[np.ndarray, " problem"], given: Float[np.ndarray, "level problem"]
-) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
-    """Return the candidate of greatest expected support, and that support."""
-    candidate = np.asarray(reports.candidate)
-    support = np.repeat(share[:, None], candidate.shape[1], axis=1)
-    question, level = np.nonzero(candidate >= 0)
-    np.add.at(support, (question, candidate[question, level]), given.T[question, level])
-    best = support.argmax(axis=1)
-    return best, support[np.arange(len(best)), best]
+    start = jnp.zeros((len(reports.n_candidates), n_candidates + 1))
+    totals: tuple[Array, Array] = jax.lax.scan(add, (start, start), (parameters, weight))[0]
+    return totals

@@ -6,6 +6,7 @@ takes over how far the support of the others has been off.
 """
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -74,7 +75,8 @@ class SettingCalibrations(NamedTuple):
 
 def stacked(settings: Sequence[LikelihoodData]) -> LikelihoodData:
     """Count the distinct questions of each setting, and fill up to one of few sizes that holds them all."""
-    counted = [data.counted() for data in settings]
+    most = max(data.most_candidates for data in settings)
+    counted = [replace(data.counted(), most_candidates=most) for data in settings]
     size = max(len(data.weight) for data in counted)
     together: LikelihoodData = jax.tree.map(lambda *arrays: jnp.stack(arrays), *(data.padded(size) for data in counted))
     return together
@@ -120,20 +122,20 @@ def draw_recalibrations(
         return SettingCalibrations((identity,) * len(selected), identity, {}, {})
     parts = [(s, one) for s, one in enumerate(selected) if one is not None]
     size = padded_size(sum(one.correct.shape[1] for _, one in parts), least=64, per_octave=8)
-    terms = {name: np.zeros(size) for name in settings.terms}
+    terms = {name: np.zeros(size) for name in IDENTITY}
     correct, setting = np.zeros(size, bool), np.zeros((size, len(selected)))
     start = 0
     for s, one in parts:
         place = slice(start, start := start + one.correct.shape[1])
-        correct[place], setting[place, s] = one.correct[0], 1.0
-        for name, term in linear_terms(one.support, one.votes, settings.terms, settings.eps).items():
+        correct[place], setting[place, s] = one.correct[0], one.weight[0]
+        for name, term in linear_terms(one.support, settings.eps).items():
             terms[name][place] = term[0]
     scale = settings.prior_scale(1)
     model = partial(multi_setting_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
         data = jax.tree.map(jnp.asarray, (terms, correct, setting))
         found, stats = _nuts(model, sampling, seed + 1, progress, *data)
-    priors = {name: dist.Normal(IDENTITY[name], scale) for name in settings.terms}
+    priors = {name: dist.Normal(IDENTITY[name], scale) for name in IDENTITY}
     values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))
 
     def calibration(own: dict[str, np.ndarray]) -> LogisticRecalibration:

@@ -16,7 +16,7 @@ group                     content
 ========================  ==========================================================================================
 
 Under a preset that pools levels, ``weight_raw`` is a level's offset in units of ``weight_spread`` from
-``weight_centre``, and likewise for bias.
+``weight_centre``, and likewise for bias and vote.
 """
 
 import json
@@ -39,7 +39,7 @@ from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Parameters, padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, RawDraws, direag, log_likelihood, named_parameters, natural_parameters, sites
-from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 
 #: The dimensions of every array beyond chain and draw.
 _DIMS: dict[str, tuple[str, ...]] = {
@@ -201,7 +201,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     )
 
 
-def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
+def sampled_parameters(posterior: xr.DataTree) -> Parameters:
     """Return the natural parameters of all draws, chains one after the other: a leading ``sample`` axis on each."""
     samples = posterior["posterior"].to_dataset()
 
@@ -209,7 +209,7 @@ def sampled_parameters(posterior: xr.DataTree, variant: Variant) -> Parameters:
         values = samples[name].to_numpy()
         return jnp.asarray(values.reshape(-1, *values.shape[2:]))
 
-    return Parameters(**{name: stacked(name) for name in VARIANT_PARAMETERS[variant]})
+    return Parameters(**{name: stacked(name) for name in Parameters._fields if name in samples})
 
 
 def _container(

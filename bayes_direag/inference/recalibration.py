@@ -1,8 +1,7 @@
 r"""The final calibration: from the support of the selected answer to a probability of being correct.
 
 The house form is :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of
-the support), found as the MAP of its own NumPyro model; a preset may add what the plain votes say, see
-:class:`~bayes_direag.model.settings.RecalibrationSettings`. ``release`` stops the same objective after 1200 plain
+the support), found as the MAP of its own NumPyro model. ``release`` stops the same objective after 1200 plain
 gradient steps; temperature scaling and isotonic regression are scikit-learn's.
 """
 
@@ -26,81 +25,35 @@ from bayes_direag.model.evidence import clipped_logit, padded_size
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 
-
-class Votes(NamedTuple):
-    """The votes on the selected answers of some questions; leading axes, of a batch of fits, are allowed.
-
-    Attributes
-    ----------
-    agreement : (problem,) array
-        Log odds of the votes for the selected answer; 0 for a question without usable reports.
-    missing : (problem,) array
-        Share of the levels that gave no usable report, 0 to 1.
-    """
-
-    agreement: Float[np.ndarray, "*batch problem"]
-    missing: Float[np.ndarray, "*batch problem"]
-
-    @classmethod
-    def of(cls, candidate: Int[np.ndarray, "problem level"], selected: Int[np.ndarray, "*batch problem"]) -> "Votes":
-        """Count them.
-
-        Parameters
-        ----------
-        candidate : (problem, level) array
-            The answer that each level of the fit gave, as an index into the question's candidates; -1 where not usable.
-        selected : (problem,) array
-            The selected one; -1 without.
-
-        Examples
-        --------
-        >>> votes = Votes.of(np.array([[0, 0, 0, 1], [2, -1, -1, -1]]), np.array([0, 2]))
-        >>> votes.agreement.round(2).tolist(), votes.missing.tolist()
-        ([0.85, 1.1], [0.0, 0.75])
-        """
-        usable = candidate >= 0
-        given = (usable & (candidate == selected[..., None])).sum(axis=-1)
-        used = usable.sum(axis=-1)
-        missing = np.broadcast_to(1 - used / max(candidate.shape[1], 1), given.shape)
-        return cls(np.log(given + 0.5) - np.log(used - given + 0.5), missing)
-
-    def select(self, index: Int[np.ndarray, " selected"] | np.ndarray) -> "Votes":
-        """Take some questions, by number or by truth value."""
-        return Votes(*(array[..., index] for array in self))
-
-
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
-
-Support = Float[np.ndarray, "batch problem"]
-Chosen = Bool[np.ndarray, "batch problem"]
 
 
 class Selected(NamedTuple):
-    """The selected answers of some questions, as a batch of fits sees them.
+    """Selected answers, as a batch of fits sees them.
 
     Attributes
     ----------
-    support : (batch, problem) array
-        Support of the selected answer; anything for a question that does not count.
-    correct : (batch, problem) array
+    support : (batch, answer) array
+        Support; anything for an answer that does not count.
+    correct : (batch, answer) array
         Whether it is right.
-    votes : Votes
-        The votes for it, each (batch, problem).
+    weight : (batch, answer) array
+        How often it counts; 0 leaves it out.
     """
 
-    support: Support
-    correct: Bool[np.ndarray, "batch problem"]
-    votes: Votes
+    support: Float[np.ndarray, "batch answer"]
+    correct: Bool[np.ndarray, "batch answer"]
+    weight: Float[np.ndarray, "batch answer"]
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """``sigmoid(a + b z + c (v - z) + d m)`` with z the logit of the clipped support; method ``none``: support itself.
+    """``sigmoid(intercept + slope * z)`` with z the logit of the clipped support; method ``none``: support itself.
 
     Attributes
     ----------
     coefficients
-        By name, each (chain, draw): a ``intercept`` and b ``slope``; c ``agreement`` and d ``missing``, which may lack.
+        ``intercept`` and ``slope``, each (chain, draw).
     """
 
     method: RecalibrationMethod
@@ -110,20 +63,14 @@ class LogisticRecalibration:
     @classmethod
     def identity(cls, shape: tuple[int, int], eps: float) -> "LogisticRecalibration":
         """Leave support as it is, for so many chains and draws."""
-        return cls("none", {name: np.full(shape, IDENTITY[name]) for name in ("intercept", "slope")}, eps)
+        return cls("none", {name: np.full(shape, value) for name, value in IDENTITY.items()}, eps)
 
-    def __call__(
-        self, support: Float[np.ndarray, "sample problem"], votes: Votes | None = None
-    ) -> Float[np.ndarray, "sample problem"]:
-        """Recalibrate each sample with its own coefficients.
-
-        Without votes a question is taken to be one on which they agree with the support (``v = z``) and every level has
-        answered: which leaves of the four terms the first two.
-        """
+    def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
+        """Recalibrate each sample with its own coefficients."""
         if self.method == "none":
             return support
         score = 0.0
-        for name, term in linear_terms(support, votes, tuple(self.coefficients), self.eps).items():
+        for name, term in linear_terms(support, self.eps).items():
             score = score + self.coefficients[name].reshape(-1, 1) * term
         with np.errstate(over="ignore"):
             return np.asarray(1 / (1 + np.exp(-score)))
@@ -135,23 +82,12 @@ class LogisticRecalibration:
 
 
 def linear_terms(
-    support: Float[np.ndarray, "*sample problem"], votes: Votes | None, names: tuple[str, ...], eps: float
+    support: Float[np.ndarray, "*sample problem"], eps: float
 ) -> dict[str, Float[np.ndarray, "*sample problem"]]:
-    """Return what each coefficient multiplies: 1, z, ``v - z`` and m, those that are named.
-
-    Parameters
-    ----------
-    votes
-        Left out: v is z, and m is 0.
-    eps
-        Support is clipped to ``[eps, 1 - eps]``.
-    """
+    """Return what each coefficient multiplies: 1, and the logit of the support clipped to ``[eps, 1 - eps]``."""
     clipped = np.clip(support, eps, 1 - eps)
     score = np.log(clipped) - np.log1p(-clipped)  # several times as fast as scipy's logit
-    terms = {"intercept": np.ones_like(score), "slope": score}
-    if votes is not None:
-        terms |= {"agreement": votes.agreement - score, "missing": np.broadcast_to(votes.missing, score.shape)}
-    return {name: terms[name] for name in names if name in terms}
+    return {"intercept": np.ones_like(score), "slope": score}
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,12 +98,8 @@ class IsotonicRecalibration:
     probability: Float[np.ndarray, " knot"]
     method: RecalibrationMethod = "isotonic"
 
-    def __call__(
-        self,
-        support: Float[np.ndarray, "sample problem"],
-        votes: Votes | None = None,  # noqa: ARG002 - called as the other is
-    ) -> Float[np.ndarray, "sample problem"]:
-        """Recalibrate every sample with the same function; votes are not looked at."""
+    def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
+        """Recalibrate every sample with the same function."""
         return np.asarray(np.interp(support, self.support, self.probability))
 
     def to_dataset(self) -> xr.Dataset:
@@ -176,7 +108,7 @@ class IsotonicRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method})
 
 
-#: A map from support, (sample, problem), and votes to probability: one version for each posterior draw.
+#: A map from support, (sample, problem), to probability: one version for each posterior draw.
 Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
@@ -188,24 +120,15 @@ def from_dataset(stored: xr.Dataset) -> Recalibration:
     return LogisticRecalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]))
 
 
-def recalibrate(
-    selected: Selected,
-    chosen: Chosen,
-    settings: RecalibrationSettings,
-    multiplicity: Int[np.ndarray, " problem"] | None = None,
-) -> list[Recalibration]:
+def recalibrate(selected: Selected, settings: RecalibrationSettings) -> list[Recalibration]:
     """Fit one recalibration for each row of a batch.
 
     Parameters
     ----------
     selected
         The selected answers.
-    chosen : (batch, problem) array
-        The questions each recalibration is fitted to.
     settings
-        Method, terms, penalty or prior scale, eps. See :class:`~bayes_direag.model.settings.RecalibrationSettings`.
-    multiplicity
-        How many questions each stands for; one if left out.
+        Method, penalty or prior scale, eps. See :class:`~bayes_direag.model.settings.RecalibrationSettings`.
 
     Raises
     ------
@@ -214,8 +137,7 @@ def recalibrate(
     ConvergenceError
         If an optimum is not reached.
     """
-    times = chosen * (1.0 if multiplicity is None else multiplicity.astype(float))
-    rows = zip(selected.support, selected.correct, times, strict=True)
+    rows = zip(*selected, strict=True)
     match settings.method:
         case "none":
             return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in selected.support]
@@ -227,12 +149,13 @@ def recalibrate(
                 for s, y, w in rows
             ]
         case "platt" | "release":
-            return _platt(selected, times, settings)
+            return _platt(selected, settings)
 
 
-def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) -> list[Recalibration]:
-    prior_scale = np.array([settings.prior_scale(int(n)) for n in times.sum(axis=1)])
-    terms = linear_terms(selected.support, selected.votes, settings.terms, settings.eps)
+def _platt(selected: Selected, settings: RecalibrationSettings) -> list[Recalibration]:
+    times = selected.weight
+    prior_scale = np.array([settings.prior_scale(n) for n in times.sum(axis=1)])
+    terms = linear_terms(selected.support, settings.eps)
     terms = {name: np.where(times > 0, values, 0.0) for name, values in terms.items()}
     released = settings.method == "release"
     missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
@@ -241,7 +164,7 @@ def _platt(selected: Selected, times: Support, settings: RecalibrationSettings) 
         found = on_batch(partial(_logistic_modes, gradient_steps=released), (*padded, prior_scale))
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
-    modes = {name: found.coefficients[name] for name in settings.terms}
+    modes = {name: found.coefficients[name] for name in IDENTITY}
     return [
         LogisticRecalibration(
             settings.method, {name: np.full((1, 1), values[row]) for name, values in modes.items()}, settings.eps

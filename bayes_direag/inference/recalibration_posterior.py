@@ -1,11 +1,15 @@
 r"""The posterior of the final calibration, learned from support that had not seen the labels.
 
-The data are, for every labelled question, the logit z of the greatest leave-one-out support of its candidates, the
-votes for that candidate, and whether it is right; so no question vouches for itself. The coefficients t of the
-calibration (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
+The data are, for every labelled question, the leave-one-out support of its selected answer, and whether that is right;
+so no question vouches for itself. Which answer is selected may hang on the question's own label: so it counts by
+halves, once with the answer selected without that label and once with the answer selected with it. With the first alone
+a tie would always be wrong, with the second always right. The coefficients t of the calibration
+(:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
 
 .. math:: p(t \mid x, y) \propto \prod_j \mathrm{N}(t_j; t^0_j, \sigma)
-          \prod_i \operatorname{Bernoulli}(y_i \mid \operatorname{sigmoid}(t^\top x_i))
+          \prod_i \operatorname{Bernoulli}(y_i \mid \operatorname{sigmoid}(t^\top x_i))^{1/2}
+
+with :math:`x_i` 1 and the logit of the support, for both answers of every question.
 
 One t is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior. (Scores
 taken draw by draw would leave in each draw its own fit to the labels; on held-out questions that was worse with 30
@@ -36,11 +40,14 @@ class _Target(NamedTuple):
     ----------
     terms
         What each coefficient multiplies, negative where the answer is wrong.
+    weight
+        How often each answer counts.
     loc, scale
         Of the normal priors.
     """
 
-    terms: Float[np.ndarray, "problem term"]
+    terms: Float[np.ndarray, "answer term"]
+    weight: Float[np.ndarray, " answer"]
     loc: Float[np.ndarray, " term"]
     scale: float
 
@@ -48,14 +55,15 @@ class _Target(NamedTuple):
         """Return the log density of each point, up to a constant; a bounded number of numbers at once."""
         parts = np.array_split(points, -(-len(points) * len(self.terms) // _AT_ONCE))
         with ThreadPoolExecutor(_THREADS) as threads:
-            reached = np.concatenate(list(threads.map(lambda part: log_expit(part @ self.terms.T).sum(axis=1), parts)))
+            each = threads.map(lambda part: log_expit(part @ self.terms.T) @ self.weight, parts)
+            reached = np.concatenate(list(each))
         return np.asarray(reached - (((points - self.loc) / self.scale) ** 2).sum(axis=1) / 2)
 
     def curvature(self, point: Float[np.ndarray, " term"]) -> Float[np.ndarray, "term term"]:
         """Return the Hessian of minus the log density."""
         right = expit(self.terms @ point)
         return np.asarray(
-            self.terms.T @ (self.terms * (right * (1 - right))[:, None]) + np.eye(len(point)) / self.scale**2
+            self.terms.T * (self.weight * right * (1 - right)) @ self.terms + np.eye(len(point)) / self.scale**2
         )
 
 
@@ -95,9 +103,9 @@ def draw_recalibration(
     ConvergenceError
         If the mode is not reached.
     """
-    found = recalibrate(selected, np.ones(selected.correct.shape, bool), settings)[0]
+    found = recalibrate(selected, settings)[0]
     assert isinstance(found, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
-    names = settings.terms
+    names = tuple(IDENTITY)
     mode = np.array([found.coefficients[name][0, 0] for name in names])
     target = _target(selected, settings)
     n_chains, n_draws = shape
@@ -110,12 +118,13 @@ def draw_recalibration(
 
 
 def _target(selected: Selected, settings: RecalibrationSettings) -> _Target:
-    terms = linear_terms(selected.support, selected.votes, settings.terms, settings.eps)
+    terms = linear_terms(selected.support, settings.eps)
     columns = np.stack([values[0] for values in terms.values()], axis=1)
     return _Target(
         np.where(selected.correct[0, :, None], columns, -columns),
+        selected.weight[0],
         np.array([IDENTITY[name] for name in terms]),
-        settings.prior_scale(len(columns)),
+        settings.prior_scale(selected.weight.sum()),
     )
 
 

@@ -10,6 +10,17 @@ and, with what it lacks of certainty, for the *null state* "no candidate is righ
     \alpha_i(\varnothing) &= \frac{\eta}{K_i + 1} + \beta_0 + \gamma \sum_l w_l (1 - \tilde q_{il}) \\
     P_i &= \alpha_i / \textstyle\sum \alpha_i
 
+That is the paper: evidence adds up, so support is about a share of the votes, and six of ten agreeing reports cannot be
+worth more than 0.6. Beyond the paper evidence may be sharpened, and votes may multiply:
+
+.. math::
+
+    P_i(a) &\propto \alpha_i(a)^{\kappa} \exp \sum_{l: a_{il} = a} (v_l + u \operatorname{logit} q_{il}) \\
+    P_i(\varnothing) &\propto \alpha_i(\varnothing)^{\kappa}
+
+with sharpness :math:`\kappa`, votes :math:`v_l` and vote slope :math:`u`; :math:`\kappa = 1`, :math:`v = u = 0` is the
+paper.
+
 Axes are named as everywhere in the project: ``problem``, ``level``, ``candidate``. A ``state`` is a candidate
 or, in the last place, the null; a question has at most as many candidates as there are levels, so there are
 ``level + 1`` states, and a state that a question does not have carries concentration 0. Everything follows
@@ -45,6 +56,12 @@ class Parameters(NamedTuple):
         Stretch of the stated confidence on the logit scale. None: the stated confidence is not used.
     null_gain : () array or None
         How much of what a report lacks of certainty goes to the null (gamma). None: nothing does.
+    sharpness : () array or None, > 0
+        Power to which the concentrations are raised. None: 1.
+    vote : (level,) array or None
+        What a report adds to the log odds of its answer, whatever it states. None: nothing.
+    vote_slope : () array or None
+        What the logit of its stated confidence adds besides. None: nothing.
     """
 
     weight: Float[Array, " level"]
@@ -53,6 +70,14 @@ class Parameters(NamedTuple):
     bias: Float[Array, " level"] | None = None
     slope: Float[Array, ""] | None = None
     null_gain: Float[Array, ""] | None = None
+    sharpness: Float[Array, ""] | None = None
+    vote: Float[Array, " level"] | None = None
+    vote_slope: Float[Array, ""] | None = None
+
+    @property
+    def is_additive(self) -> bool:
+        """Whether support is a share of the evidence, as in the paper."""
+        return self.sharpness is None and self.vote is None and self.vote_slope is None
 
 
 class Reports(NamedTuple):
@@ -111,6 +136,8 @@ class Evidence(NamedTuple):
         Concentration of the null.
     total : (problem,) array
         Concentration of all states together.
+    vote : (level, problem) array or None
+        What each report adds to the log odds of its answer; 0 where there is none. None: without votes.
     """
 
     share: Float[Array, " problem"]
@@ -118,6 +145,7 @@ class Evidence(NamedTuple):
     doubt: Float[Array, "level problem"]
     null: Float[Array, " problem"]
     total: Float[Array, " problem"]
+    vote: Float[Array, "level problem"] | None
 
 
 def evidence(reports: Reports, parameters: Parameters) -> Evidence:
@@ -125,9 +153,10 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
 
     Levels come first: sums over them then run along whole rows of questions, which is what takes the time in a fit.
     """
-    weights, usable = parameters.weight, jnp.asarray(reports.candidate >= 0).T
+    weights, usable = parameters.weight, jnp.asarray(reports.candidate).T >= 0
     by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
-    each = calibrate(jnp.asarray(reports.logit_confidence, weights.dtype).T, by_level)
+    logits = jnp.asarray(reports.logit_confidence, weights.dtype).T
+    each = calibrate(logits, by_level)
     calibrated, complement = (jnp.where(usable, part, 0.0) for part in each)
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
     share = parameters.prior_strength / (reports.n_candidates + 1)
@@ -135,7 +164,12 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     beyond_prior = parameters.null_base + gain * (weights @ complement)
     total = parameters.prior_strength + beyond_prior + weights @ calibrated
     given, doubt = weights[:, None] * calibrated, gain * (weights[:, None] * complement)
-    return Evidence(share, given, doubt, share + beyond_prior, total)
+    vote = None
+    if parameters.vote is not None or parameters.vote_slope is not None:
+        constant = 0.0 if parameters.vote is None else parameters.vote[:, None]
+        stated = 0.0 if parameters.vote_slope is None else parameters.vote_slope * logits
+        vote = jnp.where(usable, constant + stated, 0.0)
+    return Evidence(share, given, doubt, share + beyond_prior, total, vote)
 
 
 def calibrate(
@@ -172,24 +206,57 @@ def _slopes(
     return (belief, doubt), (slope, -slope)
 
 
-def concentration(reports: Reports, parameters: Parameters) -> Float[Array, "problem state"]:
+def candidate_sums(
+    values: Float[Array, "level problem"], reports: Reports, n_candidates: int
+) -> Float[Array, "candidate problem"]:
+    """Add up what reports give, by candidate; 0 for one that a question does not have."""
+    names = jnp.asarray(reports.candidate).T[None] == jnp.arange(n_candidates)[:, None, None]
+    return jnp.sum(jnp.where(names, values[None], 0.0), axis=1)
+
+
+def log_scores(
+    reports: Reports, weighed: Evidence, parameters: Parameters, n_candidates: int
+) -> Float[Array, "state problem"]:
+    """Return the log of what P is proportional to, the null last; minus infinity for a state that is not there.
+
+    Parameters
+    ----------
+    n_candidates
+        Room for so many candidates, at least as many as any question has.
+    """
+    sharpness = 1.0 if parameters.sharpness is None else parameters.sharpness
+    exists = jnp.arange(n_candidates)[:, None] < jnp.asarray(reports.n_candidates)[None]
+    candidates = sharpness * jnp.log(weighed.share[None] + candidate_sums(weighed.given, reports, n_candidates))
+    if weighed.vote is not None:
+        candidates = candidates + candidate_sums(weighed.vote, reports, n_candidates)
+    scores = jnp.where(exists, candidates, -jnp.inf)
+    return jnp.concatenate([scores, sharpness * jnp.log(weighed.null)[None]])
+
+
+def concentration(
+    reports: Reports, parameters: Parameters, n_candidates: int | None = None
+) -> Float[Array, "problem state"]:
     """Return the Dirichlet concentration of every state of every question, the null last.
 
     States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable
-    reports has the null as its only state.
+    reports has the null as its only state. There is room for ``n_candidates``, or for as many as there are levels.
     """
-    weighed = evidence(reports, parameters)
-    index = jnp.arange(reports.candidate.shape[1])
-    names = reports.candidate[:, :, None] == index[None, None, :]
-    candidates = weighed.share[:, None] + jnp.sum(jnp.where(names, weighed.given.T[:, :, None], 0.0), axis=1)
-    exists = index[None, :] < reports.n_candidates[:, None]
-    return jnp.concatenate([jnp.where(exists, candidates, 0.0), weighed.null[:, None]], axis=1)
+    weighed, size = evidence(reports, parameters), n_candidates or reports.candidate.shape[1]
+    exists = jnp.arange(size)[:, None] < jnp.asarray(reports.n_candidates)[None]
+    candidates = weighed.share[None] + candidate_sums(weighed.given, reports, size)
+    return jnp.concatenate([jnp.where(exists, candidates, 0.0), weighed.null[None]]).T
 
 
-def support(reports: Reports, parameters: Parameters) -> Float[Array, "problem state"]:
-    """Return the Dirichlet mean, ``alpha / sum(alpha)``: the probability that each state occurs; rows sum to 1."""
-    alpha = concentration(reports, parameters)
-    return alpha / jnp.sum(alpha, axis=1, keepdims=True)
+def support(reports: Reports, parameters: Parameters, n_candidates: int | None = None) -> Float[Array, "problem state"]:
+    """Return the probability that each state occurs, the null last; rows sum to 1.
+
+    Without sharpness and votes it is the Dirichlet mean, ``alpha / sum(alpha)``. States as in :func:`concentration`.
+    """
+    if parameters.is_additive:
+        alpha = concentration(reports, parameters, n_candidates)
+        return alpha / jnp.sum(alpha, axis=1, keepdims=True)
+    size = n_candidates or reports.candidate.shape[1]
+    return jax.nn.softmax(log_scores(reports, evidence(reports, parameters), parameters, size), axis=0).T
 
 
 @jax.jit

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayes_direag.data.counted import Patterns, distinct_rows
+from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import Reports, padded_size
@@ -35,6 +35,8 @@ class LikelihoodData:
         Weight of each question's log-likelihood; 0 leaves it out.
     preset, variant
         What the parameters are, and their priors.
+    most_candidates : int
+        At least as many as any question has.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class LikelihoodData:
     weight: Float[Array | np.ndarray, "*batch problem"]
     preset: Preset
     variant: Variant
+    most_candidates: int
 
     @classmethod
     def of(
@@ -78,14 +81,16 @@ class LikelihoodData:
         n_right = right.sum(axis=1)
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
-        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant)
+        most = max(int(observations.n_candidates.max(initial=0)), 1)
+        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, most)
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant]]:
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int]]:
         """Return the arrays, and the static parts."""
-        return (self.reports, self.target, self.merged, self.n_merged, self.weight), (self.preset, self.variant)
+        arrays = self.reports, self.target, self.merged, self.n_merged, self.weight
+        return arrays, (self.preset, self.variant, self.most_candidates)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple[Preset, Variant], arrays: tuple[Any, ...]) -> "LikelihoodData":
+    def tree_unflatten(cls, static: tuple[Preset, Variant, int], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Put them together again; JAX may have put anything in the place of the arrays."""
         data = object.__new__(cls)
         for field, value in zip(fields(cls), (*arrays, *static), strict=True):
@@ -122,19 +127,22 @@ class LikelihoodData:
             np.pad(self.weight, (0, missing)),
             self.preset,
             self.variant,
+            self.most_candidates,
         )
 
     def patterns(self) -> Patterns:
         """Find the questions whose likelihood is the same whatever the parameters; weights are not looked at.
 
         They are those in which, level for level, the reports are absent, wrong or right in both and, where the
-        model uses it, equally confident, and which have as many answers, and as many right ones. Which answer a wrong
-        report gave does not matter.
+        model uses it, equally confident, and which have as many answers, and as many right ones. Where evidence adds
+        up, it does not matter which answer a wrong report gave; else the reports must agree alike in both.
         """
         target = np.asarray(self.target)
         usable = np.asarray(self.merged) >= 0
         outcome = np.where(usable & (self.merged == target[:, None]), 2, usable.astype(np.int8))
         columns = [np.asarray(self.reports.n_candidates), target < 0, np.asarray(self.n_merged), *outcome.T]
+        if not self.preset.is_additive:
+            columns += [*by_first_mention(np.asarray(self.reports.candidate)).T]
         if self.variant == "confidence":
             columns += [*np.where(usable, self.reports.logit_confidence, 0.0).T]
         return distinct_rows(columns)

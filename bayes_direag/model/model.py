@@ -1,8 +1,8 @@
 r"""The NumPyro models: evidence aggregation and the final binary recalibration.
 
-Which state of a question occurs is a categorical draw with the Dirichlet mean as its probabilities, that
-is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says nothing about the
-spread of that Dirichlet: intervals come from the posterior over parameters alone.
+Which state of a question occurs is a categorical draw with the probabilities P. Without sharpness and votes these are
+the Dirichlet mean, and it is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says
+nothing about the spread of that Dirichlet: intervals come from the posterior over parameters alone.
 
 Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds and the density NUTS explores
 are the same; the natural ones are deterministic functions of them.
@@ -21,9 +21,9 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 
-from bayes_direag.model.evidence import Parameters, evidence
+from bayes_direag.model.evidence import Parameters, evidence, log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS, VARIANT_PARAMETERS, Link, Preset, Variant
+from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS, Link, Preset, Variant
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
@@ -70,41 +70,46 @@ class State(dist.Distribution):  # type: ignore[misc]
     """
 
     support = constraints.integer_greater_than(-2)
-    pytree_data_fields = ("_data", "_evidence")
+    pytree_data_fields = ("_data", "_parameters", "_evidence")
 
     def __init__(self, data: LikelihoodData, parameters: Parameters) -> None:
-        self._data, self._evidence = data, evidence(data.reports, parameters)
+        self._data, self._parameters, self._evidence = data, parameters, evidence(data.reports, parameters)
         super().__init__(batch_shape=(len(data.weight),))
 
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
-        """Return ``weight * log(alpha(value) / sum(alpha))``: a question of weight 2 counts as two that are alike."""
-        occurred, total = self.concentration(value)
-        return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
+        """Return ``weight * log P(value)``: a question of weight 2 counts as two that are alike."""
+        if self._parameters.is_additive:
+            occurred, total = self.concentration(value)
+            return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
+        scores, states = self._log_scores(), self._states()
+        named = jnp.asarray(value)[..., None, :] == states
+        occurred = jax.nn.logsumexp(jnp.where(named, scores, -jnp.inf), axis=-2)
+        return jnp.asarray(self._data.weight) * (occurred - jax.nn.logsumexp(scores, axis=0))
 
     def concentration(
         self, value: Int[Array | np.ndarray, "*sample problem"]
     ) -> tuple[Float[Array, "*sample problem"], Float[Array, " problem"]]:
         """Return alpha of a state of each question, and of all its states together."""
-        share, given, _, null, total = self._evidence
+        share, given, _, null, total, _ = self._evidence
         named = jnp.asarray(value)[..., None, :] == jnp.asarray(self._data.merged).T
         candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
         return jnp.where(value < 0, null, candidate), total
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
-        """Draw states: that to which one unit of concentration belongs, drawn evenly from all that there is.
+        """Draw states, each candidate for itself."""
+        scores = self._log_scores()
+        drawn = jax.random.categorical(key, scores, axis=0, shape=(*sample_shape, *self.batch_shape))
+        return jnp.where(drawn == len(scores) - 1, -1, drawn)
 
-        Laid end to end these are the null's, the candidates' shares of the prior, and what each report gives.
-        """
-        share, given, _, null, total = self._evidence
-        candidate, n_candidates = self._data.reports.candidate.T, jnp.asarray(self._data.reports.n_candidates)
-        place = jax.random.uniform(key, (*sample_shape, *total.shape), total.dtype) * total - null
-        by_share = jnp.minimum(jnp.floor(place / share).astype(candidate.dtype), n_candidates - 1)
-        state = jnp.where(place < 0, -1, by_share)
-        edge = n_candidates * share
-        for named, gives in zip(candidate, given, strict=True):
-            state = jnp.where((place >= edge) & (named >= 0), named, state)
-            edge = edge + gives
-        return state
+    def _log_scores(self) -> Float[Array, "state problem"]:
+        return log_scores(self._data.reports, self._evidence, self._parameters, self._data.most_candidates)
+
+    def _states(self) -> Int[Array, "state problem"]:
+        """Return the value that stands for each state: the same one for candidates that count as one."""
+        merged, named = jnp.asarray(self._data.merged).T, jnp.asarray(self._data.reports.candidate).T
+        each = jnp.arange(self._data.most_candidates)[:, None, None]
+        candidates = jnp.max(jnp.where(named[None] == each, merged[None], -2), axis=1)
+        return jnp.concatenate([candidates, jnp.full_like(candidates[:1], -1)])
 
 
 def recalibration(
@@ -143,7 +148,7 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
     pooled = _pooled_over_levels(raw, preset)
     dtype = next(iter(raw.values())).dtype
     natural: Raw = {}
-    for name in VARIANT_PARAMETERS[variant]:
+    for name in preset.parameters(variant):
         settings = preset.parameter(name)
         if name not in raw:
             natural[name] = jnp.asarray(settings.fixed, dtype)
@@ -192,7 +197,7 @@ def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: Ar
 def raw_from_vector(
     vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int
 ) -> Raw:
-    """Name the entries of a flat raw vector: weights, biases, slope, prior strength, null base, null gain.
+    """Name the entries of a flat raw vector, which come in the order of ``preset.free_parameters(variant)``.
 
     Centre and spread of a pooled parameter follow its offsets.
 

@@ -100,16 +100,17 @@ def multi_setting_recalibration(
     terms
         What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
     setting
-        1 where a question is of a setting, else 0; a question of none does not count.
+        How much an answer counts in its setting, 0 in the others; one of none does not count.
     prior_scale
         Standard deviation of the priors of one setting alone.
     """
-    score = jnp.zeros(correct.shape)
+    score, counts = jnp.zeros(correct.shape), setting.sum(axis=1)
+    belongs = setting / jnp.where(counts > 0, counts, 1.0)[:, None]
     for name, term in terms.items():
         own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
-        score = score + (setting @ own) * term
+        score = score + (belongs @ own) * term
     reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
-    numpyro.factor("correct", jnp.sum(setting.sum(axis=1) * reached))
+    numpyro.factor("correct", counts @ reached)
 
 
 def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Float[Array, "setting ..."]:

@@ -1,38 +1,40 @@
 r"""Frozen settings of a fit: how raw parameters become natural ones, what is believed of them, how they are found.
 
 ======================  ==================================================================================
-``paper``               the equations as printed; the default for MAP
+``paper``               the equations as printed
 ``release``             the paper's released implementation: signed slope, null questions weighted to balance,
                         bounds on the raw parameters, a recalibration stopped after 1200 gradient steps
-``bayes``               proper priors whose scale does not depend on the number of questions; the default for NUTS
-``pooled``              the same, with levels that borrow from each other; for many levels and few questions
+``bayes``               the default: evidence that is sharpened, levels that borrow from each other, and proper priors
+                        whose scale does not depend on the number of questions
 ======================  ==================================================================================
 
-The priors of ``bayes`` and ``pooled``, and why:
+The priors of ``bayes``, and why:
 
 - ``prior_strength`` is 1. The likelihood sees only ratios of weight, prior_strength and null_base, so one of them is
   the unit; the other two then say how many times the prior something counts.
-- ``weight``: log-normal with median e\ :sup:`2`, about 7: a lone sure report outweighs the prior, as it should before
-  anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred times the prior".
-- ``bias``: normal around 0 with sd 3. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6 on the logit scale;
-  to tell those apart takes a bias of up to minus that, times the slope. Under a narrower prior the posterior of such a
-  level falls into two, between which NUTS seldom crosses: reports that tell, and reports that all count in full. A MAP
-  starts between them, at -1.
-- ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.07
-  (hardly listened to) and 3.5 (sharper than stated); never exactly 0, and never negative.
+- ``weight``: the levels' centre is log-normal with median e\ :sup:`2`, about 7: a lone sure report outweighs the prior,
+  as it should before anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred
+  times the prior".
+- ``bias``: the levels' centre is normal around 0 with sd 2. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6
+  on the logit scale; to tell those apart takes a bias of up to minus that, times the slope.
+- spreads of the levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias); 95 % lie within a factor of
+  2.7. Levels of one file are of one kind, so they are expected to be alike, and labels have to say otherwise.
+- ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.13
+  and 2.
 - ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
   it has counts for its own.
 - ``null_base``: softplus of normal(0, 2), median 0.7 and 95 % below 4, that is, of the size of the prior itself. The
   softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
   now and then.
+- ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
+  one count between 1.3 and 6.5 to one.
+- ``vote``: the levels' centre is normal around 0, the paper's value, with sd 0.3: ten reports that agree may add three
+  to the log odds of their answer, as many as there are levels as a rule. ``vote_spread`` is log-normal with median 0.1.
+- ``vote_slope``: normal around 0 with sd 0.2: a report of 95 % may add 0.6 more than one of 50 %.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is. One width for
-  all, and the unit of them all: an intercept of 1 is a factor of e in odds, a slope of 1 is that of support, an
-  agreement of 1 leads all the way from support to plain votes, a missing of 1 takes a factor of e in odds from a
-  question on which every level is silent. It learns from support that has not seen the label: leave-one-out under
-  NUTS, out of five folds for a MAP.
-- spreads of the pooled levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias). The centre of the
-  biases has sd 2, so that a level's own is believed about as widely as under ``bayes``.
+- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
+  an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen
+  the label: leave-one-out under NUTS, out of five folds for a MAP.
 
 What they imply together is in ``docs/presets.md``, and checked by the tests.
 
@@ -45,7 +47,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.settings import Method, Preset, RawParameter, RecalibrationSettings
+from bayes_direag.model.settings import Preset, RawParameter, RecalibrationSettings
 
 
 def preset(name: "str | Preset") -> Preset:
@@ -55,11 +57,6 @@ def preset(name: "str | Preset") -> Preset:
     if name not in PRESETS:
         raise DirEAGError(f"unknown preset {name!r}; expected one of {', '.join(PRESETS)}.")
     return PRESETS[name]
-
-
-def default_preset(method: Method) -> Preset:
-    """Return the preset that a method takes unless told otherwise."""
-    return PRESETS["paper" if method == "map" else "bayes"]
 
 
 def label(preset: Preset) -> str:
@@ -144,21 +141,20 @@ _RELEASE = _PAPER.override(
 _BAYES = Preset(
     name="bayes",
     weight=RawParameter(link="exp", start=2.0, loc=2.0, scale=1.5),
-    bias=RawParameter(link="identity", start=-1.0, loc=0.0, scale=3.0),
-    slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1.0),
+    weight_spread=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=0.5),
+    bias=RawParameter(link="identity", start=0.0, loc=0.0, scale=2.0),
+    bias_spread=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
+    slope=RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=0.7),
     prior_strength=RawParameter(link="identity", start=1.0, fixed=1.0),
     null_base=RawParameter(link="softplus", start=0.0, loc=0.0, scale=2.0),
     null_gain=RawParameter(link="exp", start=0.0, loc=0.0, scale=1.0),
+    sharpness=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
+    vote=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.3),
+    vote_spread=RawParameter(link="exp", start=math.log(0.1), loc=math.log(0.1), scale=0.5),
+    vote_slope=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.2),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(scale=1.0, votes=True, out_of_fold=5),
+    recalibration=RecalibrationSettings(scale=1.0, out_of_fold=5),
 )
 
-_POOLED = _BAYES.override(
-    name="pooled",
-    weight_spread={"link": "exp", "start": math.log(0.5), "loc": math.log(0.5), "scale": 1.0},
-    bias={"start": 0.0, "scale": 2.0},
-    bias_spread={"link": "exp", "start": 0.0, "loc": 0.0, "scale": 1.0},
-)
-
-PRESETS: dict[str, Preset] = {"paper": _PAPER, "release": _RELEASE, "bayes": _BAYES, "pooled": _POOLED}
+PRESETS: dict[str, Preset] = {"paper": _PAPER, "release": _RELEASE, "bayes": _BAYES}

@@ -11,19 +11,21 @@ Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
 RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
 Method = Literal["map", "nuts"]
-PresetName = Literal["paper", "release", "bayes", "pooled"]
+PresetName = Literal["paper", "release", "bayes"]
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-#: Which parameters each variant has, in the order of the raw vector.
-VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
-    "count": ("weight", "prior_strength", "null_base"),
-    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain"),
-    "confidence": ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+#: Which parameters a variant can have, in the order of the raw vector; the last three are there if the preset says so.
+_VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
+    "count": ("weight", "prior_strength", "null_base", "sharpness", "vote"),
+    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain", "sharpness", "vote"),
+    "confidence": (
+        *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain", "sharpness", "vote", "vote_slope"),
+    ),
 }
-LEVEL_PARAMETERS = frozenset({"weight", "bias"})
+LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
 #: The coefficients of the final calibration that leave support as it is.
-IDENTITY = {"intercept": 0.0, "slope": 1.0, "agreement": 0.0, "missing": 0.0}
+IDENTITY = {"intercept": 0.0, "slope": 1.0}
 
 
 class Settings(BaseModel):
@@ -37,7 +39,7 @@ class RawParameter(Settings):
 
     ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it is the one that the
     preset's penalty stands for. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out
-    of inference; weights and biases, of which each level has its own, cannot be fixed.
+    of inference; a parameter of which each level has its own cannot be fixed.
     """
 
     link: Link
@@ -64,11 +66,7 @@ class RawParameter(Settings):
 class RecalibrationSettings(Settings):
     r"""The final calibration, or one of its alternatives.
 
-    .. math:: \operatorname{sigmoid}\{a + b z + c\,(v - z) + d\, m\}, \qquad z = \operatorname{logit}(\text{support})
-
-    with v the log odds of the plain votes for the selected answer, and m the share of levels without a usable report
-    (see :mod:`bayes_direag.inference.recalibration`). The last two terms are there only with ``votes``: c leads from
-    the support (0) to the counted votes (1), d says what silence tells.
+    .. math:: \operatorname{sigmoid}(a + b \operatorname{logit}(\text{support}))
 
     Attributes
     ----------
@@ -77,13 +75,11 @@ class RecalibrationSettings(Settings):
         from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
         ``none``: support as it is.
     penalty
-        lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2 + c**2 + d**2)``: a normal prior at the identity whose
-        scale is ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
+        lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
+        ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
     scale
         Standard deviation of the normal prior at the identity, the same for all coefficients and any number of
         questions.
-    votes
-        Whether c (``agreement``) and d (``missing``) are there; under ``platt`` alone.
     eps
         Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     out_of_fold
@@ -95,7 +91,6 @@ class RecalibrationSettings(Settings):
     method: RecalibrationMethod = "platt"
     penalty: float = Field(default=0.001, gt=0)
     scale: float | None = Field(default=None, gt=0)
-    votes: bool = False
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     out_of_fold: int = Field(default=0, ge=0)
 
@@ -105,12 +100,7 @@ class RecalibrationSettings(Settings):
             raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
         return self
 
-    @property
-    def terms(self) -> tuple[str, ...]:
-        """The coefficients of a logistic calibration, in order."""
-        return tuple(IDENTITY) if self.votes and self.method == "platt" else ("intercept", "slope")
-
-    def prior_scale(self, n: int) -> float:
+    def prior_scale(self, n: float) -> float:
         """Return the standard deviation of every coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
         return self.scale or 1 / math.sqrt(self.penalty * n)
 
@@ -122,10 +112,12 @@ class Preset(Settings):
     ----------
     weight, bias, slope, prior_strength, null_base, null_gain
         The model's parameters, see :mod:`bayes_direag.model.evidence`.
-    weight_spread, bias_spread
-        How far levels lie apart. Given, a level's raw weight (bias) is ``centre + spread * offset`` with a standard
-        normal offset, and what ``weight`` (``bias``) says is believed of the centre: levels are exchangeable and
-        borrow from each other. None: levels are independent.
+    sharpness, vote, vote_slope
+        Its parameters beyond the paper. None: as in the paper, where sharpness is 1 and there is no vote.
+    weight_spread, bias_spread, vote_spread
+        How far levels lie apart. Given, a level's raw weight (bias, vote) is ``centre + spread * offset`` with a
+        standard normal offset, and what ``weight`` (``bias``, ``vote``) says is believed of the centre: levels are
+        exchangeable and borrow from each other. None: levels are independent.
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     penalty
@@ -143,8 +135,12 @@ class Preset(Settings):
     prior_strength: RawParameter
     null_base: RawParameter
     null_gain: RawParameter
+    sharpness: RawParameter | None = None
+    vote: RawParameter | None = None
+    vote_slope: RawParameter | None = None
     weight_spread: RawParameter | None = None
     bias_spread: RawParameter | None = None
+    vote_spread: RawParameter | None = None
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     penalty: float | None = Field(default=0.001, gt=0)
     null_target_weight: float | Literal["balanced"] = 1.0
@@ -163,6 +159,8 @@ class Preset(Settings):
     def _levels_are_free(self) -> "Preset":
         for name in sorted(LEVEL_PARAMETERS):
             own = getattr(self, name)
+            if own is None:
+                continue
             if own.fixed is not None:
                 raise ValueError(f"{name} has a value for each level, so it cannot be fixed at one; narrow its scale")
             if not self.pools(name):
@@ -200,6 +198,15 @@ class Preset(Settings):
         names = self.free_parameters("confidence")
         return any(not math.isinf(bound) for name in names for bound in self.parameter(name).bounds)
 
+    @property
+    def is_additive(self) -> bool:
+        """Whether support is a share of the evidence, as in the paper: neither sharpened nor multiplied by votes."""
+        return self.sharpness is None and self.vote is None and self.vote_slope is None
+
+    def parameters(self, variant: Variant) -> tuple[str, ...]:
+        """Return the natural parameters of the model, in order."""
+        return tuple(name for name in _VARIANT_PARAMETERS[variant] if getattr(self, name) is not None)
+
     def pools(self, name: str) -> bool:
         """Whether levels borrow from each other in this parameter."""
         return name in LEVEL_PARAMETERS and getattr(self, f"{name}_spread") is not None
@@ -221,7 +228,7 @@ class Preset(Settings):
     def free_parameters(self, variant: Variant) -> tuple[str, ...]:
         """Return the parameters that inference has to find, in the order of the raw vector."""
         names: list[str] = []
-        for name in VARIANT_PARAMETERS[variant]:
+        for name in self.parameters(variant):
             if self.pools(name):
                 names += [name, f"{name}_centre", f"{name}_spread"]
             elif self.parameter(name).fixed is None:

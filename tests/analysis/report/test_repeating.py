@@ -79,7 +79,7 @@ def test_an_evaluation_can_be_made_again_from_its_own_manifest(tmp_path, monkeyp
 )
 def test_any_preset_can_be_asked_for(wanted):
     found = options(evaluate_command(manifest(preset=wanted.model_dump(mode="json"))))
-    assert chosen_preset(found["--preset"][0], "map", None, None, found.get("--set")) == wanted
+    assert chosen_preset(found["--preset"][0], None, None, found.get("--set")) == wanted
 
 
 def test_sampling_and_what_was_given():

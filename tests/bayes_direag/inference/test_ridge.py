@@ -22,7 +22,7 @@ REPORTS = Reports(logit(CONFIDENCE), np.array([[0, 0], [0, -1], [0, 1]]), np.arr
 
 def data_of(settings: Preset, variant: Variant = "confidence") -> LikelihoodData:
     target, weight = np.array([0, -1, 1]), np.array([1.0, 3.0, 0.0])
-    return LikelihoodData(REPORTS, target, REPORTS.candidate, np.ones(3, int), weight, settings, variant)
+    return LikelihoodData(REPORTS, target, REPORTS.candidate, np.ones(3, int), weight, settings, variant, 3)
 
 
 def raw_of(data: LikelihoodData) -> Raw:

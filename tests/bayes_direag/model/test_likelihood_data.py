@@ -56,7 +56,7 @@ def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_woul
 def test_the_reported_wrong_answer_does_not_matter() -> None:
     reports = Reports(np.full((2, 3), 1.4), np.array([[0, 1, 2], [0, 2, 1]]), np.array([3, 3]))
     once, all_ = np.ones(2, int), np.ones(2)
-    data = LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset("bayes"), "confidence")
+    data = LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset("bayes"), "confidence", 3)
     assert len(data.patterns().member) == 1
     assert len(replace(data, n_merged=np.array([1, 2])).patterns().member) == 2
     assert len(replace(data, target=np.array([0, -1])).patterns().member) == 2

@@ -43,7 +43,9 @@ def support() -> dict[str, dict[str, np.ndarray]]:
     for number, name in enumerate(NAMES):
         preset = PRESETS[name]
         reports = Reports(clipped_logit(confidence, preset.eps), candidate, candidate.max(axis=1) + 1)
-        data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), preset, "confidence")
+        data = LikelihoodData(
+            reports, None, candidate, np.ones(n, int), np.ones(n), preset, "confidence", candidate.shape[1]
+        )
         drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(number))
         parameters = Parameters(**{name: drawn[name] for name in Parameters._fields})
         every = np.asarray(supports(reports, parameters))
