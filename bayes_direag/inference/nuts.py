@@ -5,7 +5,6 @@ The steps and the adaptation of their size are numpyro's :class:`~numpyro.infer.
 - the chains of one posterior learn one mass matrix between them. Warm-up starts from the unit matrix and replaces it
   after 10, 20, 40, ... steps by the covariance of the draws of all chains since the last time, shrunk towards the
   matrix before. Four chains are four times the draws to learn from, so the matrix is of use much earlier;
-- between steps every level moves along its ridge of weight and bias (:mod:`bayes_direag.inference.ridge`);
 - chains advance in blocks of steps, each a call of one compiled computation: progress can be shown, a run be
   interrupted, and fits of similar size share their compilation.
 
@@ -33,7 +32,6 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.ridge import has_ridges, ridge_sweep
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, log_joint
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
@@ -251,11 +249,11 @@ def _advanced(
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
     def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, Draws]:
-        kernel, rows = run.kernel(data), _transposed(data)
+        kernel = run.kernel(data)
         jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # without it numpyro cannot sample
 
         def step(index: ArrayLike, carry: tuple[HMCState, Draws]) -> tuple[HMCState, Draws]:
-            state = _between_steps(kernel.sample(carry[0], (), {}), kernel, _transposed(rows))
+            state = kernel.sample(carry[0], (), {})
             return state, jax.tree.map(lambda kept, new: kept.at[index].set(new), carry[1], _recorded(state))
 
         nothing = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
@@ -263,21 +261,6 @@ def _advanced(
         return after
 
     return _for_each_chain(advance, states, targets, by_level, run)
-
-
-def _between_steps(state: HMCState, kernel: NUTS, data: LikelihoodData) -> HMCState:
-    """Let every level move along its ridge; what the next NUTS step builds on is brought up to date."""
-    if not has_ridges(data):
-        return state
-    key, sweep_key = jax.random.split(state.rng_key)
-    raw = ridge_sweep(sweep_key, state.z, data)
-
-    def moved() -> HMCState:
-        after: HMCState = kernel.refresh(state._replace(z=raw), (), {})
-        return after._replace(energy=state.energy + after.potential_energy - state.potential_energy)
-
-    after: HMCState = jax.lax.cond(jnp.any(raw["bias"] != state.z["bias"]), moved, lambda: state)
-    return after._replace(rng_key=key)
 
 
 def _recorded(state: HMCState) -> Draws:

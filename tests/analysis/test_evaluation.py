@@ -16,8 +16,8 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
-from bayes_direag.fits.prediction import select_each
-from bayes_direag.inference.recalibration import Selected, Votes, recalibrate
+from bayes_direag.fits.prediction import supports_each
+from bayes_direag.inference.recalibration import Selected, recalibrate
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
@@ -94,11 +94,11 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
 
-        chosen, support = select_each(fitting, parameters, release.eps)
-        right = np.take_along_axis(fitting.correct_candidate, chosen.T, axis=1).T
-        votes = Votes.of(fitting.candidate, chosen)
-        (final,) = recalibrate(Selected(support, right, votes), np.ones_like(right), release.recalibration)
-        _, support = select_each(mine, parameters, release.eps)
+        (supports,) = supports_each(fitting, parameters, release.eps)
+        right = fitting.correct_candidate[np.arange(len(fitting)), supports.argmax(axis=1)]
+        support = supports.max(axis=1)
+        (final,) = recalibrate(Selected(support[None], right[None], np.ones((1, len(right)))), release.recalibration)
+        support = supports_each(mine, parameters, release.eps).max(axis=2)
         before, after = before_and_after[config.variant]
         for method, confidence in ((before, support[0]), (after, final(support)[0])):
             expected = recorded.loc[method].loc[list(mine.problem_id)]

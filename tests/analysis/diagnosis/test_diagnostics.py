@@ -77,7 +77,7 @@ class TestAGoodFit:
     def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self, found):
         table = found.parameters
         assert len(table) == 17
-        terms = [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
+        terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
         assert table["parameter"].tolist()[-5:] == ["null_gain", *terms]
         assert set(table["parameter"][:-4]) == set(CENTRE)
         assert table.notna().drop(columns="level").all().all()

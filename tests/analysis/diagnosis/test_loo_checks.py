@@ -54,15 +54,8 @@ class TestProbabilities:
         found = left_out_probabilities(fit)
         support = fit.tree["loo"]["support"].to_numpy()
         final = fit.tree["recalibration"].to_dataset()
-        candidate = fit.tree["constant_data"]["candidate"].to_numpy()
-        mine = candidate == fit.tree["loo"]["candidate"].to_numpy()[:, None]
-        used, votes, z = (candidate >= 0).sum(axis=1), mine.sum(axis=1), logit(support)
-        agreement = np.log((votes + 0.5) / (used - votes + 0.5)) - z
-        terms = (final[name].to_numpy().ravel() for name in ("intercept", "slope", "agreement", "missing"))
-        drawn = [
-            expit(a + b * z + c * agreement + d * (1 - used / candidate.shape[1]))
-            for a, b, c, d in zip(*terms, strict=True)
-        ]
+        terms = (final[name].to_numpy().ravel() for name in ("intercept", "slope"))
+        drawn = [expit(a + b * logit(support)) for a, b in zip(*terms, strict=True)]
         expected = np.mean(drawn, axis=0)
         np.testing.assert_array_equal(found["support"], support)
         np.testing.assert_allclose(found["confidence"], expected)

@@ -83,7 +83,7 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     seen: list[Selected] = []
     raw = fits.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
-    coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1], "agreement": 0.3 * noise[0] ** 2}
+    coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1]}
     final = LogisticRecalibration("platt", coefficients, 1e-6)
 
     def given(selected: Selected, *_: object) -> LogisticRecalibration:

@@ -166,7 +166,11 @@ class TestByHand:
     def support(observations, parameters) -> list[np.ndarray]:
         """Each question's supports, (sample, candidate), by the equations in plain Python."""
         samples = [
-            {name: np.asarray(value)[sample].tolist() for name, value in parameters._asdict().items()}
+            {
+                name: np.asarray(value)[sample].tolist()
+                for name, value in parameters._asdict().items()
+                if value is not None
+            }
             for sample in range(N_CHAINS * N_DRAWS)
         ]
         rows = []
@@ -194,10 +198,19 @@ class TestByHand:
             assert found.correct[question] == verdicts[observations.candidates[question][candidate]]
         assert 0 < found.correct.sum() < len(found.correct)
 
-    def test_the_answer_may_be_another_than_that_of_all_draws(self, found, support) -> None:
-        assert any(
-            every.mean(axis=0).argmax() != candidate for every, candidate in zip(support, found.candidate, strict=True)
-        )
+    def test_the_answer_may_be_another_than_that_of_all_draws(self, found, weight, support, observations) -> None:
+        for question, every in enumerate(support):
+            best = every.mean(axis=0).argmax()
+            assert found.candidate_of_all[question] == best
+            np.testing.assert_allclose(found.support_of_all[question], weight[:, question] @ every[:, best], rtol=1e-10)
+            assert found.correct_of_all[question] == observations.correct_candidate[question, best]
+        assert (found.candidate != found.candidate_of_all).any()
+
+    def test_the_final_calibration_learns_from_both_answers_by_halves(self, found) -> None:
+        selected = found.selected
+        np.testing.assert_array_equal(selected.support[0], [*found.support, *found.support_of_all])
+        np.testing.assert_array_equal(selected.correct[0], [*found.correct, *found.correct_of_all])
+        assert selected.weight.tolist() == [[0.5] * 100]
 
     def test_it_does_not_depend_on_the_pieces(
         self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch

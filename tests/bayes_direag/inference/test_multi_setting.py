@@ -16,7 +16,7 @@ from bayes_direag.inference.multi_setting import (
     draw_recalibrations,
     stacked,
 )
-from bayes_direag.inference.recalibration import Selected, Votes
+from bayes_direag.inference.recalibration import Selected
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import raw_priors
 from bayes_direag.model.multi_setting import (
@@ -155,8 +155,7 @@ def test_final_calibrations_against_importance_weights() -> None:
     support = [expit(rng.normal(1.0, 1.2, n)) for n in sizes]
     correct = [rng.random(n) < expit(-1.0 + 0.6 * logit(one)) for n, one in zip(sizes, support, strict=True)]
     settings = RecalibrationSettings(scale=0.7)
-    nothing = [Votes(np.zeros((1, n)), np.zeros((1, n))) for n in sizes]
-    selected = [Selected(s[None], y[None], v) for s, y, v in zip(support, correct, nothing, strict=True)]
+    selected = [Selected(s[None], y[None], np.ones((1, len(s)))) for s, y in zip(support, correct, strict=True)]
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1000)
     found = draw_recalibrations([*selected, None], settings, sampling, 0)
     n = 150_000

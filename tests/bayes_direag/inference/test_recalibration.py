@@ -1,5 +1,4 @@
 from functools import cache
-from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,7 +9,7 @@ from scipy import optimize
 from scipy.special import expit, logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import Recalibration, Selected, Votes, from_dataset, recalibrate
+from bayes_direag.inference.recalibration import Recalibration, Selected, from_dataset, recalibrate
 from bayes_direag.model.settings import RecalibrationSettings
 
 EPS = 1e-6
@@ -22,15 +21,9 @@ def answers(n: int = 300, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
     return support, rng.random(n) < expit(0.7 + 1.8 * logit(np.clip(support, EPS, 1 - EPS)))
 
 
-def selected(support: np.ndarray, correct: np.ndarray, votes: Votes | None = None) -> Selected:
-    nothing = np.zeros(support.shape)
-    return Selected(support, correct, votes or Votes(nothing, nothing))
-
-
-def fitted(support: np.ndarray, correct: np.ndarray, told: Votes | None = None, **settings: object) -> Recalibration:
-    everything = np.ones((1, len(support)), bool)
-    own = selected(support[None], correct[None], told and Votes(*(part[None] for part in told)))
-    return recalibrate(own, everything, RecalibrationSettings(**settings))[0]
+def fitted(support: np.ndarray, correct: np.ndarray, **settings: object) -> Recalibration:
+    own = Selected(support[None], correct[None], np.ones((1, len(support))))
+    return recalibrate(own, RecalibrationSettings(**settings))[0]
 
 
 def objective(a: float, b: float, support: np.ndarray, correct: np.ndarray, penalty: float) -> float:
@@ -120,7 +113,8 @@ def test_only_the_chosen_questions_count_and_each_row_stands_alone() -> None:
     support, correct = answers()
     chosen = np.stack([np.arange(300) < 200, np.arange(300) >= 100])
     corrupted = np.where(chosen, correct, ~correct)
-    batch = recalibrate(selected(np.tile(support, (2, 1)), corrupted), chosen, RecalibrationSettings())
+    selected = Selected(np.tile(support, (2, 1)), corrupted, chosen.astype(float))
+    batch = recalibrate(selected, RecalibrationSettings())
     for row, found in zip(chosen, batch, strict=True):
         alone = fitted(support[row], correct[row])
         np.testing.assert_allclose(found.coefficients["slope"], alone.coefficients["slope"], rtol=1e-8)
@@ -154,85 +148,12 @@ def test_it_is_monotone_stays_in_range_and_keeps_missing_missing(method: str, va
     assert np.isnan(found(np.array([[np.nan]]))).all()
 
 
-class TestVotes:
-    """The two terms of the plain votes."""
-
-    SETTINGS: ClassVar = {"scale": 0.7, "votes": True}
-
-    @staticmethod
-    def votes(n: int = 300) -> Votes:
-        rng = np.random.default_rng(5)
-        return Votes(rng.normal(1, 1.5, n), rng.choice([0, 0, 0.1, 0.4], n))
-
-    def test_the_optimum_of_the_stated_objective(self) -> None:
-        (support, correct), votes = answers(), self.votes()
-        found = fitted(support, correct, votes, **self.SETTINGS)
-        z = logit(np.clip(support, EPS, 1 - EPS))
-
-        def negative_log_density(t: np.ndarray) -> float:
-            score = t[0] + t[1] * z + t[2] * (votes.agreement - z) + t[3] * votes.missing
-            prior = ((t - [0, 1, 0, 0]) ** 2).sum() / 0.7**2
-            return float(np.logaddexp(0, np.where(correct, -score, score)).sum() + prior / 2)
-
-        theirs = optimize.minimize(negative_log_density, [0, 1, 0, 0], method="BFGS", options={"gtol": 1e-7})
-        ours = [found.coefficients[name].item() for name in ("intercept", "slope", "agreement", "missing")]
-        np.testing.assert_allclose(ours, theirs.x, atol=1e-5)
-
-    def test_what_a_fit_makes_of_them(self) -> None:
-        (support, correct), votes = answers(), self.votes()
-        found = fitted(support, correct, votes, **self.SETTINGS)
-        a, b, c, d = (found.coefficients[name].item() for name in ("intercept", "slope", "agreement", "missing"))
-        z = logit(np.clip(support, EPS, 1 - EPS))
-        expected = expit(a + b * z + c * (votes.agreement - z) + d * votes.missing)
-        np.testing.assert_allclose(found(support[None], votes)[0], expected, rtol=1e-12)
-        np.testing.assert_allclose(found(support[None])[0], expit(a + b * z), rtol=1e-12)
-        again = from_dataset(xr.Dataset.from_dict(found.to_dataset().to_dict()))
-        assert (again(support[None], votes) == found(support[None], votes)).all()
-
-    def test_votes_that_say_nothing_change_nothing(self) -> None:
-        support, correct = answers()
-        z = logit(np.clip(support, EPS, 1 - EPS))
-        found = fitted(support, correct, Votes(z, np.zeros(300)), **self.SETTINGS)
-        without = fitted(support, correct, scale=0.7)
-        assert found.coefficients["agreement"].item() == pytest.approx(0, abs=1e-9)
-        assert found.coefficients["missing"].item() == pytest.approx(0, abs=1e-9)
-        for name, value in without.coefficients.items():
-            np.testing.assert_allclose(found.coefficients[name], value, rtol=1e-7)
-
-    def test_only_platt_has_them(self) -> None:
-        assert RecalibrationSettings(**self.SETTINGS).terms == ("intercept", "slope", "agreement", "missing")
-        assert RecalibrationSettings(**self.SETTINGS, method="release").terms == ("intercept", "slope")
-        assert fitted(*answers(), self.votes(), **self.SETTINGS, method="isotonic").method == "isotonic"
-
-
-def test_by_hand() -> None:
-    candidate = np.array([[0, 0, 1, -1, -1], [0, 0, 0, -1, 0], [-1, -1, -1, -1, -1], [2, 1, -1, 0, 1]])
-    votes = Votes.of(candidate, np.array([0, 0, -1, 0]))
-    np.testing.assert_allclose(votes.agreement, np.log([2.5 / 1.5, 4.5 / 0.5, 0.5 / 0.5, 1.5 / 3.5]))
-    np.testing.assert_allclose(votes.missing, [0.4, 0.2, 1.0, 0.2])
-
-
-def test_a_batch_of_selections() -> None:
-    candidate = np.array([[0, 0, 1], [1, 0, -1]])
-    selected = np.array([[0, 1], [1, 0], [1, 1]])
-    votes = Votes.of(candidate, selected)
-    for row, own in enumerate(selected):
-        alone = Votes.of(candidate, own)
-        assert (votes.agreement[row] == alone.agreement).all()
-        assert (votes.missing[row] == alone.missing).all()
-
-
-@given(
-    st.lists(st.lists(st.integers(-1, 3), min_size=4, max_size=4), min_size=1, max_size=6), st.permutations(range(4))
-)
-def test_the_order_of_levels_and_the_names_of_candidates_mean_nothing(rows: list[list[int]], order: list[int]) -> None:
-    candidate = np.array(rows)
-    selected = candidate.max(axis=1)
-    votes = Votes.of(candidate, selected)
-    moved = Votes.of(candidate[:, order], selected)
-    names = np.array([2, 0, 3, 1, -1])  # the last is looked up by -1
-    renamed = Votes.of(names[candidate], names[selected])
-    for other in (moved, renamed):
-        np.testing.assert_array_equal(other.agreement, votes.agreement)
-        np.testing.assert_array_equal(other.missing, votes.missing)
-    assert (np.isfinite(votes.agreement) & (votes.missing >= 0) & (votes.missing <= 1)).all()
+@pytest.mark.parametrize("method", ["platt", "isotonic", "temperature"])
+def test_a_weight_stands_for_repetition(method: str) -> None:
+    (support, correct), times = answers(40), np.arange(40) % 3
+    repeated = fitted(np.repeat(support, times), np.repeat(correct, times), method=method)
+    weighted = recalibrate(
+        Selected(support[None], correct[None], times[None].astype(float)), RecalibrationSettings(method=method)
+    )[0]
+    at = np.linspace(0.05, 0.95, 7)[None]
+    np.testing.assert_allclose(weighted(at), repeated(at), rtol=1e-6)

@@ -14,7 +14,7 @@ from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, Votes
+from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import RecalibrationSettings
@@ -71,8 +71,7 @@ def exact(name: str) -> Exact:
 
 
 def selected(support: np.ndarray, correct: np.ndarray) -> Selected:
-    nothing = np.zeros((1, len(support)))
-    return Selected(support[None], correct[None], Votes(nothing, nothing))
+    return Selected(support[None], correct[None], np.ones((1, len(support))))
 
 
 def drawn(name: str, seed: int = 0) -> LogisticRecalibration:
@@ -212,17 +211,15 @@ def test_support_that_is_not_a_number_is_an_error() -> None:
         )
 
 
-def test_four_terms_against_a_grid_of_importance_weights() -> None:
-    """With the votes' terms: moments against a million draws from the prior, weighted by the likelihood."""
+def test_weights_against_a_grid_of_importance_weights() -> None:
+    """Answers that count by halves: moments against a million draws from the prior, weighted by the likelihood."""
     rng = np.random.default_rng(2)
-    support, correct = labelled("30 mixed")
-    votes = Votes(rng.normal(1, 1, (1, 30)), rng.choice([0, 0.2], (1, 30)))
-    settings = RecalibrationSettings(scale=0.8, votes=True)
-    found = draw_recalibration(Selected(support[None], correct[None], votes), settings, SHAPE, rng)
-    prior = np.array([0, 1, 0, 0]) + 0.8 * rng.normal(size=(1_000_000, 4))
-    z = logit(support)
-    terms = np.stack([np.ones(30), z, votes.agreement[0] - z, votes.missing[0]])
-    reached = log_expit(prior @ np.where(correct, terms, -terms)).sum(axis=1)
+    (support, correct), settings = labelled("30 mixed"), RecalibrationSettings(scale=0.8)
+    counts = rng.choice([0.5, 1.0], 30)
+    found = draw_recalibration(Selected(support[None], correct[None], counts[None]), settings, SHAPE, rng)
+    prior = np.array([0, 1]) + 0.8 * rng.normal(size=(1_000_000, 2))
+    terms = np.stack([np.ones(30), logit(support)])
+    reached = log_expit(prior @ np.where(correct, terms, -terms)) @ counts
     weight = np.exp(reached - reached.max())
     weight /= weight.sum()
     for k, (name, values) in enumerate(found.coefficients.items()):
