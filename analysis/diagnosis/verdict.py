@@ -237,7 +237,7 @@ def _longer(sampling: SamplingSettings) -> str:
 def _easier(parameters: pd.DataFrame) -> str:
     """Say what makes a posterior easier to explore; levels that are pooled already cannot be pooled."""
     pooled = parameters["parameter"].str.endswith("_spread").any()
-    return "more labelled questions" if pooled else "--preset pooled, or more labelled questions"
+    return "more labelled questions" if pooled else "--preset bayes, or more labelled questions"
 
 
 def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Finding:

@@ -6,6 +6,9 @@ r"""The concentration of one question taken apart by source, and the question wi
         + \sum_{l: a_l = a} \underbrace{w_l \tilde q_l}_{\text{report } l} \qquad
     \alpha(\varnothing) = \frac{\eta}{K + 1} + \underbrace{\beta_0}_{\text{null base}}
         + \sum_l \underbrace{\gamma w_l (1 - \tilde q_l)}_{\text{doubt of report } l}
+
+Sharpness and votes act on a state as a whole: what a source adds to the support of a state is its share of that state's
+concentration, times the support.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +21,7 @@ from jaxtyping import Array, Float, Int
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence
+from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence, support
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +41,8 @@ class EvidenceParts:
     concentration : (sample, source, state) array
         What each source gives to each state. Sources: the reports, the prior, the null base. States: the candidates,
         the null. The sum over sources is the concentration.
+    state_support : (sample, state) array
+        The support of each state.
     """
 
     level: Int[np.ndarray, " report"]
@@ -45,11 +50,13 @@ class EvidenceParts:
     calibrated: Float[np.ndarray, "sample report"]
     weight_share: Float[np.ndarray, "sample report"]
     concentration: Float[np.ndarray, "sample source state"]
+    state_support: Float[np.ndarray, "sample state"]
 
     @property
     def support(self) -> Float[np.ndarray, "sample source state"]:
-        """The same in units of the draw's total concentration; the sum over sources is the support."""
-        return np.asarray(self.concentration / self.concentration.sum(axis=(1, 2), keepdims=True))
+        """What each source adds to the support of each state; the sum over sources is the support."""
+        share = self.concentration / self.concentration.sum(axis=1, keepdims=True)
+        return np.asarray(share * self.state_support[:, None, :])
 
     @classmethod
     def of(cls, fit: Fit, question: Observations) -> "EvidenceParts":
@@ -59,7 +66,7 @@ class EvidenceParts:
         reports = Reports.of(question, fit.preset.eps)
         with jax.enable_x64(True):
             parameters = sampled_parameters(fit.tree)
-            calibrated, weighed = _weighed(reports, parameters)
+            calibrated, weighed, supports = _weighed(reports, parameters)
         weights = np.asarray(parameters.weight)
         weight = weights[:, level]
         with np.errstate(invalid="ignore"):
@@ -72,17 +79,21 @@ class EvidenceParts:
             prior_strength=np.asarray(parameters.prior_strength),
             null_base=np.asarray(parameters.null_base),
         )
-        return cls(level, candidate, np.asarray(calibrated)[:, 0, level], weight_share, concentration)
+        there = np.asarray(supports)[:, 0, [*range(len(question.candidates[0])), -1]]
+        return cls(level, candidate, np.asarray(calibrated)[:, 0, level], weight_share, concentration, there)
 
 
 @jax.jit
-def _weighed(reports: Reports, parameters: Parameters) -> tuple[Float[Array, "sample problem report"], Evidence]:
-    """Return the calibrated confidence of every report, and what it is worth, in every sample."""
+def _weighed(
+    reports: Reports, parameters: Parameters
+) -> tuple[Float[Array, "sample problem report"], Evidence, Float[Array, "sample problem state"]]:
+    """Return the calibrated confidence of every report, what it is worth, and all supports, in every sample."""
 
-    def of_sample(sample: Parameters) -> tuple[Float[Array, "problem report"], Evidence]:
-        return calibrate(jnp.asarray(reports.logit_confidence), sample)[0], evidence(reports, sample)
+    def of_sample(sample: Parameters) -> tuple[Array, Evidence, Array]:
+        calibrated = calibrate(jnp.asarray(reports.logit_confidence), sample)[0]
+        return calibrated, evidence(reports, sample), support(reports, sample)
 
-    by_sample: tuple[Array, Evidence] = jax.vmap(of_sample)(parameters)
+    by_sample: tuple[Array, Evidence, Array] = jax.vmap(of_sample)(parameters)
     return by_sample
 
 

@@ -1,8 +1,8 @@
 """Why a question got its answer: what each report gave to which state, and what the answer would be without it.
 
-The parts of a state's concentration add up to it in every posterior draw, and the same parts in units of the draw's
-total add up to its support; so their means add up as well. A mean support is a mean of ratios: it is not the ratio of
-the mean concentrations.
+The parts of a state's concentration add up to it in every posterior draw, and in the same proportions they add up to
+its support; so their means add up as well. A mean support is a mean of ratios: it is not the ratio of the mean
+concentrations.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

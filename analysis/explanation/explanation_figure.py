@@ -55,7 +55,7 @@ def _title(explanation: Explanation) -> str:
 def _caption(explanation: Explanation) -> str:
     n, n_levels = len(explanation.reports), len(explanation.reports) + len(explanation.unusable)
     sentences = [
-        f"Support: a state's part of all evidence, prior included. {n} of {n_levels} levels have a usable report."
+        f"Support: how probable a state is by its evidence, prior included. {n} of {n_levels} levels have a usable report."
     ]
     if n:
         sentences.append(

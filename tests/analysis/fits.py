@@ -17,21 +17,33 @@ from scipy.special import expit, logit, logsumexp
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 
 #: Draws by name: numbers for a MAP; for NUTS with leading axes chain and draw.
 Given = Mapping[str, float | list[float] | np.ndarray]
 Draws = dict[str, np.ndarray]
 
-#: About where the posterior of simulated observations lies, and how wide it is, on the raw scale of preset bayes.
+_WEIGHTS, _BIASES = np.array([1.0, 1.3, 2.2, 1.9, 1.6]), np.array([0.5, -0.8, -2.0, -3.0, -4.2])
+_SHARED = {"slope": 0.47, "null_base": -0.5, "null_gain": -1.9}
+
+#: About where the posterior of simulated observations lies on the raw scale of preset bayes, whose levels are pooled.
 CENTRE = {
-    "weight": np.array([1.0, 1.3, 2.2, 1.9, 1.6]),
-    "bias": np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
-    "slope": 0.47,
-    "null_base": -0.5,
-    "null_gain": -1.9,
+    "weight": (_WEIGHTS - 1.6) / 0.5,
+    "weight_centre": 1.6,
+    "weight_spread": np.log(0.5),
+    "bias": (_BIASES + 1.9) / 1.6,
+    "bias_centre": -1.9,
+    "bias_spread": np.log(1.6),
+    **_SHARED,
+    "sharpness": 0.1,
+    "vote": np.array([0.5, -0.5, 0.0, 1.0, -1.0]),
+    "vote_centre": 0.05,
+    "vote_spread": np.log(0.1),
+    "vote_slope": 0.05,
 }
+#: And where levels are each for themselves, as under preset paper.
+APART = {"weight": _WEIGHTS, "bias": _BIASES, **_SHARED}
 _LINKS = {"exp": np.exp, "softplus": lambda raw: np.logaddexp(raw, 0), "identity": lambda raw: raw}
 
 
@@ -58,12 +70,14 @@ def around(given: Given, rng: np.random.Generator, *, n_draws: int = 40, spread:
     return found
 
 
-def gaussian_draws(seed: int, *, spread: float = 0.3, n_chains: int = 4, n_draws: int = 250) -> Draws:
-    """Return independent normal draws around :data:`CENTRE`."""
+def gaussian_draws(
+    seed: int, *, spread: float = 0.3, n_chains: int = 4, n_draws: int = 250, centre: Given = CENTRE
+) -> Draws:
+    """Return independent normal draws around a centre."""
     rng = np.random.default_rng(seed)
     return {
-        name: centre + spread * rng.standard_normal((n_chains, n_draws, *np.shape(centre)))
-        for name, centre in CENTRE.items()
+        name: value + spread * rng.standard_normal((n_chains, n_draws, *np.shape(value)))
+        for name, value in centre.items()
     }
 
 
@@ -117,7 +131,7 @@ def random_fit(
     """Return a fit with random parameters that claims to have learned from the labelled, answered questions."""
     rng = np.random.default_rng(seed)
     seen = observations.select(np.flatnonzero(observations.labelled & observations.answered))
-    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in VARIANT_PARAMETERS[variant]}
+    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in named_preset("paper").parameters(variant)}
     draws["weight"] = np.exp(rng.normal(0, 0.5, (1, n_draws, seen.n_levels)))
     if "bias" in draws:
         draws["bias"] = rng.normal(-1, 1, (1, n_draws, seen.n_levels))
@@ -153,7 +167,7 @@ def made_posterior(
     candidate = left_out.argmax(axis=1)
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     priors = _prior_draws(observations, raw, settings, rng)
-    noise = 0.05 * rng.standard_normal((4, n_chains, n_draws))
+    noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
     groups = {
         "posterior": _with_natural(raw, settings),
         "prior": _with_natural(priors, settings),
@@ -174,8 +188,7 @@ def made_posterior(
             coords={"problem": tree["observed_data"]["problem"]},
         )
     )
-    centre = (*calibrated, 0.0, 0.0)
-    final = {name: centre[term] + noise[term] for term, name in enumerate(settings.recalibration.terms)}
+    final = {name: calibrated[term] + noise[term] for term, name in enumerate(("intercept", "slope"))}
     tree["recalibration"] = _recalibration(final, settings.recalibration.method)
     sampling = SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws)
     tree.attrs |= {"versions": "{}", "seed": seed, "sampling": sampling.model_dump_json()}
@@ -220,7 +233,7 @@ def relabelled(observations: Observations, raw: Mapping[str, np.ndarray], *, see
 
 
 def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: Preset) -> np.ndarray:
-    """Return the support of every state (chain, draw, problem, state), the null last, from the paper's equations."""
+    """Return the support of every state (chain, draw, problem, state), the null last, from the printed equations."""
     own = _natural(raw, preset)
     usable = observations.candidate >= 0
     stated = logit(np.clip(np.where(usable, observations.confidence, 0.5), preset.eps, 1 - preset.eps))
@@ -234,6 +247,10 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
     candidates = exists * (share[..., None] + np.einsum("cdpl,plk->cdpk", given, said))
     null = share + own["null_base"][..., None] + own["null_gain"][..., None] * taken.sum(axis=-1)
     alpha = np.concatenate([candidates, null[..., None]], axis=-1)
+    if "sharpness" in own:
+        votes = usable * (own["vote"][..., None, :] + own["vote_slope"][..., None, None] * stated)
+        alpha **= own["sharpness"][..., None, None]
+        alpha[..., :-1] *= np.exp(np.einsum("cdpl,plk->cdpk", votes, said))
     return alpha / alpha.sum(axis=-1, keepdims=True)
 
 
@@ -244,12 +261,18 @@ def weights(observations: Observations, preset: Preset) -> np.ndarray:
 
 
 def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
-    fixed = {
-        name: np.full(raw["weight"].shape[:2], getattr(preset, name).fixed)
-        for name in VARIANT_PARAMETERS["confidence"]
-        if name not in raw
-    }
-    return fixed | {name: _LINKS[getattr(preset, name).link](values) for name, values in raw.items()}
+    shape, found = raw["weight"].shape[:2], {}
+    for name in preset.parameters("confidence"):
+        link = _LINKS[getattr(preset, name).link]
+        if name not in raw:
+            found[name] = np.full(shape, getattr(preset, name).fixed)
+        elif preset.pools(name):
+            centre, spread = raw[f"{name}_centre"], np.exp(raw[f"{name}_spread"])
+            found |= {f"{name}_centre": centre, f"{name}_spread": spread}
+            found[name] = link(centre[..., None] + spread[..., None] * raw[name])
+        else:
+            found[name] = link(raw[name])
+    return found
 
 
 def _with_natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
@@ -262,9 +285,9 @@ def _prior_draws(
     n_raw = sum(np.size(values[0, 0]) for values in raw.values())
     total = weights(observations, preset).sum()
     implied = np.sqrt(n_raw / (2 * preset.penalty * total)) if preset.penalty else np.nan
+    priors = {name: preset.parameter(name) for name in raw}
     return {
-        name: getattr(preset, name).loc
-        + (getattr(preset, name).scale or implied) * rng.standard_normal((1, 400, *values.shape[2:]))
+        name: priors[name].loc + (priors[name].scale or implied) * rng.standard_normal((1, 400, *values.shape[2:]))
         for name, values in raw.items()
     }
 

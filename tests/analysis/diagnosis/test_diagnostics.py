@@ -13,7 +13,17 @@ from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import CENTRE, Draws, gaussian_draws, good_fit, made_fit, made_posterior, natural, replaced
+from tests.analysis.fits import (
+    APART,
+    CENTRE,
+    Draws,
+    gaussian_draws,
+    good_fit,
+    made_fit,
+    made_posterior,
+    natural,
+    replaced,
+)
 
 OBSERVATIONS = simulate_observations(60, seed=8)
 
@@ -76,10 +86,10 @@ class TestAGoodFit:
 
     def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self, found):
         table = found.parameters
-        assert len(table) == 17
+        assert len(table) == 26
         terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
-        assert table["parameter"].tolist()[-5:] == ["null_gain", *terms]
-        assert set(table["parameter"][:-4]) == set(CENTRE)
+        assert table["parameter"].tolist()[-3:] == ["vote_slope", *terms]
+        assert set(table["parameter"][:-2]) == set(CENTRE)
         assert table.notna().drop(columns="level").all().all()
 
     def test_what_is_constant_by_definition_is_left_out(self):
@@ -87,7 +97,7 @@ class TestAGoodFit:
         raw = gaussian_draws(8, spread=0.1)
         del raw["slope"]
         found = diagnose(made_posterior(OBSERVATIONS, raw, preset=settings))
-        assert set(found.parameters["parameter"]) == {"weight", "bias", "null_base", "null_gain"}
+        assert set(found.parameters["parameter"]) == set(CENTRE) - {"slope"}
         assert list(found.calibration) == ["support"]
         assert found.believable
 
@@ -242,7 +252,7 @@ class TestLearning:
 
     def test_the_scale_under_a_penalty(self):
         step = np.random.default_rng(2).standard_normal((4, 250))
-        raw = gaussian_draws(8, spread=0.02)
+        raw = gaussian_draws(8, spread=0.02, centre=APART)
         raw["weight"] = 6 + 2 * step[:, :, None] + 0.02 * raw["weight"]
         raw["prior_strength"] = 6 + 2 * step
         fit = made_posterior(OBSERVATIONS, raw, preset="paper")

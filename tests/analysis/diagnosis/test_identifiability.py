@@ -8,7 +8,7 @@ from analysis.diagnosis.identifiability import correlations, flat_direction, lea
 from bayes_direag.fits.convergence import ParameterDraws, raw_draws
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior
 
 PRIOR_MEAN = np.array([2.0, -1.0, 0.5])
 PRIOR_SD = np.array([1.5, 2.0, 0.4])
@@ -152,7 +152,9 @@ class TestLikelihood:
 
 class TestScale:
     def test_a_free_scale_moves_no_likelihood(self):
-        raw = gaussian_draws(4) | {"prior_strength": 0.3 * np.random.default_rng(4).standard_normal((4, 250))}
+        raw = gaussian_draws(4, centre=APART) | {
+            "prior_strength": 0.3 * np.random.default_rng(4).standard_normal((4, 250))
+        }
         fit = made_posterior(simulate_observations(60, seed=4), raw, preset="paper")
         draws = raw_draws(fit)
         found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
@@ -178,7 +180,7 @@ class TestScale:
         settings = named_preset("bayes").override(prior_strength={"fixed": None, "link": "exp", "scale": 1.0})
         settings = settings.override(null_base={"link": "exp"})
         raw = centre | {
-            "weight": centre["weight"] + step[:, :, None],
+            "weight_centre": centre["weight_centre"] + step,
             "null_base": centre["null_base"] + step,
             "prior_strength": step,
         }
@@ -187,9 +189,9 @@ class TestScale:
         flat = flat_direction(draws, total_log_likelihood(fit))
         loading = flat.loadings.set_index("parameter")["loading"]
         assert flat.likelihood_change < 0.05
-        # In units of the prior: 1/1.5 for each weight, 1/2 for null_base, 1 for prior_strength
+        # In units of the prior: 1/1.5 for the centre of the weights, 1/2 for null_base, 1 for prior_strength
         assert loading["prior_strength"] / loading["null_base"] == pytest.approx(2, rel=0.02)
-        assert loading["prior_strength"] / loading["weight"].iloc[0] == pytest.approx(1.5, rel=0.02)
+        assert loading["prior_strength"] / loading["weight_centre"] == pytest.approx(1.5, rel=0.02)
         found = scale(fit, draws, flat)
         assert abs(found.correlation) > 0.999
         assert not found.fixed

@@ -11,7 +11,9 @@ from analysis.explanation.explanation import REASONS, Explanation, explain
 from bayes_direag.data.observations import Observation, Observations, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.settings import VARIANT_PARAMETERS, Variant
+from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import Variant
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.analysis.fits import around, made_fit, natural
 from tests.bayes_direag import brute_force
@@ -63,7 +65,7 @@ def one_draw(observations: Observations) -> Fit:
 def draws_of(fit: Fit) -> list[dict[str, object]]:
     posterior = fit.tree["posterior"].to_dataset()
     return [
-        {name: posterior[name].to_numpy()[chain, draw].tolist() for name in VARIANT_PARAMETERS[fit.variant]}
+        {name: posterior[name].to_numpy()[chain, draw].tolist() for name in Parameters._fields if name in posterior}
         for chain in range(posterior.sizes["chain"])
         for draw in range(posterior.sizes["draw"])
     ]
@@ -111,7 +113,7 @@ def test_every_figure_is_the_predicted_one(
 
 @pytest.mark.parametrize("variant", ["confidence", "level", "count"])
 def test_every_figure_is_that_of_the_printed_equations(variant: Variant, observations: Observations) -> None:
-    names = VARIANT_PARAMETERS[variant]
+    names = PRESETS["paper"].parameters(variant)
     given = {name: value for name, value in natural(len(LEVEL_NAMES)).items() if name in names}
     fit = made_fit(observations, around(given, np.random.default_rng(1), n_draws=3), variant=variant)
     for row, problem_id in enumerate(observations.problem_id):
