@@ -54,9 +54,7 @@ def _title(explanation: Explanation) -> str:
 
 def _caption(explanation: Explanation) -> str:
     n, n_levels = len(explanation.reports), len(explanation.reports) + len(explanation.unusable)
-    sentences = [
-        f"Support: how probable a state is by its evidence, prior included. {n} of {n_levels} levels have a usable report."
-    ]
+    sentences = [f"Support: how probable a state is, prior included. {n} of {n_levels} levels have a usable report."]
     if n:
         sentences.append(
             "Counts as: its stated confidence after calibration. Weight share: its level's, in the weight of all. "

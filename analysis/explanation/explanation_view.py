@@ -114,9 +114,9 @@ def _states_table(explanation: Explanation) -> Group:
             _mean(row, "support"),
         )
     caption = (
-        "prior: prior_strength, shared evenly. base: null_base. support: concentration as a share of all, "
-        "sharpened and multiplied by votes where the fit has them. The candidate with the most is selected (bold), never the null. Only ratios of concentrations mean something; their common "
-        "scale is the preset's."
+        "prior: prior_strength, shared evenly. base: null_base. support: concentration as a share of all, sharpened "
+        "and multiplied by votes where the fit has them. The candidate with the most is selected (bold), never the "
+        "null. Only ratios of concentrations mean something; their common scale is the preset's."
     )
     if explanation.n_samples > 1:
         caption += (

@@ -76,7 +76,7 @@ def fit_map_batch(
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(observations, used, settings, variant, seed)
         candidates.append(supports.argmax(axis=2))
-    times = used * (np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity)
+    times = used * (1.0 if observations.multiplicity is None else observations.multiplicity.astype(float))
     final = recalibration.recalibrate(
         _selected(candidates, supports, observations.correct_candidate, times), settings.recalibration
     )

@@ -100,7 +100,7 @@ class RecalibrationSettings(Settings):
             raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
         return self
 
-    def prior_scale(self, n: float) -> float:
+    def prior_scale(self, n: float | int) -> float:
         """Return the standard deviation of every coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
         return self.scale or 1 / math.sqrt(self.penalty * n)
 

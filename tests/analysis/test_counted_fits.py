@@ -33,12 +33,12 @@ def questions() -> Observations:
 
 @pytest.fixture(scope="module")
 def plain(questions: Observations) -> Fit:
-    return fit_map(questions)
+    return fit_map(questions, preset="paper")
 
 
 @pytest.fixture(scope="module")
 def counted(questions: Observations) -> Fit:
-    fit = fit_map(count_patterns(questions))
+    fit = fit_map(count_patterns(questions), preset="paper")
     assert fit.tree["constant_data"].sizes["problem"] < N
     return fit
 
