@@ -160,6 +160,8 @@ class Preset(Settings):
         for name in sorted(LEVEL_PARAMETERS):
             own = getattr(self, name)
             if own is None:
+                if self.pools(name):
+                    raise ValueError(f"there is {name}_spread without {name}; give both, or neither")
                 continue
             if own.fixed is not None:
                 raise ValueError(f"{name} has a value for each level, so it cannot be fixed at one; narrow its scale")
@@ -179,6 +181,8 @@ class Preset(Settings):
                 raise ValueError(
                     f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0"
                 )
+        if self.sharpness is not None and self.sharpness.fixed is not None and self.sharpness.fixed <= 0:
+            raise ValueError(f"sharpness cannot be fixed at {self.sharpness.fixed}: it must be positive")
         return self
 
     @property

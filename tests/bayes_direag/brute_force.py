@@ -10,6 +10,11 @@ from bayes_direag.model.settings import Preset
 
 NULL = "null"
 
+PARAMETERS = (
+    *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+    *("sharpness", "vote", "vote_slope"),
+)
+
 
 def sigmoid(x: float) -> float:
     return 1 / (1 + math.exp(-x)) if x >= 0 else math.exp(x) / (1 + math.exp(x))
@@ -19,20 +24,24 @@ def softplus(x: float) -> float:
     return math.log1p(math.exp(-abs(x))) + max(x, 0.0)
 
 
+def logit(confidence: float, eps: float) -> float:
+    q = min(max(confidence, eps), 1 - eps)
+    return math.log(q / (1 - q))
+
+
 LINKS = {"softplus": softplus, "exp": math.exp, "identity": float}
 
 
 def natural(raw: Mapping[str, object], preset: Preset) -> dict[str, object]:
     """Return the natural parameters by name, fixed ones included, from raw numbers and lists of them."""
-    values: dict[str, object] = {
-        name: getattr(preset, name).fixed
-        for name in ("prior_strength", "null_base", "null_gain", "slope")
-        if getattr(preset, name).fixed is not None
-    }
-    for name in ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"):
+    values: dict[str, object] = {}
+    for name in PARAMETERS:
+        own = getattr(preset, name)
+        if own is not None and own.fixed is not None:
+            values[name] = own.fixed
         if name not in raw:
             continue
-        link, entries = LINKS[getattr(preset, name).link], np.asarray(raw[name])
+        link, entries = LINKS[own.link], np.asarray(raw[name])
         spread = getattr(preset, f"{name}_spread", None)
         if spread is not None:
             entries = float(raw[f"{name}_centre"]) + LINKS[spread.link](float(raw[f"{name}_spread"])) * entries
@@ -76,14 +85,26 @@ def concentrations(
         if bias is None:
             belief, doubt = 1.0, 0.0
         else:
-            q = min(max(confidence, eps), 1 - eps)
-            score = bias[level] + (parameters.get("slope") or 0.0) * math.log(q / (1 - q))
+            score = bias[level] + (parameters.get("slope") or 0.0) * logit(confidence, eps)
             belief, doubt = sigmoid(score), sigmoid(-score)
         alpha[answer] += weight[level] * belief
         alpha[NULL] += (parameters.get("null_gain") or 0.0) * weight[level] * doubt
     return alpha
 
 
-def support(alpha: Mapping[str, float]) -> dict[str, float]:
-    total = sum(alpha.values())
-    return {answer: value / total for answer, value in alpha.items()}
+def scores(
+    reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, object], eps: float
+) -> dict[str, float]:
+    """Return what the probability of each answer, and of the null, is proportional to: sharpened alpha, with votes."""
+    sharpness, vote = parameters.get("sharpness"), parameters.get("vote")
+    alpha = concentrations(reports, parameters, eps)
+    found = {state: value ** (1.0 if sharpness is None else sharpness) for state, value in alpha.items()}
+    for level, answer, confidence in reports:
+        constant = 0.0 if vote is None else vote[level]
+        found[answer] *= math.exp(constant + (parameters.get("vote_slope") or 0.0) * logit(confidence, eps))
+    return found
+
+
+def support(scores: Mapping[str, float]) -> dict[str, float]:
+    total = sum(scores.values())
+    return {answer: value / total for answer, value in scores.items()}

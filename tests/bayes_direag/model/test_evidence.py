@@ -1,8 +1,10 @@
+from itertools import combinations
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.special import expit
@@ -13,9 +15,13 @@ from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, reports
 
 VARIANTS = ("count", "level", "confidence")
+BEYOND = ("sharpness", "vote", "vote_slope")
+#: Which terms beyond the paper are there.
+FAMILY = [left_out for n in range(4) for left_out in combinations(BEYOND, n)]
 
 #: Compiled, as wherever they are used.
-concentration, support, evidence = map(jax.jit, (equations.concentration, equations.support, equations.evidence))
+concentration, evidence = map(jax.jit, (equations.concentration, equations.evidence))
+support, log_scores = jax.jit(equations.support, static_argnums=2), jax.jit(equations.log_scores, static_argnums=3)
 
 
 def parameters(n_levels: int, variant: str = "confidence", *, seed: int = 3) -> Parameters:
@@ -28,10 +34,26 @@ def parameters(n_levels: int, variant: str = "confidence", *, seed: int = 3) -> 
         bias=jnp.asarray(np.sort(rng.normal(size=n_levels))),
         slope=jnp.asarray(0.7),
         null_gain=jnp.asarray(0.6),
+        sharpness=jnp.asarray(1.4),
+        vote=jnp.asarray(np.linspace(0.6, -0.2, n_levels)),
+        vote_slope=jnp.asarray(0.15),
     )
     if variant == "count":
-        return full._replace(bias=None, slope=None, null_gain=None)
-    return full if variant == "confidence" else full._replace(slope=None)
+        return full._replace(bias=None, slope=None, null_gain=None, vote_slope=None)
+    return full if variant == "confidence" else full._replace(slope=None, vote_slope=None)
+
+
+def without(values: Parameters, *names: str) -> Parameters:
+    return values._replace(**dict.fromkeys(names))
+
+
+def in_paper(values: Parameters) -> Parameters:
+    return without(values, *BEYOND)
+
+
+def both(given_reports: Reports, values: Parameters) -> np.ndarray:
+    """Return concentrations and, sharpened and with votes, support."""
+    return np.stack([concentration(given_reports, values), support(given_reports, values)])
 
 
 def as_dict(values: Parameters) -> dict[str, object]:
@@ -53,13 +75,86 @@ def test_concentration_is_the_printed_equation(variant: str, given_reports: Repo
         assert (row[k:-1] == 0).all()
 
 
+@pytest.mark.parametrize("left_out", FAMILY, ids=lambda names: f"without {' '.join(names)}")
+@pytest.mark.parametrize("variant", VARIANTS)
 @given(given_reports=reports())
-def test_support_is_the_dirichlet_mean_and_sums_to_one(given_reports: Reports) -> None:
+@settings(max_examples=20)
+def test_support_is_the_printed_equation(variant: str, left_out: tuple[str, ...], given_reports: Reports) -> None:
+    values = without(parameters(given_reports.candidate.shape[1], variant), *left_out)
+    assert_printed(np.asarray(support(given_reports, values)), given_reports, values)
+
+
+def assert_printed(found: np.ndarray, given_reports: Reports, values: Parameters) -> None:
+    for row, candidate, confidence, k in zip(
+        found, given_reports.candidate, expit(given_reports.logit_confidence), given_reports.n_candidates, strict=True
+    ):
+        own = [(level, str(a), float(confidence[level])) for level, a in enumerate(candidate) if a >= 0]
+        expected = brute_force.support(brute_force.scores(own, as_dict(values), EPS))
+        np.testing.assert_allclose(row[:k], [expected[str(a)] for a in range(k)], rtol=1e-11)
+        np.testing.assert_allclose(row[-1], expected[brute_force.NULL], rtol=1e-11)
+        assert (row[k:-1] == 0).all()
+
+
+@given(given_reports=reports())
+def test_support_sums_to_one_and_is_the_dirichlet_mean_in_the_paper(given_reports: Reports) -> None:
     values = parameters(given_reports.candidate.shape[1])
-    alpha, probability = concentration(given_reports, values), np.asarray(support(given_reports, values))
+    np.testing.assert_allclose(np.asarray(support(given_reports, values)).sum(axis=1), 1.0, rtol=1e-13)
+    probability = np.asarray(support(given_reports, in_paper(values)))
     np.testing.assert_allclose(probability.sum(axis=1), 1.0, rtol=1e-13)
-    for row, own in zip(np.asarray(alpha), probability, strict=True):
+    for row, own in zip(np.asarray(concentration(given_reports, values)), probability, strict=True):
         np.testing.assert_allclose(own[row > 0], stats.dirichlet.mean(row[row > 0]), rtol=1e-12)
+
+
+@given(given_reports=reports())
+def test_a_sharpness_of_one_and_votes_of_nothing_are_the_paper(given_reports: Reports) -> None:
+    values = in_paper(parameters(given_reports.candidate.shape[1]))
+    nothing = {"sharpness": jnp.asarray(1.0), "vote": jnp.zeros(values.weight.shape), "vote_slope": jnp.asarray(0.0)}
+    expected = np.asarray(support(given_reports, values))
+    for names in (BEYOND, *zip(BEYOND, strict=True)):
+        one = values._replace(**{name: nothing[name] for name in names})
+        assert values.is_additive
+        assert not one.is_additive
+        np.testing.assert_allclose(np.asarray(support(given_reports, one)), expected, rtol=1e-12)
+
+
+def log_odds(given_reports: Reports, values: Parameters) -> np.ndarray:
+    """Return the log odds of every candidate against the null; NaN for one that is not there."""
+    scores = np.asarray(log_scores(given_reports, evidence(given_reports, values), values, 4)).T
+    return np.where(np.isfinite(scores[:, :-1]), scores[:, :-1] - scores[:, -1:], np.nan)
+
+
+@given(given_reports=reports(), by=st.floats(-3, 3), level=st.integers(0, 3))
+def test_votes_and_sharpness_move_log_odds_as_the_equations_say(
+    given_reports: Reports, by: float, level: int
+) -> None:
+    values = parameters(4)
+    before = log_odds(given_reports, values)
+    mine = given_reports.candidate[:, level, None] == np.arange(4)
+    voted = log_odds(given_reports, values._replace(vote=values.vote.at[level].add(by)))
+    np.testing.assert_allclose(voted, before + by * mine, rtol=1e-12, atol=1e-12)
+
+    each = given_reports.candidate[:, :, None] == np.arange(4)
+    stated = np.sum(each * given_reports.logit_confidence[:, :, None], axis=1)
+    steeper = log_odds(given_reports, values._replace(vote_slope=values.vote_slope + by))
+    np.testing.assert_allclose(steeper, before + by * stated, rtol=1e-10, atol=1e-10)
+
+    plain = log_odds(given_reports, in_paper(values))
+    sharpened = log_odds(given_reports, in_paper(values)._replace(sharpness=jnp.exp(by)))
+    np.testing.assert_allclose(sharpened, np.exp(by) * plain, rtol=1e-12, atol=1e-12)
+
+
+@given(given_reports=reports())
+@settings(max_examples=15)
+def test_room_for_no_more_candidates_than_there_are_changes_nothing(given_reports: Reports) -> None:
+    values = parameters(4)
+    for most in {max(int(given_reports.n_candidates.max()), 1), 4, 6}:
+        for one in (values, in_paper(values)):
+            found, wide = np.asarray(support(given_reports, one, most)), np.asarray(support(given_reports, one))
+            assert found.shape[1] == most + 1
+            shared = min(most, 4)
+            np.testing.assert_allclose(found[:, :shared], wide[:, :shared], rtol=1e-12)
+            np.testing.assert_allclose(found[:, -1], wide[:, -1], rtol=1e-12)
+            assert (found[:, shared:-1] == 0).all()
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -79,23 +174,22 @@ def test_permuting_questions_permutes_support(given_reports: Reports, seed: int)
     values = parameters(given_reports.candidate.shape[1])
     order = np.random.default_rng(seed).permutation(len(given_reports.n_candidates))
     shuffled = Reports(*(array[order] for array in given_reports))
-    before = np.asarray(concentration(given_reports, values))
-    np.testing.assert_allclose(np.asarray(concentration(shuffled, values)), before[order], rtol=1e-13)
+    np.testing.assert_allclose(both(shuffled, values), both(given_reports, values)[:, order], rtol=1e-12)
 
 
 @given(given_reports=reports(), seed=st.integers(0, 99))
 def test_renaming_candidates_renames_states(given_reports: Reports, seed: int) -> None:
     values = parameters(given_reports.candidate.shape[1])
-    before = np.asarray(concentration(given_reports, values))
+    before = both(given_reports, values)
     rng = np.random.default_rng(seed)
     candidate = given_reports.candidate.copy()
     expected = before.copy()
     for i, k in enumerate(given_reports.n_candidates):
         new = rng.permutation(k)
         candidate[i] = np.where(candidate[i] >= 0, np.append(new, -1)[candidate[i]], -1)
-        expected[i, new] = before[i, :k]
-    after = np.asarray(concentration(given_reports._replace(candidate=candidate), values))
-    np.testing.assert_allclose(after, expected, rtol=1e-13)
+        expected[:, i, new] = before[:, i, :k]
+    after = both(given_reports._replace(candidate=candidate), values)
+    np.testing.assert_allclose(after, expected, rtol=1e-12)
 
 
 @given(given_reports=reports(), seed=st.integers(0, 99))
@@ -105,22 +199,19 @@ def test_permuting_levels_with_their_parameters_changes_nothing(given_reports: R
     shuffled = Reports(
         given_reports.logit_confidence[:, order], given_reports.candidate[:, order], given_reports.n_candidates
     )
-    permuted = values._replace(weight=values.weight[order], bias=values.bias[order])
-    np.testing.assert_allclose(
-        np.asarray(concentration(shuffled, permuted)),
-        np.asarray(concentration(given_reports, values)),
-        rtol=1e-12,
-    )
+    permuted = values._replace(weight=values.weight[order], bias=values.bias[order], vote=values.vote[order])
+    np.testing.assert_allclose(both(shuffled, permuted), both(given_reports, values), rtol=1e-12)
 
 
 def test_reversing_levels_alone_does_change_support() -> None:
     one = Reports(clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]))
     values = parameters(3)
-    backwards = values._replace(weight=values.weight[::-1], bias=values.bias[::-1])
-    both = Parameters(*(jnp.stack(pair) for pair in zip(values, backwards, strict=True)))
-    ours, theirs = np.asarray(supports(one, both))
-    np.testing.assert_allclose(ours, np.asarray(support(one, values)), rtol=1e-13)
-    assert np.abs(ours - theirs).max() > 0.05
+    reversals = [{"vote": values.vote[::-1]}, {"weight": values.weight[::-1], "bias": values.bias[::-1]}]
+    for reversal in reversals:
+        pairs = zip(values, values._replace(**reversal), strict=True)
+        ours, theirs = np.asarray(supports(one, Parameters(*(jnp.stack(pair) for pair in pairs))))
+        np.testing.assert_allclose(ours, np.asarray(support(one, values)), rtol=1e-13)
+        assert np.abs(ours - theirs).max() > 0.05
 
 
 @given(given_reports=reports(), higher=st.floats(0, 1), place=st.tuples(st.integers(0, 5), st.integers(0, 3)))
@@ -134,10 +225,10 @@ def test_a_higher_confidence_never_lowers_its_candidate(
     if mine < 0 or raised[i, level] < given_reports.logit_confidence[i, level]:
         return
     values = parameters(given_reports.candidate.shape[1])
-    before = np.asarray(concentration(given_reports, values))
-    after = np.asarray(concentration(given_reports._replace(logit_confidence=raised), values))
-    assert after[i, mine] >= before[i, mine]
-    assert after[i, -1] <= before[i, -1]
+    before, after = both(given_reports, values), both(given_reports._replace(logit_confidence=raised), values)
+    rounding = np.array([0.0, 1e-14])  # the concentrations have none
+    assert (after[:, i, mine] >= before[:, i, mine] * (1 - rounding)).all()
+    assert (after[:, i, -1] <= before[:, i, -1] * (1 + rounding)).all()
 
 
 @given(given_reports=reports(), factor=st.floats(0.01, 100))
@@ -167,16 +258,16 @@ def test_belief_and_doubt_keep_their_digits_in_the_tails() -> None:
 
 
 def test_belief_and_doubt_have_their_slope_however_far_out() -> None:
-    def both(score: jax.Array) -> tuple[jax.Array, jax.Array]:
+    def halves(score: jax.Array) -> tuple[jax.Array, jax.Array]:
         belief, doubt = calibrate(jnp.zeros(1), parameters(1)._replace(bias=score[None]))
         return belief[0], doubt[0]
 
     scores = np.array([-800.0, -400, -30, 0, 30, 400, 800])
-    rising, falling = jax.vmap(jax.jacfwd(both))(jnp.asarray(scores))
+    rising, falling = jax.vmap(jax.jacfwd(halves))(jnp.asarray(scores))
     odds = np.exp(-np.abs(scores))
     np.testing.assert_allclose(rising, odds / (1 + odds) ** 2, rtol=1e-12)
     np.testing.assert_allclose(falling, -odds / (1 + odds) ** 2, rtol=1e-12)
-    backwards = jax.vmap(jax.grad(lambda score: sum(both(score))))(jnp.asarray(scores))
+    backwards = jax.vmap(jax.grad(lambda score: sum(halves(score))))(jnp.asarray(scores))
     np.testing.assert_allclose(backwards, np.zeros(7), atol=1e-15)
 
 
@@ -185,6 +276,8 @@ def test_single_precision_agrees_to_single_precision() -> None:
     some = Reports(rng.normal(size=(50, 4)), rng.integers(0, 3, (50, 4)), np.full(50, 3))
     double = parameters(4)
     single = Parameters(*(value.astype(jnp.float32) for value in double))
-    ours = concentration(some._replace(logit_confidence=some.logit_confidence.astype(np.float32)), single)
-    assert ours.dtype == jnp.float32
-    np.testing.assert_allclose(np.asarray(ours), np.asarray(concentration(some, double)), rtol=2e-5)
+    rounded = some._replace(logit_confidence=some.logit_confidence.astype(np.float32))
+    for of in (concentration, support):
+        ours = of(rounded, single)
+        assert ours.dtype == jnp.float32
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(of(some, double)), rtol=2e-5)

@@ -32,7 +32,7 @@ from bayes_direag.model.model import (
     sites,
 )
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import VARIANTS, Preset, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
 
 EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
@@ -44,7 +44,7 @@ each_model = pytest.mark.parametrize(
 def some_raw(preset: Preset, variant: Variant, n_levels: int = 5, at: int = 0) -> dict[str, jax.Array]:
     rng = np.random.default_rng(at)
     return {
-        name: jnp.asarray(rng.normal(size=n_levels if name in ("weight", "bias") else ()))
+        name: jnp.asarray(rng.normal(size=n_levels if name in LEVEL_PARAMETERS else ()))
         for name in preset.free_parameters(variant)
     }
 
@@ -54,11 +54,17 @@ def some_data(observations: Observations, preset: Preset, variant: Variant) -> L
     return LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
 
 
+def unanswered(observations: Observations) -> Observations:
+    """Return a question to which no level gave an answer."""
+    nothing = tuple(Observation(level=0, level_name=name, answer=None) for name in observations.level_names[:1])
+    silent = Question(problem_id="silent", gold_answer="3", observations=nothing)
+    together = Observations.from_questions([silent, *observations.questions[:4]], answers="numeric")
+    return together.select(slice(0, 1))
+
+
 def log_probability(observations: Observations, question: int, values: dict[str, object], eps: float) -> float:
     """Return the log probability of the state that occurred, in plain Python."""
-    support = brute_force.support(
-        brute_force.concentrations(brute_force.reports_of(observations, question), values, eps)
-    )
+    support = brute_force.support(brute_force.scores(brute_force.reports_of(observations, question), values, eps))
     gold = observations.questions[question].gold_answer
     return float(np.log(support[gold if gold in support else brute_force.NULL]))
 
@@ -87,28 +93,63 @@ def test_the_penalty_is_a_prior_whose_scale_follows_the_questions() -> None:
         np.testing.assert_allclose(float(prior.scale), np.sqrt(n_raw / (2 * 0.001 * 800.0)))
 
 
-def test_a_question_of_weight_zero_has_no_influence(labelled: Observations) -> None:
-    raw, data = some_raw(PRESETS["paper"], "confidence"), some_data(labelled, PRESETS["paper"], "confidence")
-    another = np.where(data.weight == 0, -1 - data.target, data.target)
+@pytest.mark.parametrize("name", ["paper", "bayes"])
+def test_a_question_of_weight_zero_has_no_influence(name: str, labelled: Observations) -> None:
+    raw, data = some_raw(PRESETS[name], "confidence"), some_data(labelled, PRESETS[name], "confidence")
+    another = np.where((data.weight == 0) & (data.target < 0), 0, np.where(data.weight == 0, -1, data.target))
+    assert (another != data.target).any()
     assert float(penalised_loss(raw, data)) == float(penalised_loss(raw, replace(data, target=another)))
 
 
-def test_several_right_answers_share_one_state() -> None:
-    preset = PRESETS["paper"]
-    raw = some_raw(preset, "confidence", n_levels=3)
+@pytest.mark.parametrize("name", ["paper", "bayes"])
+def test_several_right_answers_share_one_state(name: str) -> None:
+    """Their probabilities add up, and so do those of two right ones, whichever of them the target is called by."""
+    preset = PRESETS[name]
+    raw = some_raw(preset, "confidence", n_levels=4)
     reports = [
         Observation(level=level, answer=answer, confidence=stated, correct=answer != "b")
-        for level, (answer, stated) in enumerate([("a", 90.0), ("b", 60.0), ("c", 80.0)])
+        for level, (answer, stated) in enumerate([("a", 90.0), ("b", 60.0), ("c", 80.0), ("a", 30.0)])
     ]
     judged = Observations.from_questions([Question(problem_id="q", observations=tuple(reports))], answers="text")
     data = LikelihoodData.of(judged, preset=preset)
-    own = [(0, "a", 0.9), (1, "b", 0.6), (2, "c", 0.8)]
-    support = brute_force.support(brute_force.concentrations(own, brute_force.natural(raw, preset), preset.eps))
+    own = brute_force.reports_of(judged, 0)
+    support = brute_force.support(brute_force.scores(own, brute_force.natural(raw, preset), preset.eps))
     expected = np.log(support["a"] + support["c"])
-    reached = jax.jit(log_likelihood)
-    np.testing.assert_allclose(np.asarray(reached(raw, data)), [expected], rtol=1e-12)
-    wrong = replace(data, target=np.array([1]), n_merged=np.array([1]))
-    np.testing.assert_allclose(np.asarray(reached(raw, wrong)), [np.log(support["b"])], rtol=1e-12)
+    np.testing.assert_allclose(np.asarray(log_likelihood(raw, data)), [expected], rtol=1e-12)
+    for target, state in ((1, "b"), (-1, brute_force.NULL)):
+        wrong = replace(data, target=np.array([target]), n_merged=np.array([1]))
+        np.testing.assert_allclose(np.asarray(log_likelihood(raw, wrong)), [np.log(support[state])], rtol=1e-12)
+
+
+#: A spread of 30 on the log scale is e^30 times an offset: what it is the logarithm of has no number.
+SPREADS = ("weight_spread",)
+
+
+@each_model
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_value_and_gradient_are_finite_however_far_out(
+    preset: Preset, variant: Variant, sign: int, labelled: Observations
+) -> None:
+    """Also where a question has no report, and in rows that only fill up."""
+    data = some_data(labelled, preset, variant)
+    nothing = LikelihoodData.weighted(unanswered(labelled), np.zeros(1), preset=preset, variant=variant)
+    assert nothing.reports.n_candidates.tolist() == [0]
+    data = data.padded(len(data.weight) + 3)
+
+    @jax.jit
+    @jax.value_and_grad
+    def joint(raw: dict[str, jax.Array]) -> jax.Array:
+        return jnp.sum(data.weight * log_likelihood(raw, data)) + jnp.sum(log_likelihood(raw, nothing))
+
+    middle = {name: jnp.full_like(value, 0.1) for name, value in some_raw(preset, variant).items()}
+    alternating = jnp.asarray([30.0, -30.0, 30.0, -30.0, 30.0])
+    for name, value in middle.items():
+        far = jnp.full_like(value, 30.0 * sign) if value.ndim == 0 else sign * alternating
+        if name in SPREADS and sign > 0:
+            continue
+        reached, slopes = joint(middle | {name: far})
+        assert np.isfinite(float(reached)), name
+        assert all(np.isfinite(slope).all() for slope in slopes.values()), name
 
 
 @each_model
@@ -204,7 +245,7 @@ def test_svi_with_autodelta_has_no_way_to_go_from_a_map(labelled: Observations) 
 
 
 def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
-    pooled = PRESETS["pooled"]
+    bayes = PRESETS["bayes"]
     raw = {
         "weight": jnp.asarray([-1.0, 0.0, 2.0]),
         "weight_centre": jnp.asarray(1.5),
@@ -215,13 +256,23 @@ def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
         "slope": jnp.log(0.5),
         "null_base": jnp.asarray(0.0),
         "null_gain": jnp.asarray(0.0),
+        "sharpness": jnp.log(1.5),
+        "vote": jnp.asarray([1.0, 0.0, -2.0]),
+        "vote_centre": jnp.asarray(0.2),
+        "vote_spread": jnp.log(0.1),
+        "vote_slope": jnp.asarray(-0.3),
     }
-    found = natural_parameters(raw, pooled, "confidence")
+    found = natural_parameters(raw, bayes, "confidence")
     np.testing.assert_allclose(found.weight, np.exp([1.25, 1.5, 2.0]), rtol=1e-12)
     np.testing.assert_allclose(found.bias, [0.5, -0.5, -2.5], rtol=1e-12)
+    np.testing.assert_allclose(found.vote, [0.3, 0.2, 0.0], rtol=1e-12, atol=1e-15)
+    assert [float(value) for value in (found.sharpness, found.vote_slope)] == pytest.approx([1.5, -0.3])
     assert float(found.null_base) == pytest.approx(np.log(2))
-    shared = {"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0}
-    named = named_parameters(found, raw, pooled)
+    shared = {
+        **{"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0},
+        **{"vote_centre": 0.2, "vote_spread": 0.1},
+    }
+    named = named_parameters(found, raw, bayes)
     assert {name: float(named[name]) for name in shared} == pytest.approx(shared)
     assert set(named) == {*shared, *found._fields}
 
@@ -231,14 +282,14 @@ def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, varia
     n = 4000
     candidate = np.tile([[0, 1, 0]], (n, 1))
     reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
-    data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), preset.model_settings, variant)
+    once = np.ones(n)
+    data = LikelihoodData(reports, None, candidate, once.astype(int), once, preset.model_settings, variant, 3)
     drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
     drawn = np.asarray(drawn_sites["target"]["value"])
     raw = {name: drawn_sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
     values = brute_force.natural(raw, preset)
-    support = brute_force.support(
-        brute_force.concentrations([(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)], values, preset.eps)
-    )
+    own = [(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)]
+    support = brute_force.support(brute_force.scores(own, values, preset.eps))
     counts = [np.sum(drawn == state) for state in (0, 1, -1)]
     assert sum(counts) == 4000
     probabilities = [support["a"], support["b"], support[brute_force.NULL]]
@@ -257,17 +308,12 @@ def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
 
 
 def test_centre_and_spread_follow_their_offsets_in_the_raw_vector() -> None:
-    raw = raw_from_vector(np.arange(11.0), preset=PRESETS["pooled"], variant="confidence", n_levels=2)
+    raw = raw_from_vector(np.arange(17.0), preset=PRESETS["bayes"], variant="confidence", n_levels=2)
     assert {name: value.tolist() for name, value in raw.items()} == {
-        "weight": [0, 1],
-        "weight_centre": 2,
-        "weight_spread": 3,
-        "bias": [4, 5],
-        "bias_centre": 6,
-        "bias_spread": 7,
-        "slope": 8,
-        "null_base": 9,
-        "null_gain": 10,
+        **{"weight": [0, 1], "weight_centre": 2, "weight_spread": 3},
+        **{"bias": [4, 5], "bias_centre": 6, "bias_spread": 7},
+        **{"slope": 8, "null_base": 9, "null_gain": 10, "sharpness": 11},
+        **{"vote": [12, 13], "vote_centre": 14, "vote_spread": 15, "vote_slope": 16},
     }
 
 
