@@ -92,9 +92,7 @@ def concentrations(
     return alpha
 
 
-def scores(
-    reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, object], eps: float
-) -> dict[str, float]:
+def scores(reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, object], eps: float) -> dict[str, float]:
     """Return what the probability of each answer, and of the null, is proportional to: sharpened alpha, with votes."""
     sharpness, vote = parameters.get("sharpness"), parameters.get("vote")
     alpha = concentrations(reports, parameters, eps)

@@ -124,9 +124,7 @@ def log_odds(given_reports: Reports, values: Parameters) -> np.ndarray:
 
 
 @given(given_reports=reports(), by=st.floats(-3, 3), level=st.integers(0, 3))
-def test_votes_and_sharpness_move_log_odds_as_the_equations_say(
-    given_reports: Reports, by: float, level: int
-) -> None:
+def test_votes_and_sharpness_move_log_odds_as_the_equations_say(given_reports: Reports, by: float, level: int) -> None:
     values = parameters(4)
     before = log_odds(given_reports, values)
     mine = given_reports.candidate[:, level, None] == np.arange(4)

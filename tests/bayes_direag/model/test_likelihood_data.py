@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,9 +13,9 @@ from bayes_direag.inference.map import map_estimates
 from bayes_direag.model import model
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.model import raw_from_vector
+from bayes_direag.model.model import Raw
 from bayes_direag.model.presets import preset
-from bayes_direag.model.settings import VARIANTS, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Variant
 from bayes_direag.model.simulate import simulate_observations
 
 log_likelihood = jax.jit(model.log_likelihood)
@@ -39,27 +40,50 @@ def test_totals_add_up() -> None:
     np.testing.assert_array_equal(found.total(np.array([[1.0, 2, 4, 8], [0, 0, 1, 0]])), [[4, 11], [1, 0]])
 
 
+@pytest.mark.parametrize("name", ["paper", "bayes"])
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(variant: Variant) -> None:
+def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_would_do(
+    variant: Variant, name: str
+) -> None:
     observations = simulate_observations(400, seed=3)
-    settings = preset("bayes")
-    data = LikelihoodData.weighted(observations, np.ones(400), preset=settings, variant=variant)
+    data = LikelihoodData.weighted(observations, np.ones(400), preset=preset(name), variant=variant)
     patterns = data.patterns()
-    size = {"count": 5 + 1, "level": 5 + 5 + 2, "confidence": 5 + 5 + 3}[variant]
-    raw = raw_from_vector(np.random.default_rng(1).normal(size=size), preset=settings, variant=variant, n_levels=5)
-    reached = np.asarray(log_likelihood(raw, data))
-    np.testing.assert_array_equal(reached, reached[patterns.member][patterns.pattern])
+    reached = np.asarray(log_likelihood(some_raw(data), data))
+    order = 0.0 if name == "paper" else 1e-14  # that of the candidates, which a sum over them rounds by
+    np.testing.assert_allclose(reached, reached[patterns.member][patterns.pattern], rtol=order)
+    assert len(np.unique(reached.round(10))) == len(patterns.member)
     if variant != "confidence":
         assert len(patterns.member) < 200
 
 
-def test_the_reported_wrong_answer_does_not_matter() -> None:
-    reports = Reports(np.full((2, 3), 1.4), np.array([[0, 1, 2], [0, 2, 1]]), np.array([3, 3]))
+def some_raw(data: LikelihoodData, n_levels: int = 5) -> Raw:
+    names, rng = data.preset.free_parameters(data.variant), np.random.default_rng(1)
+    return {name: jnp.asarray(rng.normal(size=n_levels if name in LEVEL_PARAMETERS else ())) for name in names}
+
+
+def two_questions(name: str, candidate: list[list[int]]) -> LikelihoodData:
+    """Return two whose first level is right, and all as sure."""
+    reports = Reports(np.full((2, 4), 1.4), np.array(candidate), np.array([3, 3]))
     once, all_ = np.ones(2, int), np.ones(2)
-    data = LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset("bayes"), "confidence", 3)
+    return LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset(name), "confidence", 3)
+
+
+@pytest.mark.parametrize("name", ["paper", "bayes"])
+def test_what_wrong_answers_are_called_does_not_matter(name: str) -> None:
+    data = two_questions(name, [[0, 1, 2, 2], [0, 2, 1, 1]])
     assert len(data.patterns().member) == 1
+    assert np.ptp(np.asarray(log_likelihood(some_raw(data, 4), data))) < 1e-14
     assert len(replace(data, n_merged=np.array([1, 2])).patterns().member) == 2
     assert len(replace(data, target=np.array([0, -1])).patterns().member) == 2
+
+
+@pytest.mark.parametrize(("name", "n_patterns"), [("paper", 1), ("bayes", 2)])
+def test_how_wrong_answers_agree_matters_unless_evidence_adds_up(name: str, n_patterns: int) -> None:
+    data = two_questions(name, [[0, 1, 2, 2], [0, 1, 1, 2]])
+    assert len(data.patterns().member) == n_patterns
+    reached = np.asarray(log_likelihood(some_raw(data, 4), data))
+    assert (np.ptp(reached) > 0.01) == (n_patterns == 2)
+    assert (np.ptp(reached) < 1e-14) == (n_patterns == 1)
 
 
 def test_counting_and_padding_leave_the_likelihood_as_it_is(simulated: Observations) -> None:
@@ -67,7 +91,7 @@ def test_counting_and_padding_leave_the_likelihood_as_it_is(simulated: Observati
     counted = data.counted()
     assert len(counted.weight) < len(data.weight)
     assert counted.weight.sum() == len(data.weight)
-    raw = raw_from_vector(np.linspace(-1, 1, 12), preset=preset("bayes"), variant="level", n_levels=5)
+    raw = some_raw(data)
     totals = [float(one.weight @ np.asarray(log_likelihood(raw, one))) for one in (data, counted, data.padded(400))]
     np.testing.assert_allclose(totals, totals[0], rtol=1e-12)
 

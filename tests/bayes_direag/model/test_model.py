@@ -121,8 +121,21 @@ def test_several_right_answers_share_one_state(name: str) -> None:
         np.testing.assert_allclose(np.asarray(log_likelihood(raw, wrong)), [np.log(support[state])], rtol=1e-12)
 
 
-#: A spread of 30 on the log scale is e^30 times an offset: what it is the logarithm of has no number.
-SPREADS = ("weight_spread",)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"sharpness": {"fixed": 1.7}, "vote": None, "vote_spread": None, "vote_slope": None},
+        {"sharpness": None, "vote_spread": None, "vote_slope": {"fixed": -0.2}},
+        {"sharpness": None, "vote": None, "vote_spread": None},
+    ],
+    ids=["sharpness fixed, no votes", "votes of independent levels", "a vote slope alone"],
+)
+def test_terms_can_be_there_one_without_another(changes: dict[str, object], labelled: Observations) -> None:
+    preset = PRESETS["bayes"].override(**changes)
+    raw, data = some_raw(preset, "confidence"), some_data(labelled, preset, "confidence")
+    values = brute_force.natural(raw, preset)
+    expected = [log_probability(labelled, question, values, preset.eps) for question in range(len(labelled))]
+    np.testing.assert_allclose(np.asarray(log_likelihood(raw, data)), expected, rtol=1e-12)
 
 
 @each_model
@@ -145,8 +158,8 @@ def test_value_and_gradient_are_finite_however_far_out(
     alternating = jnp.asarray([30.0, -30.0, 30.0, -30.0, 30.0])
     for name, value in middle.items():
         far = jnp.full_like(value, 30.0 * sign) if value.ndim == 0 else sign * alternating
-        if name in SPREADS and sign > 0:
-            continue
+        if name == "weight_spread" and sign > 0:
+            continue  # weights then are exp(e^30 times an offset), which is no number
         reached, slopes = joint(middle | {name: far})
         assert np.isfinite(float(reached)), name
         assert all(np.isfinite(slope).all() for slope in slopes.values()), name
