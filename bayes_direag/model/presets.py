@@ -27,7 +27,7 @@ The priors of ``bayes``, and why:
   softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
   now and then.
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
-  one count between 1.3 and 6.5 to one.
+  one count between 1.3 and 6.3 to one.
 - ``vote``: the levels' centre is normal around 0, the paper's value, with sd 0.3: ten reports that agree may add three
   to the log odds of their answer, as many as there are levels as a rule. ``vote_spread`` is log-normal with median 0.1.
 - ``vote_slope``: normal around 0 with sd 0.2: a report of 95 % may add 0.6 more than one of 50 %.

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import PRESETS, label, parse_overrides, preset
 from bayes_direag.model.settings import (
-    VARIANT_PARAMETERS,
+    LEVEL_PARAMETERS,
     VARIANTS,
     Preset,
     PresetName,
@@ -19,7 +19,9 @@ from bayes_direag.model.settings import (
 )
 
 NAMES = sorted(PRESETS)
-PARAMETERS = VARIANT_PARAMETERS["confidence"]
+#: Those of the paper, and of the family around it.
+PARAMETERS = PRESETS["paper"].parameters("confidence")
+EVERY_PARAMETER = PRESETS["bayes"].parameters("confidence")
 
 
 def softplus(raw: float) -> float:
@@ -27,8 +29,8 @@ def softplus(raw: float) -> float:
 
 
 class TestDocumentedSettings:
-    def test_there_are_four(self):
-        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes", "pooled")
+    def test_there_are_three(self):
+        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes")
         assert [PRESETS[name].name for name in PRESETS] == list(PRESETS)
 
     @pytest.mark.parametrize(
@@ -76,87 +78,101 @@ class TestDocumentedSettings:
         assert release.is_weighted
         assert release.recalibration == RecalibrationSettings(method="release", penalty=0.001, eps=1e-6, out_of_fold=0)
 
+    @pytest.mark.parametrize("name", ["paper", "release"])
+    def test_the_papers_evidence_adds_up_and_its_levels_are_independent(self, name):
+        settings = PRESETS[name]
+        assert settings.is_additive
+        assert settings.parameters("confidence") == PARAMETERS
+        assert not any(settings.pools(one) for one in EVERY_PARAMETER)
+
     def test_bayes_has_the_prior_strength_as_its_unit_and_priors_of_its_own(self):
         bayes = PRESETS["bayes"]
         assert (bayes.penalty, bayes.null_target_weight, bayes.eps) == (None, 1, 0.005)
         assert bayes.prior_strength.fixed == 1
-        assert bayes.free_parameters("confidence") == ("weight", "bias", "slope", "null_base", "null_gain")
         for name in bayes.free_parameters("confidence"):
             assert bayes.parameter(name).bounds == (-math.inf, math.inf)
             assert bayes.parameter(name).scale is not None
-        assert bayes.recalibration == RecalibrationSettings(
-            method="platt",
-            scale=1.0,
-            votes=True,
-            eps=1e-6,
-            out_of_fold=5,
-        )
         assert not bayes.is_weighted
         assert not bayes.is_bounded
+        assert not bayes.is_additive
 
     @pytest.mark.parametrize(
         ("name", "link", "loc", "scale"),
         [
             ("weight", "exp", 2, 1.5),
-            ("bias", "identity", 0, 3),
-            ("slope", "exp", math.log(0.5), 1),
+            ("weight_spread", "exp", math.log(0.5), 0.5),
+            ("bias", "identity", 0, 2),
+            ("bias_spread", "exp", 0, 0.5),
+            ("slope", "exp", math.log(0.5), 0.7),
             ("null_base", "softplus", 0, 2),
             ("null_gain", "exp", 0, 1),
+            ("sharpness", "exp", 0, 0.5),
+            ("vote", "identity", 0, 0.3),
+            ("vote_spread", "exp", math.log(0.1), 0.5),
+            ("vote_slope", "identity", 0, 0.2),
         ],
     )
     def test_the_priors_of_bayes_are_those_that_are_explained(self, name, link, loc, scale):
-        raw = PRESETS["bayes"].parameter(name)
+        raw = getattr(PRESETS["bayes"], name)
         assert (raw.link, raw.loc, raw.scale, raw.fixed) == (link, loc, scale, None)
+        assert raw.start == raw.loc
 
     def test_what_is_said_of_the_priors_of_bayes_is_so(self):
         """The medians and intervals in the documentation of the presets, by the normal quantiles."""
-        far = 1.96
-        weight, slope, null_base = (PRESETS["bayes"].parameter(name) for name in ("weight", "slope", "null_base"))
-        assert math.exp(weight.loc) == pytest.approx(7, rel=0.06)
-        assert math.exp(far * weight.scale) == pytest.approx(20, rel=0.06)
-        assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.07, rel=0.02)
-        assert math.exp(slope.loc + far * slope.scale) == pytest.approx(3.5, rel=0.02)
-        assert softplus(null_base.loc) == pytest.approx(0.7, rel=0.02)
-        assert softplus(null_base.loc + far * null_base.scale) == pytest.approx(4, rel=0.02)
-
-    def test_pooled_is_bayes_with_levels_that_borrow_from_each_other(self):
-        bayes, pooled = PRESETS["bayes"], PRESETS["pooled"]
-        spreads = {
-            "weight_spread": RawParameter(link="exp", start=math.log(0.5), loc=math.log(0.5), scale=1),
-            "bias_spread": RawParameter(link="exp", start=0, loc=0, scale=1),
-        }
-        centre = bayes.bias.model_copy(update={"start": 0.0, "scale": 2.0})
-        assert pooled == bayes.model_copy(update={"name": "pooled", "bias": centre, **spreads})
-        assert (bayes.weight_spread, bayes.bias_spread) == (None, None)
-        assert [name for name in PARAMETERS if pooled.pools(name)] == ["weight", "bias"]
-        assert not any(PRESETS[name].pools(one) for name in ("paper", "release", "bayes") for one in PARAMETERS)
+        far, bayes = 1.96, PRESETS["bayes"]
+        assert math.exp(bayes.weight.loc) == pytest.approx(7, rel=0.06)
+        assert math.exp(far * bayes.weight.scale) == pytest.approx(20, rel=0.06)
+        for spread, median in ((bayes.weight_spread, 0.5), (bayes.bias_spread, 1), (bayes.vote_spread, 0.1)):
+            assert math.exp(spread.loc) == pytest.approx(median)
+            assert math.exp(far * spread.scale) == pytest.approx(2.7, rel=0.02)
+        assert math.exp(math.exp(bayes.weight_spread.loc)) == pytest.approx(1.6, rel=0.04)
+        slope = bayes.slope
+        assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.13, rel=0.03)
+        assert math.exp(slope.loc + far * slope.scale) == pytest.approx(2, rel=0.03)
+        assert softplus(bayes.null_base.loc) == pytest.approx(0.7, rel=0.02)
+        assert softplus(bayes.null_base.loc + far * bayes.null_base.scale) == pytest.approx(4, rel=0.02)
+        low, high = math.exp(-far * bayes.sharpness.scale), math.exp(far * bayes.sharpness.scale)
+        assert (low, high) == pytest.approx((0.37, 2.7), rel=0.02)
+        assert (2**low, 2**high) == pytest.approx((1.3, 6.3), rel=0.02)
+        assert 10 * bayes.vote.scale == pytest.approx(3)
+        stated = math.log(0.95 / 0.05) - math.log(0.5 / 0.5)
+        assert stated * bayes.vote_slope.scale == pytest.approx(0.6, rel=0.02)
 
     def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
-        pooled = PRESETS["pooled"]
-        assert pooled.free_parameters("confidence") == (
+        bayes = PRESETS["bayes"]
+        assert {name for name in EVERY_PARAMETER if bayes.pools(name)} == LEVEL_PARAMETERS
+        assert bayes.free_parameters("confidence") == (
             *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
-            *("slope", "null_base", "null_gain"),
+            *("slope", "null_base", "null_gain", "sharpness"),
+            *("vote", "vote_centre", "vote_spread", "vote_slope"),
         )
-        assert pooled.free_parameters("count") == ("weight", "weight_centre", "weight_spread", "null_base")
-        offset, centre, spread = (pooled.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
+        assert bayes.free_parameters("count") == (
+            *("weight", "weight_centre", "weight_spread", "null_base", "sharpness"),
+            *("vote", "vote_centre", "vote_spread"),
+        )
+        offset, centre, spread = (bayes.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
         assert (offset.link, offset.start, offset.loc, offset.scale) == ("exp", 0, 0, 1)
         assert (centre.link, centre.start, centre.loc, centre.scale) == ("identity", 2, 2, 1.5)
-        assert spread == pooled.weight_spread
-        assert pooled.parameter("slope") == PRESETS["bayes"].parameter("slope")
+        assert spread == bayes.weight_spread
+        assert bayes.parameter("slope") == bayes.slope
 
     @pytest.mark.parametrize("name", NAMES)
     def test_every_free_parameter_has_a_proper_prior(self, name):
         settings = PRESETS[name]
-        for parameter in PARAMETERS:
+        for parameter in settings.parameters("confidence"):
             raw = settings.parameter(parameter)
             assert settings.penalty or raw.scale or raw.fixed is not None
 
     def test_variants_differ_in_their_parameters(self):
         assert VARIANTS == ("count", "level", "confidence")
-        assert VARIANT_PARAMETERS["count"] == ("weight", "prior_strength", "null_base")
-        assert set(PARAMETERS) - set(VARIANT_PARAMETERS["level"]) == {"slope"}
-        assert PRESETS["paper"].free_parameters("count") == VARIANT_PARAMETERS["count"]
-        assert PRESETS["bayes"].free_parameters("count") == ("weight", "null_base")
+        paper, bayes = PRESETS["paper"], PRESETS["bayes"]
+        assert PARAMETERS == ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain")
+        assert (*PARAMETERS, "sharpness", "vote", "vote_slope") == EVERY_PARAMETER
+        assert paper.parameters("count") == ("weight", "prior_strength", "null_base")
+        assert bayes.parameters("count") == (*paper.parameters("count"), "sharpness", "vote")
+        assert set(EVERY_PARAMETER) - set(bayes.parameters("level")) == {"slope", "vote_slope"}
+        assert set(PARAMETERS) - set(paper.parameters("level")) == {"slope"}
+        assert paper.free_parameters("count") == paper.parameters("count")
 
 
 class TestByName:
@@ -167,9 +183,7 @@ class TestByName:
         assert preset(own) is own
 
     def test_an_unknown_name(self):
-        with pytest.raises(
-            DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes, pooled\."
-        ):
+        with pytest.raises(DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes\."):
             preset("papre")
 
 
@@ -242,6 +256,10 @@ class TestOverride:
             ({"null_gain": {"fixed": -1}}, r"null_gain cannot be fixed at -1"),
             ({"weight": {"fixed": 1}}, r"preset paper: .* weight has a value for each level, so it cannot be fixed"),
             ({"bias": {"fixed": 0}}, r"preset paper: .* bias has a value for each level, so it cannot be fixed"),
+            ({"vote_spread": {"link": "exp", "start": 0}}, r"there is vote_spread without vote; give both, or neither"),
+            ({"sharpness": {"link": "exp", "start": 0, "fixed": 0}}, r"sharpness cannot be fixed at 0.*: .* positive"),
+            ({"sharpness": {"link": "exp", "start": 0, "fixed": -1}}, r"sharpness cannot be fixed at -1"),
+            ({"vote": {"link": "identity", "start": 0, "fixed": 0}}, r"vote has a value for each level, so it cannot"),
             ({"prior_strength": {"fixed": 0}}, r"prior_strength cannot be fixed at 0"),
             ({"null_target_weight": "balance"}, r"preset paper: null_target_weight: .*'balance'"),
             ({"null_target_weight": 0}, r"null_target_weight must be positive, not 0"),
@@ -266,32 +284,42 @@ class TestOverride:
         )
 
     @pytest.mark.parametrize("limits", [{"low": -5.0}, {"high": 5.0}])
-    @pytest.mark.parametrize("name", ["weight", "bias"])
+    @pytest.mark.parametrize("name", sorted(LEVEL_PARAMETERS))
     def test_what_is_pooled_is_not_bounded(self, name, limits):
-        message = rf"preset pooled: .* {name} is pooled over levels \({name}_spread\), so it cannot be bounded"
+        message = rf"preset bayes: .* {name} is pooled over levels \({name}_spread\), so it cannot be bounded"
         with pytest.raises(DirEAGError, match=message):
-            PRESETS["pooled"].override(**{name: limits})
-        alone = PRESETS["pooled"].override(**{name: limits, f"{name}_spread": None})
+            PRESETS["bayes"].override(**{name: limits})
+        alone = PRESETS["bayes"].override(**{name: limits, f"{name}_spread": None})
         assert not alone.pools(name)
 
-    @pytest.mark.parametrize("name", ["weight", "bias"])
+    @pytest.mark.parametrize("name", sorted(LEVEL_PARAMETERS))
     def test_a_spread_is_not_fixed(self, name):
-        with pytest.raises(DirEAGError, match=rf"preset pooled: .* {name}_spread cannot be fixed"):
-            PRESETS["pooled"].override(**{f"{name}_spread": {"fixed": 0.5}})
+        with pytest.raises(DirEAGError, match=rf"preset bayes: .* {name}_spread cannot be fixed"):
+            PRESETS["bayes"].override(**{f"{name}_spread": {"fixed": 0.5}})
+
+    def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
+        bayes = PRESETS["bayes"]
+        additive = bayes.override(sharpness=None, vote=None, vote_spread=None, vote_slope=None)
+        assert additive.is_additive
+        assert additive.parameters("confidence") == PARAMETERS
+        for name in ("sharpness", "vote_slope"):
+            fixed = bayes.override(**{name: {"fixed": 1.5}})
+            assert set(bayes.free_parameters("confidence")) - set(fixed.free_parameters("confidence")) == {name}
+            assert name in fixed.parameters("confidence")
+            assert not fixed.is_additive
 
     def test_bounded_is_a_preset_with_a_free_parameter_that_is(self):
         assert PRESETS["release"].is_bounded
-        assert not any(PRESETS[name].is_bounded for name in ("paper", "bayes", "pooled"))
-        assert PRESETS["pooled"].override(bias_spread={"high": 1.0}).is_bounded
+        assert not any(PRESETS[name].is_bounded for name in ("paper", "bayes"))
+        assert PRESETS["bayes"].override(bias_spread={"high": 1.0}).is_bounded
         assert PRESETS["bayes"].override(slope={"low": -5.0}).is_bounded
         assert not PRESETS["bayes"].override(prior_strength={"low": -5.0}).is_bounded
 
     def test_without_a_penalty_a_spread_needs_a_prior_of_its_own(self):
         with pytest.raises(DirEAGError, match="bias_spread has no prior"):
-            PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0})
-        one = PRESETS["bayes"].override(bias_spread={"link": "exp", "start": 0.0, "scale": 1.0})
+            PRESETS["bayes"].override(bias_spread={"scale": None})
+        one = PRESETS["paper"].override(bias_spread={"link": "exp", "start": 0.0})
         assert (one.pools("bias"), one.pools("weight")) == (True, False)
-        assert PRESETS["paper"].override(bias_spread={"link": "exp", "start": 0.0}).pools("bias")
 
     def test_a_start_on_a_bound_is_within(self):
         assert RawParameter(link="identity", start=1.0, low=1.0, high=1.0).bounds == (1, 1)
