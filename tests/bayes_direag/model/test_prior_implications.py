@@ -1,4 +1,4 @@
-"""What the priors of bayes and pooled say before any label is seen: as documented, and sensible."""
+"""What the priors of bayes say before any label is seen: as documented, and sensible."""
 
 import re
 from pathlib import Path
@@ -12,12 +12,14 @@ from bayes_direag.inference.posterior import prior_draws
 from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, supports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.settings import Preset, RawParameter
 
 N_DRAWS = 6000
 #: What a support that saturates may lack of rising.
 ROUNDING = 1e-12
 QUANTILES = (0.05, 0.5, 0.95)
-NAMES = ("bayes", "pooled")
+#: The preset, and the same draws with nothing but their evidence.
+NAMES = ("bayes", "without votes")
 
 #: Candidates and stated confidences by level; -1 is no report. The first six are those that are documented.
 CASES = {
@@ -36,41 +38,39 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def support() -> dict[str, dict[str, np.ndarray]]:
-    """Return support by preset and case: (draw, state), the null last."""
+    """Return support with and without votes, by case: (draw, state), the null last."""
     candidate = np.array([said for said, _ in CASES.values()])
     confidence = np.array([[stated / 100] * 5 for _, stated in CASES.values()])
-    n, found = len(CASES), {}
-    for number, name in enumerate(NAMES):
-        preset = PRESETS[name]
-        reports = Reports(clipped_logit(confidence, preset.eps), candidate, candidate.max(axis=1) + 1)
-        data = LikelihoodData(
-            reports, None, candidate, np.ones(n, int), np.ones(n), preset, "confidence", candidate.shape[1]
-        )
-        drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(number))
-        parameters = Parameters(**{name: drawn[name] for name in Parameters._fields})
-        every = np.asarray(supports(reports, parameters))
-        found[name] = dict(zip(CASES, np.moveaxis(every, 1, 0), strict=True))
-    return found
+    n, bayes = len(CASES), PRESETS["bayes"]
+    reports = Reports(clipped_logit(confidence, bayes.eps), candidate, candidate.max(axis=1) + 1)
+    data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), bayes, "confidence", 5)
+    drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(0))
+    parameters = Parameters(**{name: drawn[name] for name in Parameters._fields})
+    both = (parameters, parameters._replace(vote=None, vote_slope=None))
+    every = [np.moveaxis(np.asarray(supports(reports, each)), 1, 0) for each in both]
+    return {name: dict(zip(CASES, each, strict=True)) for name, each in zip(NAMES, every, strict=True)}
+
+
+#: The page that says what the priors are and imply.
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "presets.md").read_text()
+TEXT = " ".join(PAGE.split())
 
 
 def documented_rows(heading: str) -> dict[str, list[str]]:
     """Return the cells of the table that begins with this text, by their first one."""
-    text = (Path(__file__).resolve().parents[3] / "docs" / "presets.md").read_text()
-    lines = text[text.index(heading) :].split("\n\n")[0].splitlines()
+    lines = PAGE[PAGE.index(heading) :].split("\n\n")[0].splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
     return {first: rest for first, *rest in cells}
 
 
 @pytest.mark.parametrize("number", range(6))
-@pytest.mark.parametrize(
-    ("column", "name", "state"), [(0, "bayes", 0), (1, "bayes", -1), (2, "pooled", 0), (3, "pooled", -1)]
-)
-def test_the_documented_table(support, number: int, column: int, name: str, state: int) -> None:
+@pytest.mark.parametrize(("column", "state"), [(0, 0), (1, -1)])
+def test_the_documented_table(support, number: int, column: int, state: int) -> None:
     rows = documented_rows("| reports |")
     assert list(rows) == list(CASES)[:6]
     case = list(CASES)[number]
     mean, *quantiles = map(float, re.findall(r"[0-9.]+", rows[case][column]))
-    drawn = support[name][case][:, state]
+    drawn = support["bayes"][case][:, state]
     rounding = 0.0051
     assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(N_DRAWS) + rounding
     assert len(quantiles) == len(QUANTILES)
@@ -84,16 +84,32 @@ def test_the_documented_priors() -> None:
     """Median and 95 % interval of each parameter follow from its normal prior and its link."""
     links = {"exp": np.exp, "identity": lambda raw: raw, "softplus": lambda raw: np.logaddexp(0, raw)}
     rows = documented_rows("| | link | raw prior |")
-    assert list(rows) == ["weight", "bias", "slope", "null_base", "null_gain"]
-    for name, (link, prior, median, interval) in rows.items():
-        raw = PRESETS["bayes"].parameter(name)
+    fields = {name.removesuffix(", centre").replace(", spread", "_spread"): row for name, row in rows.items()}
+    settings = {name: getattr(PRESETS["bayes"], name) for name in Preset.model_fields}
+    free = {name for name, one in settings.items() if isinstance(one, RawParameter) and one.fixed is None}
+    assert set(fields) == free
+    for name, (link, prior, median, interval) in fields.items():
+        raw = settings[name]
         loc, scale = prior.removeprefix("normal(").removesuffix(")").split(", ")
         assert link == raw.link
-        assert (np.log(0.5) if loc == "log 0.5" else float(loc), float(scale)) == (raw.loc, raw.scale)
+        centre = np.log(float(loc.removeprefix("log "))) if loc.startswith("log ") else float(loc)
+        assert (centre, float(scale)) == (raw.loc, raw.scale)
         assert float(median) == pytest.approx(links[link](raw.loc), rel=0.01)
         low, high = (float(number) for number in re.findall(r"-?[0-9.]+", interval)[:2])
         expected = links[link](stats.norm(raw.loc, raw.scale).ppf([0.025, 0.975]))
         assert [low, high] == pytest.approx(list(expected), rel=0.03)
+
+
+def surer(support: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the support of a lone report and of five that agree, (case, draw), by rising confidence."""
+    cases = ["one, at 0 %, again", "one, at 20 %, again", "one, at 50 %", "one, at 80 %, again", "one, at 95 %"]
+    lone = np.stack([support[case][:, 0] for case in [*cases, "one, at 100 %, again"]])
+    return lone, np.stack([support[f"five that agree, at {stated} %"][:, 0] for stated in (50, 95)])
+
+
+def contested(support: dict[str, np.ndarray]) -> np.ndarray:
+    """Return the support of the answer that leads, (case, draw), by rising agreement."""
+    return np.stack([support[case][:, 0] for case in ("three against two, at 80 %", "4 of five", "5 of five")])
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -105,32 +121,26 @@ class TestSense:
             assert (drawn[:, :n_candidates] > 0).all()
             assert (drawn[:, n_candidates:-1] == 0).all()
 
-    def test_a_surer_report_has_more_support_in_every_draw(self, support, name) -> None:
-        cases = ["one, at 0 %, again", "one, at 20 %, again", "one, at 50 %", "one, at 80 %, again", "one, at 95 %"]
-        lone = np.stack([support[name][case][:, 0] for case in [*cases, "one, at 100 %, again"]])
-        assert (np.diff(lone, axis=0) > -ROUNDING).all()
+    def test_surer_reports_and_more_agreement_mean_more_support_on_average(self, support, name) -> None:
+        lone, five = surer(support[name])
         assert (np.diff(lone.mean(axis=1)) > 0.03).all()
-        five = [support[name][f"five that agree, at {stated} %"][:, 0] for stated in (50, 95)]
-        assert (np.diff(five, axis=0) > -ROUNDING).all()
-
-    def test_more_agreement_means_more_support(self, support, name) -> None:
-        alone = [support[name][f"{n} that agree"][:, 0].mean() for n in (1, 2, 3, 4)]
-        assert (np.diff([*alone, support[name]["5 of five"][:, 0].mean()]) > 0.003).all()
-        against = [support[name][case][:, 0] for case in ("three against two, at 80 %", "4 of five", "5 of five")]
-        assert (np.diff(against, axis=0) > -ROUNDING).all()
-        contested = support[name]["three against two, at 80 %"].mean(axis=0)
-        assert contested[0] > contested[1] + 0.05
+        assert (np.diff(five.mean(axis=1)) > 0.03).all()
+        alone = [support[name][case][:, 0].mean() for case in ("1 that agree", "2 that agree", "5 of five")]
+        assert (np.diff(alone) > 0.003).all()
+        assert (np.diff(contested(support[name]).mean(axis=1)) > 0.03).all()
+        first, second = support[name]["three against two, at 80 %"].mean(axis=0)[:2]
+        assert first > second + 0.05
 
     def test_five_that_differ_are_alike(self, support, name) -> None:
         each = support[name]["five that differ, at 80 %"][:, :5].mean(axis=0)
         assert np.ptp(each) < 0.02
 
-    def test_nothing_is_all_but_certain(self, support, name) -> None:
+    def test_a_lone_report_and_a_split_vote_leave_little_all_but_certain(self, support, name) -> None:
         for case, drawn in support[name].items():
-            certain = (drawn > 0.99).any(axis=1).mean()
-            assert certain < (0.12 if CASES[case][1] in (0, 100) else 0.06), case
-        sure = support[name]["five sure"][:, 0]
-        assert 0.6 < sure.mean() < 0.9
+            said, stated = CASES[case]
+            if sum(candidate >= 0 for candidate in said) == 1 or max(said) > 0:
+                certain = (drawn > 0.99).any(axis=1).mean()
+                assert certain < (0.17 if stated in (0, 100) else 0.06), case
 
     def test_a_model_may_turn_out_trustworthy_or_not(self, support, name) -> None:
         """Of a lone sure report and of five that agree, both high and low support are believed possible."""
@@ -140,7 +150,19 @@ class TestSense:
             assert (drawn < 0.3).mean() > 0.08
 
 
-def test_bayes_and_pooled_say_about_the_same(support) -> None:
-    for case in CASES:
-        means = [support[name][case].mean(axis=0) for name in NAMES]
-        np.testing.assert_allclose(means[0], means[1], atol=0.06)
+def test_evidence_never_falls_with_confidence_or_agreement_and_votes_may(support) -> None:
+    agreement = contested(support["without votes"])[:2]  # of five that agree there are two states, not three
+    for rising in (*surer(support["without votes"]), agreement):
+        assert (np.diff(rising, axis=0) > -ROUNDING).all()
+    documented = int(re.search(r"in (\d+) % of the draws a lone report", TEXT)[1]) / 100
+    lone, _ = surer(support["bayes"])
+    falls = (lone[4] < lone[2]).mean()
+    assert abs(falls - documented) < 4 * np.sqrt(falls / N_DRAWS) + 0.0051
+
+
+def test_votes_may_make_agreement_all_but_certain(support) -> None:
+    documented = re.search(r"above 0\.99 in (\d+) % of the draws, the null in (\d+) %", TEXT)
+    sure = support["bayes"]["five sure"]
+    for state, share in ((0, documented[1]), (-1, documented[2])):
+        certain = (sure[:, state] > 0.99).mean()
+        assert abs(certain - int(share) / 100) < 4 * np.sqrt(certain / N_DRAWS) + 0.0051
