@@ -11,9 +11,15 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
 
-#: Weight and bias are free; slope, null_base and null_gain are not.
+#: Weight and bias are free, as those of one level alone; the rest is not, and there is no vote but for its slope.
 PRESET = PRESETS["bayes"].override(
-    name="one level", slope={"fixed": 0.7}, null_base={"fixed": 0.5}, null_gain={"fixed": 0.8}
+    name="one level",
+    **dict.fromkeys(("weight_spread", "bias_spread", "vote", "vote_spread")),
+    slope={"fixed": 0.7},
+    null_base={"fixed": 0.5},
+    null_gain={"fixed": 0.8},
+    sharpness={"fixed": 1.3},
+    vote_slope={"fixed": 0.2},
 )
 
 #: Right and wrong answers at each stated confidence.
@@ -74,7 +80,7 @@ def posterior(n_side: int = 61) -> Posterior:
         mine = [number for number, name in enumerate(asked.problem_id) if name.startswith(f"{stated} %")]
         for point, (weight, bias) in enumerate(zip(raw["weight"], raw["bias"], strict=True)):
             values = brute_force.natural({"weight": [weight], "bias": [bias]}, PRESET)
-            alpha = brute_force.concentrations([(0, "7", stated / 100)], values, PRESET.eps)
-            support[point, mine] = brute_force.support(alpha)["7"]
+            scores = brute_force.scores([(0, "7", stated / 100)], values, PRESET.eps)
+            support[point, mine] = brute_force.support(scores)["7"]
     right = asked.gold_generated
     return Posterior(raw, log_prior, support, np.where(right, np.log(support), np.log1p(-support)))

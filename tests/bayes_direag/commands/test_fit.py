@@ -26,14 +26,14 @@ def test_show_says_plainly_what_the_fit_is(fitted):
     path, _ = fitted
     words = one_line(succeed("show", path))
     assert "method MAP, the mode of the posterior" in words
-    assert "variant confidence, preset paper" in words
+    assert "variant confidence, preset bayes" in words
     assert "learned from 80 questions with numeric answers" in words
     assert "dataset, model simulated; simulated" in words
     assert f"levels 5: {', '.join(LEVELS)}" in words
-    assert "recalibration platt, on the questions fitted to" in words
+    assert "recalibration platt, out of 5 folds" in words
     assert "converged yes" in words
     assert "seed 3" in words
-    for name in ("weight", "share", "bias", "slope", "prior_strength", "null_base", "null_gain"):
+    for name in ("share", *PRESETS["bayes"].parameters("confidence")):
         assert name in words
 
 
@@ -41,12 +41,12 @@ def test_show_json(fitted):
     path, _ = fitted
     shown = json.loads(succeed("show", path, "--json"))
     assert shown["fit"] == str(path)
-    assert shown["preset"] == "paper"
+    assert shown["preset"] == "bayes"
     assert shown["levels"] == list(LEVELS)
     assert shown["converged"] is True
     assert shown["seed"] == 3
     assert shown["versions"]["bayes-direag"]
-    assert len(shown["parameters"]) == 2 * 5 + 4 + 2
+    assert len(shown["parameters"]) == 3 * (5 + 2) + 6 + 2
     # A MAP has no standard deviation, and a bias no share: undefined is null.
     assert {row["sd"] for row in shown["parameters"]} == {None}
     assert {row["relative"] for row in shown["parameters"] if row["parameter"] == "bias"} == {None}
@@ -60,7 +60,7 @@ def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
     printed = json.loads(succeed("fit", observations, "--out", path, *options, "--recalibration", "none", "--json"))
     assert printed["variant"] == "count"
     assert (
-        printed["preset"] == "paper with null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
+        printed["preset"] == "bayes with null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
     )
     preset = Fit.load(path).preset
     assert (preset.null_target_weight, preset.recalibration.penalty, preset.recalibration.method) == (2, 0.25, "none")
@@ -74,7 +74,9 @@ def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
         ("eps=0.7", "eps: Input should be less than 0.5"),
         ("eps", "FIELD=VALUE"),
         ("weight=1", "weight"),
-        ("weight.low=2", "weight: start 0.54"),
+        ("weight.low=3", "weight: start 2.0 lies outside the bounds"),
+        ("weight.low=1", "weight is pooled over levels (weight_spread), so it cannot be bounded"),
+        ("vote=null", "there is vote_spread without vote"),
         ("penalty=NaN", "penalty: Input should be a finite number"),
     ],
 )
@@ -173,7 +175,7 @@ class TestNuts:
             (["--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
             (["--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
             (["--set", "null_target_weight=balanced"], "--allow-weighted"),
-            (["--set", "weight.low=-5"], "within bounds"),
+            (["--set", "slope.low=-5"], "within bounds"),
         ],
     )
     def test_what_cannot_be_sampled(self, tmp_path, observations, monkeypatch, options, says):

@@ -20,12 +20,14 @@ from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.model import RawDraws
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import NUTS_SAMPLING
 
 N_CHAINS, N_DRAWS = NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws
-RAW = ("weight", "bias", "slope", "null_base", "null_gain")
+RAW = PRESETS["bayes"].free_parameters("confidence")
+NATURAL = PRESETS["bayes"].parameters("confidence")
+SHARED = tuple(name for name in RAW if name.endswith(("_centre", "_spread")))
 TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25)
 
 
@@ -43,7 +45,7 @@ def supports(fit: Fit, observations: Observations, question: int) -> np.ndarray:
     """Return one question's support by (sample, state), the null last, by the equations in plain Python."""
     own = brute_force.reports_of(observations, question)
     states = (*observations.candidates[question], brute_force.NULL)
-    each = [brute_force.support(brute_force.concentrations(own, one, fit.preset.eps)) for one in natural(fit)]
+    each = [brute_force.support(brute_force.scores(own, one, fit.preset.eps)) for one in natural(fit)]
     return np.array([[one[state] for state in states] for one in each])
 
 
@@ -56,11 +58,11 @@ class TestContainer:
 
     def test_parameters_have_named_dimensions_and_level_names(self, nuts: Fit, labelled: Observations) -> None:
         posterior = nuts.tree["posterior"].to_dataset()
-        names = {*RAW, "prior_strength", *(f"{name}_raw" for name in RAW)}
+        names = {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
         assert set(posterior) == names
         assert set(nuts.tree["prior"].to_dataset()) == names
         for name in names:
-            by_level = ("level",) if name.startswith(("weight", "bias")) else ()
+            by_level = ("level",) if name.removesuffix("_raw") in LEVEL_PARAMETERS else ()
             assert posterior[name].dims == ("chain", "draw", *by_level)
             assert nuts.tree["prior"][name].dims == ("chain", "draw", *by_level)
         for group in ("posterior", "prior", "constant_data"):
@@ -84,7 +86,7 @@ class TestContainer:
 
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
         draws = natural(nuts)
-        for name in RAW:
+        for name in NATURAL:
             found = nuts.tree["posterior"][name].to_numpy()
             expected = np.array([one[name] for one in draws]).reshape(found.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
@@ -109,10 +111,10 @@ class TestContainer:
 
     def test_the_prior_is_the_presets(self, nuts: Fit) -> None:
         prior = nuts.tree["prior"].to_dataset()
-        for name in RAW:
-            own = getattr(nuts.preset, name)
-            for column in prior[f"{name}_raw"].to_numpy().reshape(prior.sizes["draw"], -1).T:
-                assert stats.kstest(column, stats.norm(own.loc, own.scale).cdf).pvalue > 1e-4
+        raw = {name: prior[f"{name}_raw"].to_numpy() for name in RAW}
+        for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
+            for column in raw[name].reshape(prior.sizes["draw"], -1).T:
+                assert stats.kstest(column, stats.norm(loc, scale).cdf).pvalue > 1e-4
 
     def test_predictive_frequencies_are_the_mean_support(self, nuts: Fit, labelled: Observations) -> None:
         drawn = nuts.tree["posterior_predictive"]["target"].to_numpy().reshape(-1, len(labelled))
@@ -173,9 +175,12 @@ class TestContainer:
         monkeypatch.setattr(posterior, "_PREDICTIVE_DRAWS", 10)
         monkeypatch.setattr(posterior, "_PRIOR_DRAWS", 7)
         few = labelled.select(slice(0, 6))
-        sure, lost = {"weight": np.full(5, 40.0), "null_base": -40.0}, {"weight": np.full(5, -40.0), "null_base": 40.0}
+        names = PRESETS["bayes"].free_parameters("count")
+        middle = {name: np.zeros(5 if name in LEVEL_PARAMETERS else ()) for name in names}
+        sure, lost = ({"weight_centre": far, "null_base": -far} for far in (40.0, -40.0))
         raw: RawDraws = {
-            name: np.array([[sure[name] if draw % 5 == 0 else lost[name] for draw in range(25)]] * 2) for name in sure
+            name: np.array([[(middle | (sure if draw % 5 == 0 else lost))[name] for draw in range(25)]] * 2)
+            for name in names
         }
         tree = nuts_posterior(
             Draws(raw, {"lp": np.zeros((2, 25))}),
@@ -306,14 +311,14 @@ class TestRuns:
         """Draws by hand again."""
         rng = np.random.default_rng(0)
         raw: RawDraws = {
-            name: rng.normal(size=(2, 25, 5) if name == "weight" else (2, 25))
-            for name in PRESETS["pooled"].free_parameters("count")
+            name: rng.normal(size=(2, 25, 5) if name in LEVEL_PARAMETERS else (2, 25))
+            for name in PRESETS["bayes"].free_parameters("count")
         }
         tree = nuts_posterior(
             Draws(raw, {"lp": np.zeros((2, 25))}),
             labelled,
             np.ones(len(labelled)),
-            preset=PRESETS["pooled"],
+            preset=PRESETS["bayes"],
             variant="count",
             sampling=TINY,
             seed=0,
@@ -321,7 +326,8 @@ class TestRuns:
         tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
         fit = Fit(tree)
         found = fit.tree["posterior"].to_dataset()
-        names = {"weight", "weight_centre", "weight_spread", "prior_strength", "null_base"}
+        shared = {"weight_centre", "weight_spread", "vote_centre", "vote_spread"}
+        names = {"weight", "prior_strength", "null_base", "sharpness", "vote", *shared}
         assert set(found) == names | {f"{name}_raw" for name in names - {"prior_strength"}}
         assert found["weight_centre"].dims == found["weight_spread"].dims == ("chain", "draw")
         assert (found["weight_centre"] == found["weight_centre_raw"]).all()
@@ -332,11 +338,11 @@ class TestRuns:
         assert table.loc["weight_spread", "mean"] == pytest.approx(found["weight_spread"].mean().item())
         assert table.loc[["weight_centre", "weight_spread"], "relative"].isna().all()
 
-    @pytest.mark.parametrize("name", ["bayes", "pooled"])
+    @pytest.mark.parametrize("name", ["bayes", "paper"])
     def test_without_questions_there_are_draws_and_nothing_else(self, labelled: Observations, name: str) -> None:
         """As of a setting without labels; draws by hand again."""
         raw: RawDraws = {
-            parameter: np.zeros((2, 25, 5) if parameter == "weight" else (2, 25))
+            parameter: np.zeros((2, 25, 5) if parameter in LEVEL_PARAMETERS else (2, 25))
             for parameter in PRESETS[name].free_parameters("count")
         }
         tree = nuts_posterior(
@@ -364,8 +370,12 @@ class TestRuns:
         assert fit.preset.null_target_weight == 3
         weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         assert (weight == np.where(labelled.gold_generated, 1, 3)).all()
-        raw = fit.tree["posterior"].to_dataset()[["weight_raw", "null_base_raw"]]
-        prior = stats.norm.logpdf(raw["weight_raw"], 2, 1.5).sum(axis=2) + stats.norm.logpdf(raw["null_base_raw"], 0, 2)
+        names = fit.preset.free_parameters("count")
+        raw = {name: fit.tree["posterior"][f"{name}_raw"].to_numpy() for name in names}
+        prior = sum(
+            stats.norm.logpdf(raw[name], loc, scale).reshape(2, 25, -1).sum(axis=2)
+            for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
+        )
         expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
 
@@ -415,7 +425,8 @@ class TestFromDraws:
         assert np.isnan(again.tree["sample_stats"]["energy"]).all()
 
     def test_a_missing_site_is_named(self, labelled: Observations) -> None:
-        with pytest.raises(DirEAGError, match="there is no site 'bias_raw'; expected weight_raw, bias_raw, slope_raw"):
+        message = "there is no site 'weight_centre_raw'; expected weight_raw, weight_centre_raw, weight_spread_raw"
+        with pytest.raises(DirEAGError, match=message):
             Fit.from_draws({"weight_raw": np.zeros((2, 30, 5))}, labelled)
 
     def test_a_final_calibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:

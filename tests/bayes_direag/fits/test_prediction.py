@@ -12,9 +12,9 @@ from bayes_direag.data.long_table import ranks
 from bayes_direag.fits import prediction
 from bayes_direag.fits.prediction import PatternPredictor, by_first_mention, select_reports
 from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, concentration
+from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, concentration, supports
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.brute_force import NULL, concentrations
+from tests.bayes_direag.brute_force import NULL, scores
 
 EPS = 1e-6
 
@@ -37,14 +37,12 @@ def predictor(n_samples: int, n_levels: int = 4, seed: int = 1, without: tuple[s
         "prior_strength": rng.gamma(1, 0.1, n_samples),
         "null_base": rng.gamma(1, 0.1, n_samples),
         "null_gain": rng.gamma(1, 0.3, n_samples),
+        "sharpness": rng.gamma(8, 0.15, n_samples),
+        "vote": rng.normal(0, 0.5, (n_samples, n_levels)),
+        "vote_slope": rng.normal(0, 0.2, n_samples),
     }
     parameters = Parameters(**{name: value for name, value in every.items() if name not in without})
-    coefficients = {
-        "intercept": rng.normal(size=(1, n_samples)),
-        "slope": rng.gamma(2, 1, (1, n_samples)),
-        "agreement": rng.normal(0, 0.3, (1, n_samples)),
-        "missing": rng.normal(0, 2, (1, n_samples)),
-    }
+    coefficients = {"intercept": rng.normal(size=(1, n_samples)), "slope": rng.gamma(2, 1, (1, n_samples))}
     return PatternPredictor(parameters, LogisticRecalibration("platt", coefficients, 1e-6), 0.8)
 
 
@@ -54,20 +52,16 @@ def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
     for sample, question in np.ndindex(every.shape[:2]):
         own = {k: v[sample] for k, v in by.parameters._asdict().items() if v is not None}
         said = zip(given.candidate[question].tolist(), expit(given.logit_confidence[question]).tolist(), strict=True)
-        alpha = concentrations([(level, k, q) for level, (k, q) in enumerate(said) if k >= 0], own, EPS)
-        states = [*range(len(alpha) - 1), -1]
-        every[sample, question, states] = np.array([*(alpha[k] for k in states[:-1]), alpha[NULL]]) / sum(
-            alpha.values()
-        )
+        found = scores([(level, k, q) for level, (k, q) in enumerate(said) if k >= 0], own, EPS)
+        states = [*range(len(found) - 1), -1]
+        every[sample, question, states] = np.array([*(found[k] for k in states[:-1]), found[NULL]])
+    every /= every.sum(axis=2, keepdims=True)
     mean, some = every.mean(axis=0), given.n_candidates > 0
     best = mean[:, :-1].argmax(axis=1)
     mine = np.where(some, every[:, np.arange(len(best)), best], np.nan)
-    final = np.array(
-        [
-            [_final(by, k, mine[k, i], given.candidate[i], best[i]) for i in range(len(best))]
-            for k in range(by.n_samples)
-        ]
-    )
+    a, b = (by.recalibration.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
+    clipped = np.clip(mine, 1e-6, 1 - 1e-6)
+    final = 1 / (1 + np.exp(-(a + b * (np.log(clipped) - np.log1p(-clipped)))))
     return {
         "candidate": np.where(some, best, -1),
         "confidence": final.mean(axis=0),
@@ -79,25 +73,25 @@ def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
     }
 
 
-def _final(by: PatternPredictor, sample: int, support: float, candidate: np.ndarray, selected: int) -> float:
-    """Recalibrate one answer: the formula once more, number by number."""
-    used = int((candidate >= 0).sum())
-    votes = int((candidate == selected).sum()) if used else 0
-    z = np.log(support) - np.log1p(-support)
-    a, b, c, d = (
-        by.recalibration.coefficients[name][0, sample] for name in ("intercept", "slope", "agreement", "missing")
-    )
-    agreement = np.log((votes + 0.5) / (used - votes + 0.5))
-    return 1 / (1 + np.exp(-(a + b * z + c * (agreement - z) + d * (1 - used / len(candidate)))))
-
-
 def assert_same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> None:
     assert set(found) == set(expected)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-12, atol=1e-13, err_msg=name)
 
 
-@pytest.mark.parametrize("without", [(), ("slope",), ("bias", "slope", "null_gain")])
+@pytest.mark.parametrize(
+    "without",
+    [
+        (),
+        ("slope", "vote_slope"),
+        ("bias", "slope", "null_gain", "vote_slope"),
+        ("sharpness", "vote", "vote_slope"),
+        ("sharpness",),
+        ("sharpness", "vote"),
+        ("vote", "vote_slope"),
+    ],
+    ids=lambda names: f"without {' '.join(names)}",
+)
 @pytest.mark.parametrize("stated", [(0.0, 0.3, 0.5, 1.0), None], ids=["few confidences", "all different"])
 def test_it_is_what_the_equations_say(without, stated):
     given, by = reports(150, stated=stated), predictor(5, without=without)
@@ -160,7 +154,7 @@ def test_between_equals_string_order_decides_question_by_question():
 
 def test_string_order_decides_within_a_sample_too():
     """Reports of no weight in one sample leave both answers with what every state has."""
-    by = predictor(5, n_levels=2)
+    by = predictor(5, n_levels=2, without=("vote", "vote_slope"))
     weight = by.parameters.weight.copy()
     weight[1] = 1e-30
     by = replace(by, parameters=by.parameters._replace(weight=weight))
@@ -188,6 +182,23 @@ REPORTS = Reports(
 )
 
 
+@pytest.mark.parametrize("sharpness", [0.05, 40.0])
+def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
+    """Powers of concentrations and votes that by themselves are too large or too small for a number."""
+    given, by = reports(40, seed=9), predictor(5)
+    sharp = by.parameters._replace(
+        sharpness=np.full(5, sharpness), weight=by.parameters.weight * 1e12, vote=by.parameters.vote * 1e3
+    )
+    (found,) = select_reports(given, sharp, lambda selection: selection)
+    every = np.asarray(supports(given, jax.tree.map(jnp.asarray, sharp)))
+    assert np.isfinite(every).all()
+    mean, some = every.mean(axis=0), given.n_candidates > 0
+    np.testing.assert_allclose(found.null_probability, mean[:, -1], rtol=1e-9, atol=1e-300)
+    best = mean[:, :-1].argmax(axis=1)
+    mine = np.take_along_axis(every, best[None, :, None], axis=2)[:, some, 0]
+    np.testing.assert_allclose(found.support[:, some], mine, rtol=1e-9, atol=1e-300)
+
+
 @pytest.mark.parametrize("largest", [0.0, 40.0, 640.0])
 def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: float) -> None:
     """What its reports lack of certainty is far below the rounding of the weight itself, and above the rest."""
@@ -200,9 +211,9 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         null_gain=jnp.array(0.6),
     )
     samples = jax.tree.map(lambda value: jnp.stack([value, value]), own)
-    (found,) = select_reports(REPORTS, samples, lambda _, selection: selection)
-    alpha = np.asarray(jax.jit(concentration)(REPORTS, own))
-    plain = {name: value.tolist() for name, value in own._asdict().items()}
+    (found,) = select_reports(REPORTS, samples, lambda selection: selection)
+    alpha = np.asarray(concentration(REPORTS, own))
+    plain = {name: value.tolist() for name, value in own._asdict().items() if value is not None}
     for question in range(4):
         rows = zip(REPORTS.candidate[question].tolist(), CONFIDENCE[question].tolist(), strict=True)
         told = [(level, str(a), stated) for level, (a, stated) in enumerate(rows) if a >= 0]

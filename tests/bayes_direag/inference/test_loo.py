@@ -130,6 +130,9 @@ class TestByHand:
             bias=jnp.asarray(raw["weight"].reshape(-1, 3) / 2),
             slope=jnp.asarray(raw["slope"].ravel()),
             null_gain=jnp.full(N_CHAINS * N_DRAWS, 0.3),
+            sharpness=jnp.asarray(np.exp(raw["slope"].ravel() / 3)),
+            vote=jnp.asarray(raw["weight"].reshape(-1, 3)[:, ::-1] / 4),
+            vote_slope=jnp.full(N_CHAINS * N_DRAWS, 0.1),
         )
 
     @pytest.fixture(scope="class")
@@ -176,7 +179,7 @@ class TestByHand:
         rows = []
         for question, own in enumerate(observations.candidates):
             reports = brute_force.reports_of(observations, question)
-            each = [brute_force.support(brute_force.concentrations(reports, one, 0.01)) for one in samples]
+            each = [brute_force.support(brute_force.scores(reports, one, 0.01)) for one in samples]
             rows.append(np.array([[one[answer] for answer in own] for one in each]))
         return rows
 
@@ -234,5 +237,5 @@ class TestByHand:
 
     def test_the_table_of_questions(self, found) -> None:
         table = found.to_dataset()
-        assert set(table) == {"elpd", "pareto_k", "candidate", "support", "correct"}
+        assert tuple(table) == LeaveOneOut._fields
         assert dict(table.sizes) == {"problem": 50}

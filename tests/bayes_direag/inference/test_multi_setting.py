@@ -27,7 +27,7 @@ from bayes_direag.model.multi_setting import (
     settings_from,
 )
 from bayes_direag.model.presets import preset
-from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANT_PARAMETERS, RecalibrationSettings, SamplingSettings
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, RecalibrationSettings, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
 
@@ -96,7 +96,7 @@ def two_settings() -> list[Observations]:
     return [first, Observations.from_questions(questions, answers="numeric")]
 
 
-@pytest.mark.parametrize("variant", VARIANT_PARAMETERS)
+@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_log_joint_density(variant: str, seed: int) -> None:
     """Prior terms by scipy, and every question's likelihood one by one in plain Python."""
@@ -118,12 +118,12 @@ def test_the_log_joint_density(variant: str, seed: int) -> None:
     for own, seen in zip(raw, aligned, strict=True):
         parameters = brute_force.natural(own, bayes)
         for question in range(len(seen)):
-            alpha = brute_force.concentrations(brute_force.reports_of(seen, question), parameters, bayes.eps)
+            scores = brute_force.scores(brute_force.reports_of(seen, question), parameters, bayes.eps)
             right = [
                 a for a, good in zip(seen.candidates[question], seen.correct_candidate[question], strict=False) if good
             ]
-            reached = sum(alpha[a] for a in right) if right else alpha[brute_force.NULL]
-            expected += math.log(reached / sum(alpha.values()))
+            reached = sum(scores[a] for a in right) if right else scores[brute_force.NULL]
+            expected += math.log(reached / sum(scores.values()))
     np.testing.assert_allclose(float(log_joint(stacked(each), sites)), expected, rtol=1e-10)
 
 
