@@ -20,8 +20,10 @@ from bayes_direag.fits.convergence import (
     sampler_summary,
 )
 from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import CENTRE, gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import APART, CENTRE, gaussian_draws, good_fit, made_posterior, replaced
+from tests.bayes_direag import brute_force
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((4, 1000))
@@ -201,22 +203,24 @@ class TestSamplerSummary:
 class TestParameterDraws:
     def test_names_values_and_priors(self):
         fit = good_fit()
-        draws, bayes = raw_draws(fit), named_preset("bayes")
+        draws, names = raw_draws(fit), fit.preset.free_parameters("confidence")
+        priors = brute_force.raw_priors(dict.fromkeys(names, 0.0), fit.preset, np.nan)
         assert draws.labels[0] == "weight[very_cautious]"
-        assert draws.labels[-3:] == ["slope", "null_base", "null_gain"]
-        assert draws.names["level"].isna().sum() == 3
+        shared = [name for name in names if name not in LEVEL_PARAMETERS]
+        assert [name for name in draws.labels if "[" not in name] == shared
+        assert draws.names["level"].isna().sum() == len(shared) == 3 * 2 + 5
         raw = fit.tree["posterior"].to_dataset()
         cautious = draws.labels.index("bias[cautious]")
         np.testing.assert_array_equal(draws.values[:, :, cautious], raw["bias_raw"].sel(level="cautious"))
         for name, mean, sd in zip(draws.parameter, draws.prior_mean, draws.prior_sd, strict=True):
-            own = getattr(bayes, name)
-            assert (mean, sd) == (own.loc, own.scale)
-        place = (draws.values[1, 7, cautious] - 0) / bayes.bias.scale
-        assert draws.standardised[250 + 7, cautious] == pytest.approx(place)
+            assert (mean, sd) == priors[name]
+        slope = draws.labels.index("slope")
+        place = (draws.values[1, 7, slope] - np.log(0.5)) / fit.preset.slope.scale
+        assert draws.standardised[250 + 7, slope] == pytest.approx(place)
 
     def test_a_penalty_is_read_as_a_prior(self):
         observations = simulate_observations(60, seed=1)
-        raw = gaussian_draws(1) | {"prior_strength": np.full((4, 250), -1.0)}
+        raw = gaussian_draws(1, centre=APART) | {"prior_strength": np.full((4, 250), -1.0)}
         paper = named_preset("paper")
         draws = raw_draws(made_posterior(observations, raw, preset=paper))
         assert len(draws.parameter) == 14
@@ -225,10 +229,10 @@ class TestParameterDraws:
     def test_the_recalibration(self):
         draws = recalibration_draws(good_fit())
         assert draws is not None
-        assert draws.labels == [f"recalibration_{name}" for name in ("intercept", "slope", "agreement", "missing")]
-        assert draws.prior_mean.tolist() == [0, 1, 0, 0]
-        assert draws.prior_sd.tolist() == [1, 1, 1, 1]
-        assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1, 0, 0], abs=0.02)
+        assert draws.labels == ["recalibration_intercept", "recalibration_slope"]
+        assert draws.prior_mean.tolist() == [0, 1]
+        assert draws.prior_sd.tolist() == [1, 1]
+        assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1], abs=0.02)
 
     def test_no_recalibration_has_no_draws(self):
         observations = simulate_observations(30, seed=1)

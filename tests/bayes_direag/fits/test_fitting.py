@@ -188,10 +188,10 @@ class TestNuts:
 
     def test_train_test_samples_from_the_training_set_alone(self, simulated: Observations, handed_over) -> None:
         train, test = simulated.select(slice(0, 60)), simulated.select(slice(60, 90))
-        (one,) = train_test(train, test, method="nuts", preset="pooled", variant="count")
+        (one,) = train_test(train, test, method="nuts", preset="paper", variant="count")
         ((given, settings),) = handed_over
         assert given.problem_id == train.problem_id
-        assert (settings["preset"], settings["sampling"], settings["allow_weighted"]) == ("pooled", None, False)
+        assert (settings["preset"], settings["sampling"], settings["allow_weighted"]) == ("paper", None, False)
         assert one.predictions["problem_id"].tolist() == list(test.problem_id)
 
     @pytest.mark.slow

@@ -19,13 +19,15 @@ from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting
 from bayes_direag.inference import multi_setting as pooled_settings
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 from tests.bayes_direag import brute_force
 from tests.command_line import direag, refuse
 
 pytestmark = pytest.mark.slow
 
+NATURAL = preset("bayes").parameters("confidence")
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=1, n_draws=100)
 
 
@@ -99,18 +101,17 @@ class TestFit:
         for name in ("m, a", "m, b"):
             fit, seen = pooled.settings[name], WORLDS[name]
             draw = fit.tree["posterior"].to_dataset().isel(chain=1, draw=37)
-            parameters = {own: draw[own].to_numpy() for own in ("weight", "bias", "slope", "null_base", "null_gain")}
-            parameters["prior_strength"] = 1.0
+            parameters = {own: draw[own].to_numpy() for own in NATURAL}
             reached = fit.tree["log_likelihood"]["target"].to_numpy()[1, 37]
             for question in range(len(seen)):
-                alpha = brute_force.concentrations(brute_force.reports_of(seen, question), parameters, 0.005)
+                scores = brute_force.scores(brute_force.reports_of(seen, question), parameters, 0.005)
                 pairs = zip(seen.candidates[question], seen.correct_candidate[question], strict=False)
-                right = sum(alpha[a] for a, good in pairs if good) or alpha[brute_force.NULL]
-                np.testing.assert_allclose(reached[question], np.log(right / sum(alpha.values())), rtol=1e-9)
+                right = sum(scores[a] for a, good in pairs if good) or scores[brute_force.NULL]
+                np.testing.assert_allclose(reached[question], np.log(right / sum(scores.values())), rtol=1e-9)
 
     def test_a_new_setting_is_a_draw_from_the_hierarchy(self, pooled: MultiSettingFit) -> None:
         shared, new = pooled.hierarchy["posterior"].to_dataset(), pooled.new.tree["posterior"].to_dataset()
-        for name in ("weight", "bias"):
+        for name in sorted(LEVEL_PARAMETERS):
             unit = (new[f"{name}_raw"] - shared[f"{name}_centre"]) / shared[f"{name}_spread"]
             assert unit.shape == (2, 100, 5)
             assert stats.kstest(unit.to_numpy().ravel(), "norm").pvalue > 1e-4
@@ -122,18 +123,14 @@ class TestFit:
             support, confidence = [], []
             reports = brute_force.reports_of(FRESH, question)
             answer = found["answer"][question]
-            n_for = sum(a == answer for _, a, _ in reports)
-            votes = np.log(n_for + 0.5) - np.log(len(reports) - n_for + 0.5)
             for chain in range(2):
                 for draw in range(100):
                     own = draws.isel(chain=chain, draw=draw)
-                    parameters = {n: own[n].to_numpy() for n in ("weight", "bias", "slope", "null_base", "null_gain")}
-                    alpha = brute_force.concentrations(reports, parameters | {"prior_strength": 1.0}, 0.005)
-                    p = brute_force.support(alpha)[answer]
+                    parameters = {n: own[n].to_numpy() for n in NATURAL}
+                    p = brute_force.support(brute_force.scores(reports, parameters, 0.005))[answer]
                     t = {n: float(v) for n, v in final.isel(chain=chain, draw=draw).data_vars.items()}
                     z = np.log(p) - np.log1p(-p)
-                    score = t["intercept"] + t["slope"] * z + t["agreement"] * (votes - z)
-                    score += t["missing"] * (1 - len(reports) / FRESH.n_levels)
+                    score = t["intercept"] + t["slope"] * z
                     support.append(p)
                     confidence.append(1 / (1 + np.exp(-score)))
             np.testing.assert_allclose(found["support"][question], np.mean(support), rtol=1e-6)
@@ -301,12 +298,9 @@ class TestRefusals:
             fit_multi_setting({"a": a, "t": text})
 
     @pytest.mark.parametrize(
-        ("preset", "says"),
-        [("paper", "has a penalty in the place of priors"), ("release", "weighs questions unequally"),
-         ("pooled", "has levels borrow from each other")],
-    )  # fmt: skip
-    def test_presets_that_cannot_be_pooled_under(self, preset: str, says: str) -> None:
-        with pytest.raises(
-            DirEAGError, match=f"preset {preset} {says}; expected one that settings can be pooled under"
-        ):
-            fit_multi_setting(WORLDS, preset=preset)
+        ("name", "says"),
+        [("paper", "has a penalty in the place of priors"), ("release", "weighs questions unequally")],
+    )
+    def test_presets_that_cannot_be_pooled_under(self, name: str, says: str) -> None:
+        with pytest.raises(DirEAGError, match=f"preset {name} {says}; expected one that settings can be pooled under"):
+            fit_multi_setting(WORLDS, preset=name)

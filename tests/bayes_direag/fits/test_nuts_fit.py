@@ -147,16 +147,15 @@ class TestContainer:
     def test_it_is_learned_from_leave_one_out_support(self, nuts: Fit) -> None:
         """Its means are those of draws from its prior, weighted by the likelihood of what the group ``loo`` holds."""
         rng = np.random.default_rng(0)
-        loo, candidate = nuts.tree["loo"], nuts.tree["constant_data"]["candidate"].to_numpy()
-        used, votes = (candidate >= 0).sum(axis=1), (candidate == loo["candidate"].to_numpy()[:, None]).sum(axis=1)
-        score = logit(loo["support"].to_numpy())
-        agreement = np.log((votes + 0.5) / (used - votes + 0.5)) - score
-        terms = np.stack([np.ones(len(score)), score, agreement, 1 - used / candidate.shape[1]])
-        prior = np.array([0, 1, 0, 0]) + rng.normal(size=(300_000, 4))
-        reached = -np.logaddexp(0, -prior @ np.where(loo["correct"], terms, -terms)).sum(axis=1)
+        loo, prior, reached = nuts.tree["loo"], np.array([0, 1]) + rng.normal(size=(300_000, 2)), 0.0
+        for which in ("", "_of_all"):  # the answers selected without and with a question's own label, each by half
+            score = logit(loo[f"support{which}"].to_numpy())
+            terms = np.stack([np.ones(len(score)), score])
+            signed = np.where(loo[f"correct{which}"], terms, -terms)
+            reached = reached - np.logaddexp(0, -prior @ signed).sum(axis=1) / 2
         weight = np.exp(reached - reached.max())
         weight /= weight.sum()
-        for term, name in enumerate(("intercept", "slope", "agreement", "missing")):
+        for term, name in enumerate(("intercept", "slope")):
             mean = weight @ prior[:, term]
             sd = np.sqrt(weight @ (prior[:, term] - mean) ** 2)
             drawn = nuts.tree["recalibration"][name].to_numpy()
@@ -209,18 +208,14 @@ class TestPredictions:
         self, nuts: Fit, simulated: Observations, table: pd.DataFrame
     ) -> None:
         final = nuts.tree["recalibration"].to_dataset()
-        a, b, c, d = (final[name].to_numpy().ravel() for name in ("intercept", "slope", "agreement", "missing"))
+        a, b = (final[name].to_numpy().ravel() for name in ("intercept", "slope"))
         changes = []
         for question in range(0, len(simulated), 11):
             support, row = supports(nuts, simulated, question), table.iloc[question]
             mean = support.mean(axis=0)
             best = int(mean[:-1].argmax())
             mine = support[:, best]
-            said, score = simulated.candidate[question], np.log(mine / (1 - mine))
-            used, votes = (said >= 0).sum(), (said == best).sum()
-            agreement = np.log((votes + 0.5) / (used - votes + 0.5))
-            total = a + b * score + c * (agreement - score) + d * (1 - used / simulated.n_levels)
-            confidence = 1 / (1 + np.exp(-total))
+            confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
             np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
             np.testing.assert_allclose(row["null_probability"], mean[-1], rtol=1e-10)

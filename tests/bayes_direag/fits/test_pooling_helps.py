@@ -22,7 +22,7 @@ from bayes_direag.model.simulate import simulate_observations
 pytestmark = pytest.mark.slow
 
 SHORT = SamplingSettings(n_chains=2, n_warmup=300, n_draws=300)
-NAMES = ("weight", "bias", "slope", "null_base", "null_gain")
+NAMES = preset("bayes").free_parameters("confidence")
 
 
 def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
