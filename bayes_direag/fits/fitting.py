@@ -4,6 +4,7 @@ import random
 from dataclasses import dataclass, field
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -74,7 +75,7 @@ def fit_map_batch(
     supports = _supports(optimum, observations, settings, variant)
     candidates = [supports.argmax(axis=2)]
     if settings.recalibration.out_of_fold:
-        supports = _out_of_fold(observations, used, settings, variant, seed)
+        supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         candidates.append(supports.argmax(axis=2))
     times = used * (1.0 if observations.multiplicity is None else observations.multiplicity.astype(float))
     final = recalibration.recalibrate(
@@ -202,13 +203,15 @@ def _selected(
 def _out_of_fold(
     observations: Observations,
     used: Bool[np.ndarray, "batch problem"],
+    whole: Optimum,
     preset: Preset,
     variant: Variant,
     seed: int,
 ) -> Float[np.ndarray, "batch problem candidate"]:
     """Return the support of each question's candidates, from fits that did not see the question.
 
-    Where a member has a single question, nothing is left to fit to without it: that one is predicted in sample.
+    With proper priors in the place of a penalty they start from the optimum of the fit to all questions, to be there
+    sooner. Where a member has a single question, nothing is left to fit to without it: that one is predicted in sample.
     """
     n_folds, n_used = preset.recalibration.out_of_fold, used.sum(axis=1)
     fold = np.where(used, 0, -1)
@@ -218,7 +221,8 @@ def _out_of_fold(
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     kept = (used[:, None, :] & ~(held_out & (n_used > 1)[:, None, None])).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant)
+    near = None if preset.penalty else jax.tree.map(lambda value: jnp.repeat(value, n_folds, axis=0), whole.raw)
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant, start=near)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 

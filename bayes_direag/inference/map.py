@@ -62,6 +62,7 @@ def map_estimates(
     *,
     preset: Preset,
     variant: Variant,
+    start: Raw | None = None,
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
@@ -69,6 +70,8 @@ def map_estimates(
     ----------
     weight : (batch, problem) array
         What each question weighs in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
+    start
+        Raw parameters to start from, each with a leading batch axis; the preset's own if left out.
 
     Raises
     ------
@@ -80,7 +83,8 @@ def map_estimates(
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     with jax.enable_x64(True):
-        optimum: Optimum = on_batch(partial(_map_estimates, data.select(patterns.member).padded(size)), (total,))
+        begin = _start(data, len(weight)) if start is None else jax.tree.map(np.asarray, start)
+        optimum: Optimum = on_batch(partial(_map_estimates, data.select(patterns.member).padded(size)), (total, begin))
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
@@ -165,25 +169,30 @@ def require_converged(
     )
 
 
-@jax.jit
-def _map_estimates(data: LikelihoodData, n: Int[Array, ""], weight: Float[Array, "batch problem"]) -> Optimum:
-    """Find the MAP of the first n fits of a batch."""
-    return each_in_turn(lambda weights: _map_estimate(data.with_weight(weights)), n, weight)
-
-
-def _map_estimate(data: LikelihoodData) -> Optimum:
-    """Find the MAP of one fit, without a batch axis."""
+def _start(data: LikelihoodData, n: int) -> dict[str, Float[np.ndarray, "batch ..."]]:
+    """Return where n fits under a preset start."""
     names = data.preset.free_parameters(data.variant)
+    shapes = {name: (n, data.n_levels) if name in LEVEL_PARAMETERS else (n,) for name in names}
+    return {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
 
-    def spread(name: str, value: float) -> Array:
-        return jnp.full((data.n_levels,) if name in LEVEL_PARAMETERS else (), value, float)
 
-    settings = {name: data.preset.parameter(name) for name in names}
-    start = sites({name: spread(name, raw.start) for name, raw in settings.items()})
-    low, high = (sites({name: spread(name, raw.bounds[end]) for name, raw in settings.items()}) for end in (0, 1))
+@jax.jit
+def _map_estimates(
+    data: LikelihoodData, n: Int[Array, ""], weight: Float[Array, "batch problem"], start: Raw
+) -> Optimum:
+    """Find the MAP of the first n fits of a batch."""
+    return each_in_turn(lambda weights, start: _map_estimate(data.with_weight(weights), start), n, weight, start)
+
+
+def _map_estimate(data: LikelihoodData, start: Raw) -> Optimum:
+    """Find the MAP of one fit, without a batch axis."""
+    bounds = {name: data.preset.parameter(name).bounds for name in start}
+    low, high = (
+        sites({name: jnp.full_like(value, bounds[name][end]) for name, value in start.items()}) for end in (0, 1)
+    )
     total = jnp.sum(data.weight)
-    mode, minimum = mode_of(direag, start, data, divide_by=total, low=low, high=high)
-    raw = {name: mode[f"{name}_raw"] for name in names}
+    mode, minimum = mode_of(direag, sites(start), data, divide_by=total, low=low, high=high)
+    raw = {name: mode[f"{name}_raw"] for name in start}
     loss = minimum.value + _log_prior_at_mode(data) / total
     return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps, log_likelihood(raw, data))
 
