@@ -60,7 +60,7 @@ def numpyro_run(labelled: Observations) -> MCMC:
 
 @pytest.fixture(scope="session")
 def one_level_nuts() -> Fit:
-    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1500)
+    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2500)
     return fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
 
 

@@ -30,7 +30,7 @@ def test_show_says_plainly_what_the_fit_is(fitted):
     assert "learned from 80 questions with numeric answers" in words
     assert "dataset, model simulated; simulated" in words
     assert f"levels 5: {', '.join(LEVELS)}" in words
-    assert "recalibration platt, out of 5 folds" in words
+    assert "recalibration platt, on out-of-fold support, 5 folds" in words
     assert "converged yes" in words
     assert "seed 3" in words
     for name in ("share", *PRESETS["bayes"].parameters("confidence")):

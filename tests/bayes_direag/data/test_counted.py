@@ -56,7 +56,8 @@ def test_a_row_a_pattern_with_how_many_have_it(coarse):
 
 
 @pytest.mark.parametrize(
-    ("name", "variant"), [("paper", "confidence"), ("release", "count"), ("release", "confidence"), ("paper", "level")]
+    ("name", "variant"),
+    [("paper", "confidence"), ("release", "count"), ("release", "confidence"), ("bayes", "confidence")],
 )
 def test_a_fit_to_patterns_is_the_fit_to_all(coarse, name, variant):
     counted, settings = count_patterns(coarse), preset(name).override(recalibration={"out_of_fold": 0})

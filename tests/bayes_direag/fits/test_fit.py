@@ -29,7 +29,7 @@ def unlabelled(observations: Observations) -> Observations:
 
 def natural(fit: Fit) -> dict[str, object]:
     posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
-    return {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters("confidence")}
+    return {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
 
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
