@@ -127,7 +127,7 @@ def _counting(by_pattern: bool | None, engine: Engine, method: Method, out_of_fo
     keeps = (
         "--keep-questions" if by_pattern is False
         else "--method nuts" if method == "nuts"
-        else f"recalibrating out of fold ({out_of_fold} folds)" if out_of_fold
+        else f"recalibrating out of fold ({out_of_fold} folds; none with --out-of-fold 0)" if out_of_fold
         else None
     )  # fmt: skip
     if counts and keeps:

@@ -102,15 +102,13 @@ def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
             {
                 "intercept": (("chain", "draw"), [[0.0], [1.0]]),
                 "slope": (("chain", "draw"), [[1.0], [2.0]]),
-                "agreement": (("chain", "draw"), [[0.0], [2.0]]),
             },
             attrs={"method": "platt", "eps": 1e-6},
         )
     )
     sampled = Fit(tree)
-    agree = ((FITTED.candidate == 0) & FITTED.usable).sum(axis=1)
-    votes = (agree + 0.5) / (FITTED.usable.sum(axis=1) - agree + 0.5)
-    confidence = (support + 1 / (1 + 1 / (np.e * votes**2))) / 2  # slope and agreement are equal, and cancel
+    odds = support / (1 - support)
+    confidence = (support + 1 / (1 + 1 / (np.e * odds**2))) / 2
     expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
     found = answer(sampled, NEW, sampled.predict(NEW), target=0.7).decision
     assert found.n_answered == expected.n_answered > 0
