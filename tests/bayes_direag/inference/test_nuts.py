@@ -202,8 +202,8 @@ class TestDraws:
         # the outermost nodes, of no weight, overflow
         natural = np.exp(np.clip(raw["weight_centre"] + np.exp(raw["weight_spread"]) * raw["weight"], -50, 30))
         right, n = observations.gold_generated.sum(), len(observations)
-        support = (0.5 + natural) ** 1.3 / (1 + (0.5 + natural) ** 1.3)
-        density = right * np.log(support) + (n - right) * np.log1p(-support)
+        odds = (0.5 + natural) ** 1.3
+        density = right * np.log(odds) - n * np.log1p(odds)
         probability = np.einsum("i,j,k->ijk", weight, weight, weight).ravel() * np.exp(density - density.max())
         probability /= probability.sum()
         for name, values in raw.items():
