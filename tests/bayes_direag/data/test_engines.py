@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
+from bayes_direag.data import parquet
 from bayes_direag.data.counted import count_parquet
 from bayes_direag.data.engines import Job, Span, prepare, run_on_ray
 from bayes_direag.errors import DirEAGError, ObservationError

@@ -178,7 +178,7 @@ class TestNuts:
                 name for i, name in enumerate(simulated.problem_id) if i not in one.index
             ]
             assert settings == {
-                "preset": PRESETS["bayes"],
+                "preset": "bayes",
                 "variant": "count",
                 "sampling": TINY,
                 "seed": 2,
