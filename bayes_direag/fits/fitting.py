@@ -4,7 +4,6 @@ import random
 from dataclasses import dataclass, field
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -221,7 +220,7 @@ def _out_of_fold(
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     kept = (used[:, None, :] & ~(held_out & (n_used > 1)[:, None, None])).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
-    near = None if preset.penalty else jax.tree.map(lambda value: jnp.repeat(value, n_folds, axis=0), whole.raw)
+    near = None if preset.penalty else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole.raw)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant, start=near)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)

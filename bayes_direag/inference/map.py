@@ -62,7 +62,7 @@ def map_estimates(
     *,
     preset: Preset,
     variant: Variant,
-    start: Raw | None = None,
+    start: dict[str, Float[Array | np.ndarray, "batch ..."]] | None = None,
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
