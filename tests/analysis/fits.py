@@ -198,7 +198,7 @@ def made_posterior(
 @cache
 def good_fit(n: int = 120, seed: int = 3, calibrated: tuple[float, float] = (0.0, 1.0)) -> Fit:
     """Return a fit of which nothing bad is to be said: its draws lie where the labels were simulated from."""
-    raw = gaussian_draws(seed, spread=0.1)
+    raw = gaussian_draws(seed, spread=0.05)
     observations = relabelled(simulate_observations(n, seed=seed), raw, seed=seed)
     return made_posterior(observations, raw, calibrated=calibrated)
 

@@ -87,9 +87,9 @@ class TestSampling:
 
     def test_what_is_pooled_cannot_be_pooled(self):
         plain, pooled = self.parameters("weight", rhat=2), self.parameters("weight", "weight_spread", rhat=2)
-        assert "--preset pooled, or more labelled" in self.text("R-hat", plain, self.chains())
+        assert "--preset bayes, or more labelled" in self.text("R-hat", plain, self.chains())
         for topic in ("R-hat", "divergences", "energy"):
-            assert "--preset pooled" not in self.text(topic, pooled, self.chains(divergences=3, bfmi=0.1))
+            assert "--preset" not in self.text(topic, pooled, self.chains(divergences=3, bfmi=0.1))
 
     def test_longer_runs_are_longer_than_this_one(self):
         text = self.text("R-hat", self.parameters("slope", rhat=2), self.chains())

@@ -109,13 +109,14 @@ class TestDawidSkene:
     ACCURACY, N_WRONG = np.array([0.9, 0.75, 0.6, 0.45]), 5
 
     @pytest.fixture(scope="class")
-    def world(self) -> Observations:
+    @classmethod
+    def world(cls) -> Observations:
         """Return questions with six possible answers each, from the very model."""
         rng = np.random.default_rng(2)
         n = 1500
         truth = rng.integers(0, 6, n)
         wrong = (truth[:, None] + rng.integers(1, 6, (n, 4))) % 6
-        answer = np.where(rng.random((n, 4)) < self.ACCURACY, truth[:, None], wrong)
+        answer = np.where(rng.random((n, 4)) < cls.ACCURACY, truth[:, None], wrong)
         return relabelled(reports(answer, np.full((n, 4), 50)), truth)
 
     @pytest.mark.parametrize(("learner", "tolerance"), [(dawid_skene, 0.06), (dawid_skene_labelled, 0.04)])

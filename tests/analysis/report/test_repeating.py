@@ -71,8 +71,8 @@ def test_an_evaluation_can_be_made_again_from_its_own_manifest(tmp_path, monkeyp
     [
         preset("release"),
         preset("bayes").override(weight={"scale": 0.7}, recalibration={"method": "temperature"}),
-        preset("pooled").override(weight_spread=None, eps=0.02),
-        preset("bayes").override(bias_spread=preset("pooled").bias_spread.model_dump()),
+        preset("bayes").override(weight_spread=None, eps=0.02),
+        preset("paper").override(bias_spread=preset("bayes").bias_spread.model_dump()),
         preset("paper").override(name="my own", penalty=0.01, null_target_weight="balanced"),
     ],
     ids=lambda wanted: wanted.name,
