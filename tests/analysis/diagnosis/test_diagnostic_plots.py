@@ -48,7 +48,7 @@ def test_it_speaks_for_itself_and_leaves_no_trace(name, good, tmp_path):
 
 def test_the_worst_parameters_are_shown(good):
     diagnosis, fit = good
-    worst = diagnosis.parameters.iloc[:13][["ess_bulk", "ess_tail"]].min(axis=1).idxmin()
+    worst = diagnosis.parameters.iloc[:-2][["ess_bulk", "ess_tail"]].min(axis=1).idxmin()
     row = diagnosis.parameters.iloc[worst]
     shown = texts(draw("chains", diagnosis, fit))
     assert f"R-hat {row['rhat']:.3f}, {min(row['ess_bulk'], row['ess_tail']):.0f} effective" in shown
@@ -56,14 +56,15 @@ def test_the_worst_parameters_are_shown(good):
 
 def test_the_densities_are_those_of_prior_and_posterior(good):
     diagnosis, fit = good
-    axes = draw("learning", diagnosis, fit).axes[0]
+    panel = diagnosis.parameters["parameter"].tolist().index("weight_centre")
+    axes = draw("learning", diagnosis, fit).axes[panel]
     prior, posterior = axes.get_lines()
     place, height = prior.get_data()
     assert place[np.argmax(height)] == pytest.approx(2.0, abs=0.05)
     assert height.max() == pytest.approx(1 / (1.5 * np.sqrt(2 * np.pi)), rel=1e-3)
     place, height = posterior.get_data()
     assert np.trapezoid(height, place) == pytest.approx(1, abs=0.02)
-    assert f"contraction {diagnosis.parameters['contraction'].iloc[0]:.2f}" in axes.get_title(loc="left")
+    assert f"contraction {diagnosis.parameters['contraction'].iloc[panel]:.2f}" in axes.get_title(loc="left")
 
 
 def test_the_pairs_are_the_most_correlated_and_show_divergences():
