@@ -164,7 +164,8 @@ def made_posterior(
     log_likelihood = np.log((support * state).sum(axis=-1))
     importance = -log_likelihood - logsumexp(-log_likelihood, axis=(0, 1))
     left_out = np.einsum("cdp,cdpk->pk", np.exp(importance), support)[:, :-1]
-    candidate = left_out.argmax(axis=1)
+    candidate, candidate_of_all = left_out.argmax(axis=1), support.mean(axis=(0, 1))[:, :-1].argmax(axis=1)
+    question = np.arange(len(right))
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     priors = _prior_draws(observations, raw, settings, rng)
     noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
@@ -183,7 +184,10 @@ def made_posterior(
                 "pareto_k": ("problem", np.full(len(observations), 0.1)),
                 "candidate": ("problem", candidate),
                 "support": ("problem", left_out.max(axis=1)),
-                "correct": ("problem", right[np.arange(len(right)), candidate]),
+                "correct": ("problem", right[question, candidate]),
+                "candidate_of_all": ("problem", candidate_of_all),
+                "support_of_all": ("problem", left_out[question, candidate_of_all]),
+                "correct_of_all": ("problem", right[question, candidate_of_all]),
             },
             coords={"problem": tree["observed_data"]["problem"]},
         )

@@ -161,7 +161,7 @@ def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
 def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: Evaluation) -> None:
     table = evaluation.parameters
     assert set(table["fold"]) == {"0", "1", "2"}
-    assert table.groupby("variant").size().to_dict() == {"count": 3 * 9, "level": 3 * 15, "confidence": 3 * 16}
+    assert table.groupby("variant").size().to_dict() == {"count": 3 * 19, "level": 3 * 27, "confidence": 3 * 29}
     assert (table["projected_gradient"] <= 1e-6).all()
     fit = evaluation.fits["level", "1"]
     own = table.query("variant == 'level' and fold == '1'")
@@ -202,7 +202,7 @@ def test_how_to_sample_is_recorded_with_its_defaults(questions: Observations) ->
     found = evaluate(questions, methods=["majority"], fit_method="nuts", n_resamples=1).settings
     assert (found.fit_method, found.sampling, found.preset) == ("nuts", SamplingSettings(), PRESETS["bayes"])
     found = evaluate(questions, methods=["majority"], sampling=SamplingSettings(n_draws=50), n_resamples=1).settings
-    assert (found.fit_method, found.sampling, found.preset) == ("map", None, PRESETS["paper"])
+    assert (found.fit_method, found.sampling, found.preset) == ("map", None, PRESETS["bayes"])
 
 
 @pytest.mark.parametrize(("method", "variant"), [("count", "count"), ("level_calibrated", "level")])
@@ -217,10 +217,10 @@ def test_how_to_fit_reaches_the_fits(
 
     monkeypatch.setattr(fitting, "fit_nuts", record)
     sampling = SamplingSettings(n_chains=3, n_draws=50)
-    options = {"fit_method": "nuts", "preset": "pooled", "sampling": sampling, "allow_weighted": True, "seed": 4}
+    options = {"fit_method": "nuts", "preset": "paper", "sampling": sampling, "allow_weighted": True, "seed": 4}
     with pytest.raises(InterruptedError):
         evaluate(questions, methods=[method], **options)
-    expected = {"preset": PRESETS["pooled"], "sampling": sampling, "seed": 4, "allow_weighted": True}
+    expected = {"preset": PRESETS["paper"], "sampling": sampling, "seed": 4, "allow_weighted": True}
     assert seen == [{"variant": variant, **expected}]
 
 

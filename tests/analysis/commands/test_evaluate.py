@@ -105,7 +105,7 @@ def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
     settings = manifest["settings"]
     assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (3, 0, 20)
     assert settings["methods"] == FROM_ONE_ELICITATION
-    assert settings["preset"]["name"] == "paper"
+    assert settings["preset"]["name"] == "bayes"
     assert manifest["observations"]["datasets"] == ["simulated"]
     assert manifest["observations"]["questions"] == 80
     assert manifest["observations"]["sha256"] == Observations.read(observations).fingerprint
@@ -115,7 +115,7 @@ def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
 
 def test_it_prints_the_metrics_and_where_they_are(evaluated):
     folder, printed = evaluated
-    assert "3-fold cross-fit, MAP, preset paper" in one_line(printed)
+    assert "3-fold cross-fit, MAP, preset bayes" in one_line(printed)
     assert "…" not in printed
     assert all(method in printed for method in FROM_ONE_ELICITATION)
     assert str(folder) in printed

@@ -18,6 +18,7 @@ from analysis.scores.selection_scores import SELECTION_SCORES
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import around, made_fit, natural
 
@@ -118,8 +119,9 @@ class TestParameters:
     def test_presets_that_fix_one_scale_are_compared_raw(self, observations: Observations) -> None:
         raw = {"weight_raw": [1.0, 2.0, 3.0, 0.5, 0.1], "bias_raw": [0.1, 0, -1, -2, -3], "null_base_raw": -0.5}
         given = natural(LEVELS, prior_strength=1.0) | raw | {"slope_raw": -0.7, "null_gain_raw": -1.2}
-        posterior = made_fit(observations, around(given, np.random.default_rng(0)))
-        found = compare_parameters(made_fit(observations, given), posterior)
+        apart = preset("bayes").override(weight_spread=None, bias_spread=None, vote=None, vote_spread=None)
+        posterior = made_fit(observations, around(given, np.random.default_rng(0)), preset=apart)
+        found = compare_parameters(made_fit(observations, given, preset=apart), posterior)
         assert found.scale == "raw"
         table = rows(found.table)
         assert table["log_weight", "cautious"]["point"] == 2.0
@@ -135,18 +137,21 @@ class TestParameters:
         assert compare_parameters(fit, fit).scale == "relative"
 
     def test_pooled_levels_are_put_together_first(self, observations: Observations) -> None:
-        offsets = {name: np.linspace(-1, 1.5, LEVELS) for name in ("weight_raw", "bias_raw")}
+        offsets = {name: np.linspace(-1, 1.5, LEVELS) for name in ("weight_raw", "bias_raw", "vote_raw")}
         pooled = {"weight_centre": 1.2, "weight_spread": 0.3, "bias_centre": -0.4, "bias_spread": 2.0}
+        pooled |= {"vote_centre": 0.1, "vote_spread": 0.2}
         given = natural(
             LEVELS,
             weight=np.exp(1.2 + 0.3 * offsets["weight_raw"]).tolist(),
             bias=(-0.4 + 2.0 * offsets["bias_raw"]).tolist(),
+            vote=(0.1 + 0.2 * offsets["vote_raw"]).tolist(),
         )
-        fit = made_fit(observations, given | offsets | pooled, preset="pooled")
+        fit = made_fit(observations, given | offsets | pooled)
         table = rows(compare_parameters(fit, fit).table)
         for position, level in enumerate(fit.level_names):
             assert table["log_weight", level]["point"] == pytest.approx(math.log(given["weight"][position]))
-            assert table["bias", level]["point"] == pytest.approx(given["bias"][position])
+            for name in ("bias", "vote"):
+                assert table[name, level]["point"] == pytest.approx(given[name][position])
 
     def test_levels_are_matched_by_name(self, observations: Observations, posterior: Fit) -> None:
         backwards = observations.align(observations.level_names[::-1])

@@ -81,7 +81,7 @@ class TestWithoutLabels:
 def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its intervals hold the truth where the placement says so, and the final calibration is given what it should."""
     seen: list[Selected] = []
-    raw = fits.gaussian_draws(3, spread=0.5, n_chains=1, n_draws=400)
+    raw = fits.gaussian_draws(3, spread=0.3, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
     coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1]}
     final = LogisticRecalibration("platt", coefficients, 1e-6)
@@ -98,8 +98,10 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
     fit = fits.made_posterior(labelled, raw)
     (selected,) = seen
-    np.testing.assert_allclose(selected.support[0], fit.tree["loo"]["support"], atol=0.01)
-    assert (selected.correct[0] == fit.tree["loo"]["correct"].to_numpy()).all()
+    halves = [[fit.tree["loo"][f"{name}{of}"] for of in ("", "_of_all")] for name in ("support", "correct")]
+    np.testing.assert_allclose(selected.support[0], np.concatenate(halves[0]), atol=0.01)
+    assert (selected.correct[0] == np.concatenate(halves[1])).all()
+    assert (selected.weight == 0.5).all()
 
     truth = world_support(one, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")[0]
     for method in ("none", "platt"):

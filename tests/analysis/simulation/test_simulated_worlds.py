@@ -90,8 +90,8 @@ def test_the_support_is_the_models() -> None:
     for world in range(3):
         values = brute_force.natural({name: value[world] for name, value in worlds.raw.items()}, BAYES)
         for question, own in enumerate(OBSERVATIONS.candidates):
-            alpha = brute_force.concentrations(brute_force.reports_of(OBSERVATIONS, question), values, BAYES.eps)
-            expected = brute_force.support(alpha)
+            scores = brute_force.scores(brute_force.reports_of(OBSERVATIONS, question), values, BAYES.eps)
+            expected = brute_force.support(scores)
             padded = [*(expected[answer] for answer in own), *[0.0] * (5 - len(own)), expected[brute_force.NULL]]
             np.testing.assert_allclose(found[world, question], padded, rtol=1e-10)
 
