@@ -237,9 +237,7 @@ class TestDrawsForEach:
         np.testing.assert_allclose(found["log_joint"] - found["log_likelihood"], prior, rtol=1e-9)
         np.testing.assert_allclose(found["support_held_out"] + found["null_held_out"], 1, rtol=1e-12)
         first = {name: value[0, 0] for name, value in draws.raw.items()}
-        scores = brute_force.scores(
-            [(0, "7", 1.0)], brute_force.natural(first, one_level.PRESET), one_level.PRESET.eps
-        )
+        scores = brute_force.scores([(0, "7", 1.0)], brute_force.natural(first, one_level.PRESET), one_level.PRESET.eps)
         assert found["support_held_out"][0, 0] == pytest.approx(brute_force.support(scores)["7"], rel=1e-10)
 
     def test_bounds_are_refused(self) -> None:
