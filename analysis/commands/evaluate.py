@@ -59,7 +59,7 @@ def evaluate_command(
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
-    target_accept: AcceptOption = 0.9,
+    target_accept: AcceptOption = 0.95,
     allow_weighted: WeightedOption = False,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")] = 1000,
     seed: SeedOption = 0,

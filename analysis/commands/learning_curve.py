@@ -40,7 +40,7 @@ def learning_curve_command(
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
-    target_accept: AcceptOption = 0.9,
+    target_accept: AcceptOption = 0.95,
     level: Annotated[float, typer.Option(help="Level of the intervals of differences to the best method.")] = 0.95,
     seed: SeedOption = 0,
     as_json: JsonOption = False,

@@ -52,7 +52,7 @@ def fit_command(
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
-    target_accept: AcceptOption = 0.9,
+    target_accept: AcceptOption = 0.95,
     allow_weighted: WeightedOption = False,
     by_pattern: ByPatternOption = None,
     engine: EngineOption = "local",

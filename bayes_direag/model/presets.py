@@ -28,9 +28,8 @@ The priors of ``bayes``, and why:
   now and then.
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
-- ``vote``: the levels' centre is normal around 0, the paper's value, with sd 0.3: ten reports that agree may add three
-  to the log odds of their answer, as many as there are levels as a rule. ``vote_spread`` is log-normal with median 0.1.
-- ``vote_slope``: normal around 0 with sd 0.2: a report of 95 % may add 0.6 more than one of 50 %.
+- ``vote`` and ``vote_slope`` are left out: with a few hundred labels they cost as much as they bring. For many labels of
+  unlike levels they may be put in; ``docs/presets.md`` says how.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
 - final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
   an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen
@@ -149,9 +148,6 @@ _BAYES = Preset(
     null_base=RawParameter(link="softplus", start=0.0, loc=0.0, scale=2.0),
     null_gain=RawParameter(link="exp", start=0.0, loc=0.0, scale=1.0),
     sharpness=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
-    vote=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.3),
-    vote_spread=RawParameter(link="exp", start=math.log(0.1), loc=math.log(0.1), scale=0.5),
-    vote_slope=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.2),
     eps=0.005,
     penalty=None,
     recalibration=RecalibrationSettings(scale=1.0, out_of_fold=5),

@@ -14,12 +14,13 @@ from tests.bayes_direag import brute_force
 #: Weight and bias are free, as those of one level alone; the rest is not, and there is no vote but for its slope.
 PRESET = PRESETS["bayes"].override(
     name="one level",
-    **dict.fromkeys(("weight_spread", "bias_spread", "vote", "vote_spread")),
+    weight_spread=None,
+    bias_spread=None,
     slope={"fixed": 0.7},
     null_base={"fixed": 0.5},
     null_gain={"fixed": 0.8},
     sharpness={"fixed": 1.3},
-    vote_slope={"fixed": 0.2},
+    vote_slope={"link": "identity", "start": 0.0, "fixed": 0.2},
 )
 
 #: Right and wrong answers at each stated confidence.

@@ -34,6 +34,7 @@ from bayes_direag.model.model import (
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
+from tests.bayes_direag.family import VOTING
 
 EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
 each_model = pytest.mark.parametrize(
@@ -131,7 +132,7 @@ def test_several_right_answers_share_one_state(name: str) -> None:
     ids=["sharpness fixed, no votes", "votes of independent levels", "a vote slope alone"],
 )
 def test_terms_can_be_there_one_without_another(changes: dict[str, object], labelled: Observations) -> None:
-    preset = PRESETS["bayes"].override(**changes)
+    preset = VOTING.override(**changes)
     raw, data = some_raw(preset, "confidence"), some_data(labelled, preset, "confidence")
     values = brute_force.natural(raw, preset)
     expected = [log_probability(labelled, question, values, preset.eps) for question in range(len(labelled))]
@@ -258,7 +259,7 @@ def test_svi_with_autodelta_has_no_way_to_go_from_a_map(labelled: Observations) 
 
 
 def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
-    bayes = PRESETS["bayes"]
+    bayes = VOTING
     raw = {
         "weight": jnp.asarray([-1.0, 0.0, 2.0]),
         "weight_centre": jnp.asarray(1.5),
@@ -321,7 +322,7 @@ def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
 
 
 def test_centre_and_spread_follow_their_offsets_in_the_raw_vector() -> None:
-    raw = raw_from_vector(np.arange(17.0), preset=PRESETS["bayes"], variant="confidence", n_levels=2)
+    raw = raw_from_vector(np.arange(17.0), preset=VOTING, variant="confidence", n_levels=2)
     assert {name: value.tolist() for name, value in raw.items()} == {
         **{"weight": [0, 1], "weight_centre": 2, "weight_spread": 3},
         **{"bias": [4, 5], "bias_centre": 6, "bias_spread": 7},
@@ -331,7 +332,7 @@ def test_centre_and_spread_follow_their_offsets_in_the_raw_vector() -> None:
 
 
 def test_bayes_fixes_the_scale_that_the_likelihood_cannot_see() -> None:
-    bayes = PRESETS["bayes"]
+    bayes = VOTING
     assert "prior_strength" not in bayes.free_parameters("confidence")
     assert float(natural_parameters(some_raw(bayes, "confidence"), bayes, "confidence").prior_strength) == 1.0
 

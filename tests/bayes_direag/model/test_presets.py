@@ -17,11 +17,12 @@ from bayes_direag.model.settings import (
     RawParameter,
     RecalibrationSettings,
 )
+from tests.bayes_direag.family import VOTING
 
 NAMES = sorted(PRESETS)
 #: Those of the paper, and of the family around it.
 PARAMETERS = PRESETS["paper"].parameters("confidence")
-EVERY_PARAMETER = PRESETS["bayes"].parameters("confidence")
+EVERY_PARAMETER = VOTING.parameters("confidence")
 
 
 def softplus(raw: float) -> float:
@@ -107,9 +108,6 @@ class TestDocumentedSettings:
             ("null_base", "softplus", 0, 2),
             ("null_gain", "exp", 0, 1),
             ("sharpness", "exp", 0, 0.5),
-            ("vote", "identity", 0, 0.3),
-            ("vote_spread", "exp", math.log(0.1), 0.5),
-            ("vote_slope", "identity", 0, 0.2),
         ],
     )
     def test_the_priors_of_bayes_are_those_that_are_explained(self, name, link, loc, scale):
@@ -122,7 +120,7 @@ class TestDocumentedSettings:
         far, bayes = 1.96, PRESETS["bayes"]
         assert math.exp(bayes.weight.loc) == pytest.approx(7, rel=0.06)
         assert math.exp(far * bayes.weight.scale) == pytest.approx(20, rel=0.06)
-        for spread, median in ((bayes.weight_spread, 0.5), (bayes.bias_spread, 1), (bayes.vote_spread, 0.1)):
+        for spread, median in ((bayes.weight_spread, 0.5), (bayes.bias_spread, 1)):
             assert math.exp(spread.loc) == pytest.approx(median)
             assert math.exp(far * spread.scale) == pytest.approx(2.7, rel=0.02)
         assert math.exp(math.exp(bayes.weight_spread.loc)) == pytest.approx(1.6, rel=0.04)
@@ -134,22 +132,19 @@ class TestDocumentedSettings:
         low, high = math.exp(-far * bayes.sharpness.scale), math.exp(far * bayes.sharpness.scale)
         assert (low, high) == pytest.approx((0.37, 2.7), rel=0.02)
         assert (2**low, 2**high) == pytest.approx((1.3, 6.3), rel=0.02)
-        assert 10 * bayes.vote.scale == pytest.approx(3)
-        stated = math.log(0.95 / 0.05) - math.log(0.5 / 0.5)
-        assert stated * bayes.vote_slope.scale == pytest.approx(0.6, rel=0.02)
 
     def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
         bayes = PRESETS["bayes"]
-        assert {name for name in EVERY_PARAMETER if bayes.pools(name)} == LEVEL_PARAMETERS
-        assert bayes.free_parameters("confidence") == (
+        assert {name for name in EVERY_PARAMETER if VOTING.pools(name)} == LEVEL_PARAMETERS
+        beyond = (
             *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
             *("slope", "null_base", "null_gain", "sharpness"),
-            *("vote", "vote_centre", "vote_spread", "vote_slope"),
         )
-        assert bayes.free_parameters("count") == (
-            *("weight", "weight_centre", "weight_spread", "null_base", "sharpness"),
-            *("vote", "vote_centre", "vote_spread"),
-        )
+        assert bayes.free_parameters("confidence") == beyond
+        assert VOTING.free_parameters("confidence") == (*beyond, "vote", "vote_centre", "vote_spread", "vote_slope")
+        count = ("weight", "weight_centre", "weight_spread", "null_base", "sharpness")
+        assert bayes.free_parameters("count") == count
+        assert VOTING.free_parameters("count") == (*count, "vote", "vote_centre", "vote_spread")
         offset, centre, spread = (bayes.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
         assert (offset.link, offset.start, offset.loc, offset.scale) == ("exp", 0, 0, 1)
         assert (centre.link, centre.start, centre.loc, centre.scale) == ("identity", 2, 2, 1.5)
@@ -169,8 +164,9 @@ class TestDocumentedSettings:
         assert PARAMETERS == ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain")
         assert (*PARAMETERS, "sharpness", "vote", "vote_slope") == EVERY_PARAMETER
         assert paper.parameters("count") == ("weight", "prior_strength", "null_base")
-        assert bayes.parameters("count") == (*paper.parameters("count"), "sharpness", "vote")
-        assert set(EVERY_PARAMETER) - set(bayes.parameters("level")) == {"slope", "vote_slope"}
+        assert bayes.parameters("count") == (*paper.parameters("count"), "sharpness")
+        assert VOTING.parameters("count") == (*paper.parameters("count"), "sharpness", "vote")
+        assert set(EVERY_PARAMETER) - set(VOTING.parameters("level")) == {"slope", "vote_slope"}
         assert set(PARAMETERS) - set(paper.parameters("level")) == {"slope"}
         assert paper.free_parameters("count") == paper.parameters("count")
 
@@ -298,8 +294,8 @@ class TestOverride:
             PRESETS["bayes"].override(**{f"{name}_spread": {"fixed": 0.5}})
 
     def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
-        bayes = PRESETS["bayes"]
-        additive = bayes.override(sharpness=None, vote=None, vote_spread=None, vote_slope=None)
+        bayes = VOTING
+        additive = PRESETS["bayes"].override(sharpness=None)
         assert additive.is_additive
         assert additive.parameters("confidence") == PARAMETERS
         for name in ("sharpness", "vote_slope"):

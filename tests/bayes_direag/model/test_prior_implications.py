@@ -18,8 +18,6 @@ N_DRAWS = 6000
 #: What a support that saturates may lack of rising.
 ROUNDING = 1e-12
 QUANTILES = (0.05, 0.5, 0.95)
-#: The preset, and the same draws with nothing but their evidence.
-NAMES = ("bayes", "without votes")
 
 #: Candidates and stated confidences by level; -1 is no report. The first six are those that are documented.
 CASES = {
@@ -37,18 +35,16 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def support() -> dict[str, dict[str, np.ndarray]]:
-    """Return support with and without votes, by case: (draw, state), the null last."""
+def support() -> dict[str, np.ndarray]:
+    """Return support by case: (draw, state), the null last."""
     candidate = np.array([said for said, _ in CASES.values()])
     confidence = np.array([[stated / 100] * 5 for _, stated in CASES.values()])
     n, bayes = len(CASES), PRESETS["bayes"]
     reports = Reports(clipped_logit(confidence, bayes.eps), candidate, candidate.max(axis=1) + 1)
     data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), bayes, "confidence", 5)
     drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(0))
-    parameters = Parameters(**{name: drawn[name] for name in Parameters._fields})
-    both = (parameters, parameters._replace(vote=None, vote_slope=None))
-    every = [np.moveaxis(np.asarray(supports(reports, each)), 1, 0) for each in both]
-    return {name: dict(zip(CASES, each, strict=True)) for name, each in zip(NAMES, every, strict=True)}
+    parameters = Parameters(**{name: drawn[name] for name in Parameters._fields if name in drawn})
+    return dict(zip(CASES, np.moveaxis(np.asarray(supports(reports, parameters)), 1, 0), strict=True))
 
 
 #: The page that says what the priors are and imply.
@@ -70,7 +66,7 @@ def test_the_documented_table(support, number: int, column: int, state: int) -> 
     assert list(rows) == list(CASES)[:6]
     case = list(CASES)[number]
     mean, *quantiles = map(float, re.findall(r"[0-9.]+", rows[case][column]))
-    drawn = support["bayes"][case][:, state]
+    drawn = support[case][:, state]
     rounding = 0.0051
     assert abs(drawn.mean() - mean) < 4 * drawn.std() / np.sqrt(N_DRAWS) + rounding
     assert len(quantiles) == len(QUANTILES)
@@ -112,57 +108,44 @@ def contested(support: dict[str, np.ndarray]) -> np.ndarray:
     return np.stack([support[case][:, 0] for case in ("three against two, at 80 %", "4 of five", "5 of five")])
 
 
-@pytest.mark.parametrize("name", NAMES)
 class TestSense:
-    def test_supports_are_probabilities_and_states_that_are_not_there_have_none(self, support, name) -> None:
-        for case, drawn in support[name].items():
+    def test_supports_are_probabilities_and_states_that_are_not_there_have_none(self, support) -> None:
+        for case, drawn in support.items():
             np.testing.assert_allclose(drawn.sum(axis=1), 1)
             n_candidates = max(CASES[case][0]) + 1
             assert (drawn[:, :n_candidates] > 0).all()
             assert (drawn[:, n_candidates:-1] == 0).all()
 
-    def test_surer_reports_and_more_agreement_mean_more_support_on_average(self, support, name) -> None:
-        lone, five = surer(support[name])
+    def test_surer_reports_and_more_agreement_mean_more_support_on_average(self, support) -> None:
+        lone, five = surer(support)
         assert (np.diff(lone.mean(axis=1)) > 0.03).all()
         assert (np.diff(five.mean(axis=1)) > 0.03).all()
-        alone = [support[name][case][:, 0].mean() for case in ("1 that agree", "2 that agree", "5 of five")]
+        alone = [support[case][:, 0].mean() for case in ("1 that agree", "2 that agree", "5 of five")]
         assert (np.diff(alone) > 0.003).all()
-        assert (np.diff(contested(support[name]).mean(axis=1)) > 0.03).all()
-        first, second = support[name]["three against two, at 80 %"].mean(axis=0)[:2]
+        assert (np.diff(contested(support).mean(axis=1)) > 0.03).all()
+        first, second = support["three against two, at 80 %"].mean(axis=0)[:2]
         assert first > second + 0.05
 
-    def test_five_that_differ_are_alike(self, support, name) -> None:
-        each = support[name]["five that differ, at 80 %"][:, :5].mean(axis=0)
+    def test_five_that_differ_are_alike(self, support) -> None:
+        each = support["five that differ, at 80 %"][:, :5].mean(axis=0)
         assert np.ptp(each) < 0.02
 
-    def test_a_lone_report_and_a_split_vote_leave_little_all_but_certain(self, support, name) -> None:
-        for case, drawn in support[name].items():
+    def test_a_lone_report_and_a_split_vote_leave_little_all_but_certain(self, support) -> None:
+        for case, drawn in support.items():
             said, stated = CASES[case]
             if sum(candidate >= 0 for candidate in said) == 1 or max(said) > 0:
                 certain = (drawn > 0.99).any(axis=1).mean()
                 assert certain < (0.17 if stated in (0, 100) else 0.06), case
 
-    def test_a_model_may_turn_out_trustworthy_or_not(self, support, name) -> None:
+    def test_a_model_may_turn_out_trustworthy_or_not(self, support) -> None:
         """Of a lone sure report and of five that agree, both high and low support are believed possible."""
         for case in ("one, at 95 %", "five that agree, at 95 %"):
-            drawn = support[name][case][:, 0]
+            drawn = support[case][:, 0]
             assert (drawn > 0.9).mean() > 0.1
             assert (drawn < 0.3).mean() > 0.08
 
 
-def test_evidence_never_falls_with_confidence_or_agreement_and_votes_may(support) -> None:
-    agreement = contested(support["without votes"])[:2]  # of five that agree there are two states, not three
-    for rising in (*surer(support["without votes"]), agreement):
+def test_support_never_falls_with_confidence_or_agreement(support) -> None:
+    agreement = contested(support)[:2]  # of five that agree there are two states, not three
+    for rising in (*surer(support), agreement):
         assert (np.diff(rising, axis=0) > -ROUNDING).all()
-    documented = int(re.search(r"in (\d+) % of the draws a lone report", TEXT)[1]) / 100
-    lone, _ = surer(support["bayes"])
-    falls = (lone[4] < lone[2]).mean()
-    assert abs(falls - documented) < 4 * np.sqrt(falls / N_DRAWS) + 0.0051
-
-
-def test_votes_may_make_agreement_all_but_certain(support) -> None:
-    documented = re.search(r"above 0\.99 in (\d+) % of the draws, the null in (\d+) %", TEXT)
-    sure = support["bayes"]["five sure"]
-    for state, share in ((0, documented[1]), (-1, documented[2])):
-        certain = (sure[:, state] > 0.99).mean()
-        assert abs(certain - int(share) / 100) < 4 * np.sqrt(certain / N_DRAWS) + 0.0051
