@@ -28,8 +28,8 @@ The priors of ``bayes``, and why:
   now and then.
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
-- ``vote`` and ``vote_slope`` are left out: with a few hundred labels they cost as much as they bring. For many labels of
-  unlike levels they may be put in; ``docs/presets.md`` says how.
+- ``vote`` and ``vote_slope`` are left out: with a few hundred labels they cost as much as they bring. For many labels
+  of unlike levels they may be put in; ``docs/presets.md`` says how.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
 - final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
   an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen

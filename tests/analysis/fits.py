@@ -37,10 +37,6 @@ CENTRE = {
     "bias_spread": np.log(1.6),
     **_SHARED,
     "sharpness": 0.1,
-    "vote": np.array([0.5, -0.5, 0.0, 1.0, -1.0]),
-    "vote_centre": 0.05,
-    "vote_spread": np.log(0.1),
-    "vote_slope": 0.05,
 }
 #: And where levels are each for themselves, as under preset paper.
 APART = {"weight": _WEIGHTS, "bias": _BIASES, **_SHARED}
@@ -252,9 +248,7 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
     null = share + own["null_base"][..., None] + own["null_gain"][..., None] * taken.sum(axis=-1)
     alpha = np.concatenate([candidates, null[..., None]], axis=-1)
     if "sharpness" in own:
-        votes = usable * (own["vote"][..., None, :] + own["vote_slope"][..., None, None] * stated)
         alpha **= own["sharpness"][..., None, None]
-        alpha[..., :-1] *= np.exp(np.einsum("cdpl,plk->cdpk", votes, said))
     return alpha / alpha.sum(axis=-1, keepdims=True)
 
 

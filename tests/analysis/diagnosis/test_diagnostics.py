@@ -86,9 +86,9 @@ class TestAGoodFit:
 
     def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self, found):
         table = found.parameters
-        assert len(table) == 28
+        assert len(table) == 20
         terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
-        assert table["parameter"].tolist()[-3:] == ["vote_slope", *terms]
+        assert table["parameter"].tolist()[-3:] == ["sharpness", *terms]
         assert set(table["parameter"][:-2]) == set(CENTRE)
         assert table.notna().drop(columns="level").all().all()
 
@@ -129,7 +129,7 @@ class TestFaults:
         found = faulty(separate)
         assert not found.believable
         text = findings(found, "R-hat")[0].text
-        assert text.startswith("The chains do not agree on 1 of 28 parameters: R-hat of bias[cautious] is ")
+        assert text.startswith("The chains do not agree on 1 of 20 parameters: R-hat of bias[cautious] is ")
         assert "--preset" not in text, "levels are pooled already"
 
     def test_a_draw_that_is_not_a_number(self):

@@ -46,7 +46,7 @@ def test_show_json(fitted):
     assert shown["converged"] is True
     assert shown["seed"] == 3
     assert shown["versions"]["bayes-direag"]
-    assert len(shown["parameters"]) == 3 * (5 + 2) + 6 + 2
+    assert len(shown["parameters"]) == 2 * (5 + 2) + 5 + 2
     # A MAP has no standard deviation, and a bias no share: undefined is null.
     assert {row["sd"] for row in shown["parameters"]} == {None}
     assert {row["relative"] for row in shown["parameters"] if row["parameter"] == "bias"} == {None}
@@ -76,7 +76,7 @@ def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
         ("weight=1", "weight"),
         ("weight.low=3", "weight: start 2.0 lies outside the bounds"),
         ("weight.low=1", "weight is pooled over levels (weight_spread), so it cannot be bounded"),
-        ("vote=null", "there is vote_spread without vote"),
+        ('vote_spread={"link": "exp", "start": 0}', "there is vote_spread without vote"),
         ("penalty=NaN", "penalty: Input should be a finite number"),
     ],
 )
@@ -118,7 +118,7 @@ class TestNuts:
             "n_chains": 2,
             "n_warmup": 20,
             "n_draws": 25,
-            "target_accept": 0.9,
+            "target_accept": 0.95,
         }
         assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
 

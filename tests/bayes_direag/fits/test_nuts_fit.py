@@ -321,8 +321,8 @@ class TestRuns:
         tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
         fit = Fit(tree)
         found = fit.tree["posterior"].to_dataset()
-        shared = {"weight_centre", "weight_spread", "vote_centre", "vote_spread"}
-        names = {"weight", "prior_strength", "null_base", "sharpness", "vote", *shared}
+        shared = {"weight_centre", "weight_spread"}
+        names = {"weight", "prior_strength", "null_base", "sharpness", *shared}
         assert set(found) == names | {f"{name}_raw" for name in names - {"prior_strength"}}
         assert found["weight_centre"].dims == found["weight_spread"].dims == ("chain", "draw")
         assert (found["weight_centre"] == found["weight_centre_raw"]).all()

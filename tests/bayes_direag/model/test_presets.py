@@ -284,14 +284,14 @@ class TestOverride:
     def test_what_is_pooled_is_not_bounded(self, name, limits):
         message = rf"preset bayes: .* {name} is pooled over levels \({name}_spread\), so it cannot be bounded"
         with pytest.raises(DirEAGError, match=message):
-            PRESETS["bayes"].override(**{name: limits})
-        alone = PRESETS["bayes"].override(**{name: limits, f"{name}_spread": None})
+            VOTING.override(**{name: limits})
+        alone = VOTING.override(**{name: limits, f"{name}_spread": None})
         assert not alone.pools(name)
 
     @pytest.mark.parametrize("name", sorted(LEVEL_PARAMETERS))
     def test_a_spread_is_not_fixed(self, name):
         with pytest.raises(DirEAGError, match=rf"preset bayes: .* {name}_spread cannot be fixed"):
-            PRESETS["bayes"].override(**{f"{name}_spread": {"fixed": 0.5}})
+            VOTING.override(**{f"{name}_spread": {"fixed": 0.5}})
 
     def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
         bayes = VOTING
