@@ -63,7 +63,7 @@ def label(preset: Preset) -> str:
     if preset.name not in PRESETS:
         return preset.name
     own, usual = _flat(preset.model_dump()), _flat(PRESETS[preset.name].model_dump())
-    changed = [f"{field}={value}" for field, value in own.items() if value != usual[field]]
+    changed = [f"{field}={value}" for field, value in own.items() if value != usual.get(field)]
     return f"{preset.name} with {', '.join(changed)}" if changed else preset.name
 
 

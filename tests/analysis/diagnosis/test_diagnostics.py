@@ -278,11 +278,11 @@ class TestWeightedLikelihood:
 
 class TestSeveralRightAnswers:
     def test_they_are_counted_and_said(self):
-        fit = good_fit(n=300)
+        fit = good_fit(n=600)
         right = fit.tree["observed_data"]["correct"].to_numpy().copy()
         several = (fit.tree["constant_data"]["n_candidates"].to_numpy() > 2) & right.any(axis=1)
         right[several, :2] = True
-        selected = right[np.arange(300), fit.tree["loo"]["candidate"].to_numpy()]
+        selected = right[np.arange(600), fit.tree["loo"]["candidate"].to_numpy()]
         found = diagnose(replaced(replaced(fit, "observed_data", correct=right), "loo", correct=selected))
         assert found.n_several_correct == several.sum() > 20
         text = findings(found, "calibration")[0].text

@@ -68,7 +68,7 @@ class TestWithoutLabels:
         assert len(told) == N
 
     def test_narrow_ones_do_not(self, worlds: Worlds, ignorant: Draws) -> None:
-        narrow = narrowed(ignorant, 0.5)
+        narrow = narrowed(ignorant, 0.4)
         table = coverage(place_truth(worlds, narrow, FITTED, FRESH, preset=PLAIN, variant="confidence"))
         assert (table["coverage"] < table["level"] - 3 * table["error"]).all()
 

@@ -209,6 +209,8 @@ class TestValues:
         assert label(paper.override(eps=0.01, weight={"start": 0.0})) == "paper with weight.start=0.0, eps=0.01"
         assert label(paper.override(eps=0.01).override(eps=1e-6)) == "paper"
         assert label(paper.override(name="own", eps=0.01)) == "own"
+        fixed = {"link": "identity", "start": 0.0, "fixed": 0.2}
+        assert "vote_slope.fixed=0.2" in label(PRESETS["bayes"].override(vote_slope=fixed))
 
 
 class TestOverride:
