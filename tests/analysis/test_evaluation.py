@@ -74,6 +74,8 @@ def test_release_reproduces_the_recorded_evaluations(name: str, golden: Path) ->
     if name == TIED["set"]:
         assert difference.loc[TIED["method"], "pr_negative"] <= 0.005
         difference.loc[TIED["method"], "pr_negative"] = 0.0
+    # its bins are cut among confidences that are equal but for the last bit, in whichever order that puts them
+    assert (difference.pop("adaptive_ece") <= 0.006).all()
     assert (difference <= 0.003).all(axis=None)
 
 

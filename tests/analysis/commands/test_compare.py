@@ -262,7 +262,7 @@ def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
     record = json.loads(succeed(tmp_path / "map.nc", tmp_path / "nuts.nc", *options))
     assert record["scale"] == "raw"
     of_model = [row for row in record["parameters"] if not row["quantity"].startswith("recalibration")]
-    assert len(of_model) == 6
+    assert len(of_model) == 7
     # One preset: the mode lies within the posterior.
     assert all(abs(row["distance"]) < 2 for row in of_model)
     assert record["predictions"]["first_fitted"] == record["predictions"]["n"] == 80

@@ -12,7 +12,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit
@@ -91,19 +90,13 @@ def test_a_map_and_numbers_out_of_range_are_refused() -> None:
 
 @pytest.mark.slow
 def test_widths_come_as_foretold() -> None:
-    """A plan at 100 labels, against fits to 300: on the average of three sets within an eighth.
-
-    Without the term for plain votes, which a better evidence model needs less: no posterior foretells that.
-    """
-    alone = preset("bayes").override(recalibration={"votes": False})
+    """A plan at 100 labels, against fits to 300: on the average of three sets within an eighth."""
     sampling = SamplingSettings(n_chains=2, n_warmup=400, n_draws=500)
     ratios = []
     for seed in (21, 22, 23):
         everything = simulate_observations(n=600, seed=seed)
         test = everything.select(slice(300, None))
-        first, later = (
-            fit_nuts(everything.select(slice(0, n)), preset=alone, sampling=sampling, seed=1) for n in (100, 300)
-        )
+        first, later = (fit_nuts(everything.select(slice(0, n)), sampling=sampling, seed=1) for n in (100, 300))
         foretold = plan(first, test, more=[200], n_worth=0).curve["width"][0]
         predictions = later.predict(test)
         ratios.append(foretold / (predictions["confidence_high"] - predictions["confidence_low"]).mean())

@@ -283,7 +283,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     if fitted_by == "map":
         return
     assert "fit.nc is believable" in page.sections["diagnostics"]
-    assert len(page.tables["Convergence of every parameter"]) == 1 + 17
+    assert len(page.tables["Convergence of every parameter"]) == 1 + 20
     assert "--preset bayes --chains 4" in " ".join(page.sections["origin"].replace("\\", "").split())
 
 
@@ -296,7 +296,7 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
         tmp_path / "weighted.nc"
     )
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
-    assert len(page.attributes("img")) == 17 - 3
+    assert len(page.attributes("img")) == 18 - 3
     assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
     assert "--set null_target_weight=2.0" in page.sections["origin"]
 
