@@ -59,6 +59,10 @@ def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
         np.testing.assert_allclose(ours.to_numpy().reshape(3000, -1).std(axis=0), sd, rtol=0.2)
 
 
+#: Levels that borrow from other settings alone: many parameters fewer, and minutes less.
+APART = preset("bayes").override(weight_spread=None, bias_spread=None)
+
+
 def truth(rng: np.random.Generator, centre: dict[str, np.ndarray]) -> Parameters:
     """Return the parameters of a setting, half as far from the centre as settings are expected to lie."""
     with jax.enable_x64(True):
@@ -103,8 +107,8 @@ def test_few_labels_of_a_new_setting(alien: bool, n_labels: int, least_gain: flo
             580, seed=1000 * world + (60 if alien else 50), parameters=stranger if alien else own
         )
         learned, test = questions.select(slice(0, n_labels)), questions.select(slice(80, 580))
-        pooled = fit_multi_setting(seen | {"own": learned}, sampling=SHORT, seed=world)
+        pooled = fit_multi_setting(seen | {"own": learned}, preset=APART, sampling=SHORT, seed=world)
         assert pooled.hierarchy["sample_stats"]["diverging"].mean() < 0.01
-        alone = fit_nuts(learned, sampling=SHORT, seed=world)
+        alone = fit_nuts(learned, preset=APART, sampling=SHORT, seed=world)
         gains.append(log_loss(alone, test) - log_loss(pooled.settings["own"], test))
     assert math.fsum(gains) / len(gains) > least_gain
