@@ -6,7 +6,6 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any
 
-import jax
 import numpy as np
 from jaxtyping import Float
 
@@ -14,8 +13,8 @@ from analysis.methods.method import Answers
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
-from bayes_direag.fits.prediction import PatternPredictor
-from bayes_direag.model.evidence import Reports, padded_size, supports
+from bayes_direag.fits.prediction import PatternPredictor, Selection, select_reports
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -30,9 +29,6 @@ FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
         "direag": ("confidence", "confidence"),
     }
 )
-
-#: Draws times questions whose states are worked through at a time.
-_CELLS = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -94,11 +90,10 @@ def _answers(fitted: Fitted, observations: Observations, column: str) -> Answers
 
 def _mean_support(fitted: Fitted, reports: Reports) -> Float[np.ndarray, "problem state"]:
     """Return the probability of every candidate and null before the final calibration, averaged over the draws."""
-    parameters, n = fitted.predictor.parameters, len(reports.n_candidates)
-    size = padded_size(min(n, max(_CELLS // fitted.predictor.n_samples, 1)), least=64)
-    parts = []
-    for start in range(0, n, size):
-        with jax.enable_x64(True):
-            part = supports(reports.select(slice(start, start + size)).padded(size), parameters)
-        parts.append(np.asarray(part).mean(axis=0)[: n - start])
-    return np.concatenate(parts)
+    n_levels = np.shape(reports.candidate)[1]
+
+    def states(selection: Selection) -> Float[np.ndarray, "problem state"]:
+        missing = n_levels - selection.mean_support.shape[1]
+        return np.column_stack([np.pad(selection.mean_support, ((0, 0), (0, missing))), selection.null_probability])
+
+    return np.concatenate(list(select_reports(reports, fitted.predictor.parameters, states)))

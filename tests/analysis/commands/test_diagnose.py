@@ -125,7 +125,11 @@ def test_a_fit_that_was_sampled(tmp_path):
     fit.save(tmp_path / "fit.nc")
     record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
     assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
-    assert len(record["parameters"]) == 17
+    of_levels = {(name, level) for name in ("weight", "bias") for level in observations.level_names}
+    of_all = {f"{name}_{part}" for name in ("weight", "bias") for part in ("centre", "spread")}
+    of_all |= {"slope", "null_base", "null_gain", "sharpness", "recalibration_intercept", "recalibration_slope"}
+    found = {(row["parameter"], row["level"]) for row in record["parameters"]}
+    assert found == of_levels | {(name, None) for name in of_all}
     assert all(row["rhat"] < 1.2 for row in record["parameters"])
     assert record["loo"]["p_loo"] > 0
     assert {row["draws"] for row in record["chains"]} == {150}

@@ -1,6 +1,7 @@
 """The whole simulation check: its command, its folder, its pictures, and what it says of right and wrong samplers."""
 
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,10 +154,11 @@ class TestWhole:
 
     @pytest.mark.parametrize("wrong", ["prior", "labels"])
     def test_wrong_models_are_found(self, wrong: str) -> None:
-        """Worlds of a narrower prior, or labels by confidences in reverse order, against draws of preset bayes."""
+        """Worlds of biases half as wide, or labels by confidences in reverse order, against draws of preset bayes."""
         observations = simulate_observations(101, seed=1)
         data = LikelihoodData.of(observations.select(slice(0, 100)), preset=BAYES)
-        true = replace(data, preset=BAYES.override(bias={"scale": 1.0})) if wrong == "prior" else data
+        narrow = BAYES.override(bias={"scale": 1.0}, bias_spread={"loc": math.log(0.5)})
+        true = replace(data, preset=narrow) if wrong == "prior" else data
         if wrong == "labels":
             backwards = data.reports._replace(logit_confidence=data.reports.logit_confidence[:, ::-1])
             true = replace(data, reports=backwards)
