@@ -13,7 +13,7 @@ from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLING_METHODS, is_right, joined_answers
-from analysis.scores.scoring import Scorer
+from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -259,7 +259,7 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
         fold=fold,
         method=method,
         correct=table["right"].astype("boolean").mask(~evaluated.labelled),
-        cluster=pd.array([None] * len(evaluated), dtype="Int64"),
+        cluster=cluster_column(evaluated),
     )
     columns = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
     columns += ["state_probability", "cluster"]

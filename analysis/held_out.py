@@ -12,7 +12,7 @@ from analysis.evaluated_run import read_evaluated_run
 from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, before_calibration
-from analysis.scores.scoring import cluster_of
+from analysis.scores.scoring import cluster_column, cluster_of
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -126,6 +126,8 @@ def read_held_out(folder: str | Path, observations: str | Path | None = None) ->
 def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOutQuestions:
     """Predict the labelled questions that a fit has not learned from, before and after its recalibration.
 
+    Nor from others of their cluster.
+
     Raises
     ------
     DirEAGError
@@ -137,6 +139,8 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
             f"{name}: the fit counted its {fit.n_questions:,} questions by pattern and does not say which they were; "
             "expected one that does. Fit with --keep-questions, or evaluate on a test set (direag evaluate --test)."
         )
+    learned = set(fit.fitted.cluster or ()) - {None}
+    seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
     unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
     if not len(unseen):
         raise DirEAGError(
@@ -150,7 +154,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     shared = predicted[["problem_id", "answer", "null_probability"]].assign(
         correct=right,
         state_probability=before_calibration(Fitted(fit), aligned).state_probability(aligned),
-        cluster=pd.array([None] * len(kept), dtype="Int64"),
+        cluster=cluster_column(kept),
     )
     parts = [
         shared.assign(method=method, confidence=predicted[column])

@@ -17,6 +17,7 @@ from scipy.special import expit
 
 from analysis.methods.direag import Fitted, before_calibration
 from analysis.scores.paired import paired_table
+from analysis.scores.scoring import cluster_column, cluster_of
 from analysis.scores.selection_scores import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -123,15 +124,18 @@ def compare_predictions(
         ``second_state_probability``, what was given to the state that occurred, before the final calibration;
         ``first_fitted`` and ``second_fitted``,
         whether the fit learned from this question (a question being its ``problem_id``), missing where it does not
-        say, having counted its questions by pattern. Unanswered questions have
-        neither answers nor confidences, and nothing that follows from them.
+        say, having counted its questions by pattern; ``cluster``, which questions hang together. Unanswered questions
+        have neither answers nor confidences, and nothing that follows from them.
 
     Raises
     ------
     LevelError, DirEAGError
         As :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` does.
     """
-    columns: dict[str, object] = {"problem_id": pd.Series(observations.problem_id, dtype="str")}
+    columns: dict[str, object] = {
+        "problem_id": pd.Series(observations.problem_id, dtype="str"),
+        "cluster": cluster_column(observations),
+    }
     for name, fit in (("first", first), ("second", second)):
         predicted = fit.predict(observations, interval_level=interval_level)
         columns[f"{name}_answer"] = predicted["answer"]
@@ -248,7 +252,7 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
         )
         for name in ("first", "second")
     )
-    return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level)
+    return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level, cluster=cluster_of(rows))
 
 
 def _n_fitted(fitted: pd.Series) -> int | None:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from analysis.diagnosis.loo_checks import effective_parameters
 from bayes_direag.errors import DirEAGError
@@ -67,8 +67,9 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     r"""Compare NUTS fits to the same questions by leave-one-out predictive density.
 
     The standard error of a difference is :math:`\sqrt{n \operatorname{var}_i (d_i)}` over the pointwise differences
-    :math:`d_i`, var being the sample variance (``arviz_stats.compare`` divides by n instead of n - 1). It is too small
-    for differences below 4 and for fewer than some 100 questions.
+    :math:`d_i`, var being the sample variance (``arviz_stats.compare`` divides by n instead of n - 1); where questions
+    hang together, over the sums of their clusters. It is too small for differences below 4 and for fewer than some 100
+    questions.
 
     Parameters
     ----------
@@ -94,13 +95,14 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     pointwise = np.stack([elpd[name] for name in order], axis=1)
     n = len(pointwise)
     difference = pointwise - pointwise[:, :1]
-    total, error = difference.sum(axis=0), _standard_error(difference)
+    cluster = fits[order[0]].fitted.cluster_number
+    total, error = difference.sum(axis=0), _standard_error(difference, cluster)
     told = (np.abs(total) >= FEWEST_STANDARD_ERRORS * error) & (np.abs(total) >= LEAST_DIFFERENCE)
     table = pd.DataFrame(
         {
             "model": order,
             "elpd": pointwise.sum(axis=0),
-            "se": _standard_error(pointwise),
+            "se": _standard_error(pointwise, cluster),
             "difference": total,
             "difference_se": error,
             "distinguishable": pd.Series(told, dtype="boolean").mask(np.arange(len(order)) == 0),
@@ -141,8 +143,12 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
     return np.asarray(weight.loc[list(models)].to_numpy(float).clip(0, 1))
 
 
-def _standard_error(pointwise: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
-    """Return the standard error of the sum over questions; NaN for a single one."""
+def _standard_error(
+    pointwise: Float[np.ndarray, "problem model"], cluster: Int[np.ndarray, " problem"] | None
+) -> Float[np.ndarray, " model"]:
+    """Return the standard error of the sum over questions, a cluster's as one; NaN for a single one."""
+    if cluster is not None:
+        pointwise = np.stack([np.bincount(cluster, column) for column in pointwise.T], axis=1)
     n, n_models = pointwise.shape
     return np.sqrt(n * pointwise.var(axis=0, ddof=1)) if n > 1 else np.full(n_models, np.nan)
 

@@ -80,9 +80,10 @@ def draw_splits(
     *,
     n_splits: int,
     seed: int,
-    cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> Splits:
     """Draw the splits, for those numbers of labels that leave max(100, 20 %) of the usable questions for testing.
+
+    No tested question is of a cluster that was learned from.
 
     Parameters
     ----------
@@ -92,8 +93,6 @@ def draw_splits(
         At least 2, so that they can be seen to differ. Further splits leave the earlier ones as they are.
     seed
         Of the permutations.
-    cluster
-        Which questions hang together: no tested question is of a cluster that was learned from.
 
     Raises
     ------
@@ -122,7 +121,7 @@ def draw_splits(
             f"{wanted[0]} labels: {reason} (usable: both labelled and answered). Ask for fewer, or give more labelled "
             "questions."
         )
-    label_counts = tuple(n for n in wanted if n <= most)
+    label_counts, cluster = tuple(n for n in wanted if n <= most), observations.cluster_number
     return Splits(
         label_counts=label_counts,
         left_out={n: reason for n in wanted if n > most},

@@ -10,7 +10,7 @@ from analysis.methods.direag import DirEAG
 from analysis.methods.method import Learner
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fitting import fold_of_question
+from bayes_direag.fits.fitting import check_apart, fold_of_question
 
 
 class Part(NamedTuple):
@@ -37,8 +37,8 @@ def deal(observations: Observations, test: Observations | None, n_folds: int | N
     Raises
     ------
     DirEAGError
-        If there are too few questions for the folds, nothing to learn from in one of them, or a question (a
-        ``problem_id``) is both learned from and tested.
+        If there are too few questions for the folds, nothing to learn from in one of them, or a question (or one of
+        its cluster) is both learned from and tested.
     """
     usable = observations.labelled & observations.answered
     if test is None:
@@ -48,12 +48,7 @@ def deal(observations: Observations, test: Observations | None, n_folds: int | N
             for number in range(n_folds or 0)
         )
     else:
-        both = set(observations.problem_id) & set(test.problem_id)
-        if both:
-            raise DirEAGError(
-                f"{len(both)} of {len(test)} test questions are also in the training set, {min(both)!r} among them; "
-                "expected none. Remove them from one of the two, or rename them if they are other questions."
-            )
+        check_apart(observations, test)
         parts = (Part("test", observations.select(usable), np.flatnonzero(test.answered)),)
     if not all(len(part.labelled) for part in parts):
         raise DirEAGError(

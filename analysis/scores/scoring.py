@@ -10,6 +10,7 @@ from numpy import ndarray
 from analysis.scores.bootstrap import bootstrap_metrics, percentile_interval, resample_weights
 from analysis.scores.metrics import Metrics, evaluate_metrics
 from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
+from bayes_direag.data.observations import Observations
 
 METRIC_NAMES = (*SELECTION_SCORES, *Metrics.__dataclass_fields__)
 
@@ -132,6 +133,12 @@ def scored_of(rows: pd.DataFrame) -> Scored:
     return Scored(
         rows["confidence"].to_numpy(float), rows["correct"].to_numpy(bool), rows["state_probability"].to_numpy(float)
     )
+
+
+def cluster_column(observations: Observations) -> pd.Series:
+    """Return which questions hang together as column ``cluster`` has it; missing throughout where none do."""
+    number = observations.cluster_number
+    return pd.Series([None] * len(observations) if number is None else number, dtype="Int64")
 
 
 def cluster_of(rows: pd.DataFrame) -> Int[ndarray, " problem"] | None:

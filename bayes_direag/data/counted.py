@@ -137,12 +137,13 @@ def count_patterns(observations: Observations) -> Observations:
     Returns
     -------
     Observations
-        The first question of every pattern, with its ``multiplicity``: how many there are. A fit to these is a fit to
-        all.
+        The first question of every pattern, with its ``multiplicity``: how many there are, of whatever clusters. A fit
+        to these is a fit to all.
     """
     times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
     table = _counted(_table(observations, np.arange(len(observations)), times))
-    return replace(observations.select(table["question"].to_numpy()), multiplicity=table["multiplicity"].to_numpy())
+    first = observations.select(table["question"].to_numpy())
+    return replace(first, multiplicity=table["multiplicity"].to_numpy(), cluster=None)
 
 
 def _patterns(file: Survey, span: Span | None) -> Iterator[pyarrow.Table]:

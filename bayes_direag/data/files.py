@@ -137,8 +137,8 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
 
     JSON Lines keep every field. The tables are in long form and hold the columns ``problem_id``, ``level``,
-    ``level_name``, ``answer``, ``confidence``, ``correct``, ``gold_answer``, ``dataset``, ``model`` and
-    ``question``; a question without observations is one row with an empty level.
+    ``level_name``, ``answer``, ``confidence``, ``correct``, ``gold_answer``, ``cluster``, ``dataset``, ``model``
+    and ``question``; a question without observations is one row with an empty level.
 
     Raises
     ------

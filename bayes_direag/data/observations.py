@@ -92,6 +92,8 @@ class Observations:
         The file they were read from, and the line of each question.
     multiplicity : array, (problem,), optional
         How many questions each row stands for; None if one. See :mod:`~bayes_direag.data.counted`.
+    cluster : tuple of str or None, optional
+        The cluster of each question, None for one that hangs together with no other; None if none is in any.
     """
 
     problem_id: tuple[str, ...]
@@ -107,6 +109,7 @@ class Observations:
     questions: tuple[Question, ...]
     origin: Origin
     multiplicity: Int[np.ndarray, "problem"] | None = None
+    cluster: tuple[str | None, ...] | None = None
 
     @classmethod
     def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
@@ -151,6 +154,7 @@ class Observations:
         kind, levels = overview.kind(answers, path), overview.levels(path)
         arrays = question_arrays(table, levels, kind)
         overview.check_percentages(path)
+        cluster = tuple(question.cluster for question in questions)
         return cls(
             problem_id=tuple(question.problem_id for question in questions),
             level_names=tuple(levels.values()),
@@ -164,6 +168,7 @@ class Observations:
             conflicting=arrays.conflicting,
             questions=tuple(questions),
             origin=table.source,
+            cluster=cluster if any(cluster) else None,
         )
 
     def __len__(self) -> int:
@@ -202,6 +207,14 @@ class Observations:
         right[rows, self.candidate[rows, columns]] = True
         return right
 
+    @property
+    def cluster_number(self) -> Int[np.ndarray, " problem"] | None:
+        """Which questions hang together, by number, each with itself at least; None where no cluster is given."""
+        if self.cluster is None:
+            return None
+        place: dict[str | int, int] = {}
+        return np.array([place.setdefault(name or row, len(place)) for row, name in enumerate(self.cluster)], int)
+
     def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
         """Say of a candidate of each question whether it is right; a missing one (None, NaN) is not."""
         rows = zip(answers, self.candidates, self.correct_candidate, strict=True)
@@ -221,6 +234,8 @@ class Observations:
             digest.update(array.astype(form).tobytes())
         if self.multiplicity is not None:
             digest.update(self.multiplicity.astype("<i8").tobytes())
+        if self.cluster is not None:
+            digest.update(json.dumps(self.cluster).encode())
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
@@ -239,6 +254,7 @@ class Observations:
             questions=tuple(self.questions[row] for row in rows),
             origin=Origin(self.origin.path, tuple(self.origin.lines[row] for row in rows)),
             multiplicity=None if self.multiplicity is None else self.multiplicity[rows],
+            cluster=None if self.cluster is None else tuple(self.cluster[row] for row in rows),
         )
 
     def align(self, level_names: Sequence[str]) -> "Observations":

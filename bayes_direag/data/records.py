@@ -54,6 +54,8 @@ class Question(BaseModel):
         Where the question is from, which model answered it, and its text.
     gold_answer : str, optional
         The right answer, if known.
+    cluster : str, optional
+        What it hangs together by with others of the same cluster: a prompt, a document, a paraphrased question.
     observations : tuple of Observation
         In the order of the file; may be empty.
     """
@@ -65,6 +67,7 @@ class Question(BaseModel):
     model: OptionalText = None
     question: OptionalText = None
     gold_answer: OptionalText = None
+    cluster: OptionalText = None
     observations: tuple[Observation, ...]
 
     @field_validator("observations")
@@ -80,7 +83,7 @@ class Question(BaseModel):
 
 #: The columns of a table in long form: one row an observation, or a question that has none.
 OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct")
-OF_QUESTION = ("gold_answer", "dataset", "model", "question")
+OF_QUESTION = ("gold_answer", "cluster", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
 
 

@@ -155,30 +155,44 @@ def fit_nuts(
     return Fit.from_draws(draws, observations, preset=settings, variant=variant, sampling=runs, seed=seed)
 
 
-def assign_folds(n: int, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
+def assign_folds(
+    n: int, n_folds: int, seed: int, cluster: Int[np.ndarray, " problem"] | None = None
+) -> Int[np.ndarray, " problem"]:
     """Deal ``n`` questions into folds: shuffle their indices with ``random.Random(seed)``, then deal round-robin.
+
+    Parameters
+    ----------
+    cluster
+        Which questions hang together: whole clusters are dealt, after the shuffle the largest first, each to the
+        smallest fold so far. Clusters of one question each are dealt as if there were none.
 
     Returns
     -------
     (problem,) array
-        The fold of each question, 0-based. Sizes differ by one at most.
+        The fold of each question, 0-based. Sizes differ by one at most, or by the largest cluster.
 
     Raises
     ------
     DirEAGError
-        With fewer than two folds, or fewer questions than folds (in particular without questions).
+        With fewer than two folds, or fewer questions or clusters than folds (in particular without questions).
     """
-    if not 2 <= n_folds <= n:
+    _, member, sizes = np.unique(np.arange(n) if cluster is None else cluster, return_inverse=True, return_counts=True)
+    if not 2 <= n_folds <= len(sizes):
         remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
+        seen, unit = (f"{n} usable questions", "question")
+        if cluster is not None:
+            seen, unit = f"{seen} in {len(sizes)} clusters", "cluster"
         raise DirEAGError(
-            f"cannot deal {n} usable questions into {n_folds} folds; expected at least two folds and a question for "
-            f"each. {remedy}"
+            f"cannot deal {seen} into {n_folds} folds; expected at least two folds and a {unit} for each. {remedy}"
         )
     order = list(range(n))
     random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret
-    folds = np.empty(n, np.int64)
-    folds[order] = np.arange(n) % n_folds
-    return folds
+    shuffled = list(dict.fromkeys(member[order].tolist()))
+    filled, fold = [0] * n_folds, np.empty(len(sizes), np.int64)
+    for number in sorted(shuffled, key=lambda number: -sizes[number]):
+        fold[number] = smallest = filled.index(min(filled))
+        filled[smallest] += sizes[number]
+    return fold[member]
 
 
 def _selected(
@@ -210,15 +224,19 @@ def _out_of_fold(
     """Return the support of each question's candidates, from fits that did not see the question.
 
     With proper priors in the place of a penalty they start from the optimum of the fit to all questions, to be there
-    sooner. Where a member has a single question, nothing is left to fit to without it: that one is predicted in sample.
+    sooner. Where a member has a single question (or cluster), nothing is left to fit to without it: that is predicted
+    in sample.
     """
-    n_folds, n_used = preset.recalibration.out_of_fold, used.sum(axis=1)
+    n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
-    for member in np.flatnonzero(n_used > 1):
-        n = int(n_used[member])
-        fold[member, used[member]] = assign_folds(n, min(n_folds, n), seed)
+    for member, row in enumerate(used):
+        own = None if cluster is None else cluster[row]
+        n_apart = int(row.sum()) if own is None else len(np.unique(own))
+        if n_apart > 1:
+            fold[member, row] = assign_folds(int(row.sum()), min(n_folds, n_apart), seed, own)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
-    kept = (used[:, None, :] & ~(held_out & (n_used > 1)[:, None, None])).reshape(-1, used.shape[1])
+    dealt = (fold > 0).any(axis=1)[:, None, None]
+    kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
     near = None if preset.penalty else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole.raw)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant, start=near)
@@ -322,8 +340,16 @@ def train_test(
     Raises
     ------
     DirEAGError
-        If a question (a ``problem_id``) is in both.
+        As :func:`check_apart` does.
     """
+    check_apart(train, test)
+    fit = _fits(train, np.ones((1, len(train)), bool), method, preset, variant, sampling, allow_weighted, seed)[0]
+    index = np.flatnonzero(test.answered)
+    return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
+
+
+def check_apart(train: Observations, test: Observations) -> None:
+    """Raise DirEAGError if a question (a ``problem_id``) is in both, or questions of one cluster are."""
     both = set(train.problem_id) & set(test.problem_id)
     if both:
         raise DirEAGError(
@@ -331,9 +357,13 @@ def train_test(
             "expected none, so that no question is evaluated by a fit that has seen it. Remove them from one of the "
             "two, or rename them if they are other questions under the same problem_id."
         )
-    fit = _fits(train, np.ones((1, len(train)), bool), method, preset, variant, sampling, allow_weighted, seed)[0]
-    index = np.flatnonzero(test.answered)
-    return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
+    shared = {name for name in train.cluster or () if name} & set(test.cluster or ())
+    if shared:
+        raise DirEAGError(
+            f"{len(shared)} clusters have questions in the training set and among the test questions, {min(shared)!r} "
+            "is one; expected none, so that no question is evaluated by a fit that has seen its like. Move each whole "
+            "cluster to one of the two, or rename those that are others under the same name."
+        )
 
 
 def cross_fit(
@@ -349,7 +379,8 @@ def cross_fit(
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt in file order: see :func:`~bayes_direag.fits.fitting.assign_folds`. An answered
+    The answered questions are dealt in file order, those of a cluster together: see
+    :func:`~bayes_direag.fits.fitting.assign_folds`. An answered
     question without a gold answer is predicted, but teaches nothing. See :func:`train_test` for the parameters.
 
     Raises
@@ -369,8 +400,10 @@ def cross_fit(
 
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
     """Return the fold that :func:`cross_fit` holds each question out with; -1 where it is unanswered."""
+    answered, cluster = observations.answered, observations.cluster_number
     fold = np.full(len(observations), -1)
-    fold[observations.answered] = assign_folds(int(observations.answered.sum()), n_folds, seed)
+    own = None if cluster is None else cluster[answered]
+    fold[answered] = assign_folds(int(answered.sum()), n_folds, seed, own)
     return fold
 
 

@@ -9,7 +9,8 @@ group                     content
 ``log_likelihood``        ``target``: log probability of the state that occurred, by problem
 ``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
                           or -1 where no candidate is right
-``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to
+``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to;
+                          ``cluster`` ("" for none) where questions hang together
 ``prior``                 NUTS only: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``      NUTS only: a ``target`` for every problem given each of them
 ``posterior_predictive``  NUTS only: a ``target`` for every problem given each of a thinned set of draws
@@ -51,6 +52,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "candidate": ("problem", "level"),
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
+    "cluster": ("problem",),
 }
 
 
@@ -198,6 +200,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         questions=tuple(Question(problem_id=name, observations=()) for name in names),
         origin=Origin(None, (None,) * len(names)),
         multiplicity=data["multiplicity"].to_numpy() if "multiplicity" in data else None,
+        cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
     )
 
 
@@ -223,7 +226,8 @@ def _container(
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
-    right = observations.correct_candidate
+    right, cluster = observations.correct_candidate, observations.cluster
+    named = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
     tree = _datasets(
         {
             "posterior": _with_natural(raw, preset, variant),
@@ -235,6 +239,7 @@ def _container(
                 "candidate": observations.candidate,
                 "n_candidates": observations.n_candidates,
                 "weight_in_likelihood": weight,
+                **named,
             },
         },
         observations,

@@ -1,6 +1,7 @@
 """Whole evaluations, against recorded ones and against their own parts."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -234,6 +235,26 @@ def test_weights_are_refused_under_nuts_without_leave(questions: Observations) -
 def test_an_unknown_method_is_an_error(questions: Observations) -> None:
     with pytest.raises(DirEAGError, match="unknown method 'magic'; expected some of vanilla, self_consistency"):
         evaluate(questions, methods=["majority", "magic"])
+
+
+def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) -> None:
+    copied = [
+        question.model_copy(update={"problem_id": f"{question.problem_id} {copy}", "cluster": question.problem_id})
+        for question in questions.questions[:60]
+        for copy in range(5)
+    ]
+    observations = Observations.from_questions(copied, answers="numeric")
+    options = {"methods": ["majority", "confidence"], "n_folds": 3, "seed": 1, "n_resamples": 200}
+    found = evaluate(observations, **options)
+    rows = found.predictions
+    assert (rows.groupby("cluster")["fold"].agg(lambda fold: len(set(fold.dropna()))) <= 1).all()
+    assert rows["cluster"].nunique() == 60
+    alone = evaluate(replace(observations, cluster=None), **options)
+    assert alone.predictions["cluster"].isna().all()
+    wider, narrower = (
+        (table["benefit_high"] - table["benefit_low"]).to_numpy() for table in (found.metrics, alone.metrics)
+    )
+    assert (wider > 1.5 * narrower).all()  # five copies of a question say as much as one: the square root of 5
 
 
 def test_nothing_to_score_gives_missing_metrics() -> None:

@@ -1,8 +1,11 @@
 """Held-out predictions: of an evaluation's folder, and of questions that are new to a fit."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 
 from analysis.held_out import read_held_out, require_method, scores_by_method, unseen_questions
 from analysis.labelled_reports import LabelledReports
@@ -111,6 +114,17 @@ class TestUnseen:
         fit = random_fit(observations.select(slice(0, 12)), variant="count")
         found = unseen_questions(fit, observations, "set.jsonl")
         assert found.predictions["method"].unique().tolist() == ["count", "count_calibrated"]
+
+    def test_a_question_like_one_that_it_has_seen_is_not_new(self, observations):
+        first, others = ["a"] * 12, ["a", "b"] * 9
+        known = replace(observations, cluster=(*first, *others))
+        fit = random_fit(known.select(slice(0, 12)))
+        data = fit.tree["constant_data"].to_dataset()
+        fit.tree["constant_data"] = xr.DataTree(data.assign(cluster=("problem", ["a"] * data.sizes["problem"])))
+        found = unseen_questions(fit, known, "set.jsonl")
+        new = (np.arange(30) >= 12) & (np.arange(30) % 2 == 1) & known.labelled
+        assert found.predictions["problem_id"].unique().tolist() == list(known.select(new).problem_id)
+        assert (found.predictions["cluster"] == 0).all()
 
     def test_nothing_new(self, observations):
         kept = observations.select(slice(0, 4))

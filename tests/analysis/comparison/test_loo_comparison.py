@@ -3,6 +3,7 @@
 import arviz_stats
 import numpy as np
 import pytest
+import xarray as xr
 
 from analysis.comparison.loo_comparison import compare_loo, stacking_weights
 from bayes_direag.data.observations import Observations
@@ -52,6 +53,17 @@ def test_the_table_against_arviz_and_by_hand(fits: dict[str, Fit]) -> None:
         assert row["difference_se"] == pytest.approx(np.sqrt(N / (N - 1) * np.sum((apart - apart.mean()) ** 2)))
         assert row["n_bad_k"] == (fits[name].tree["loo"]["pareto_k"] > 0.7).sum()
     assert not table["is_weighted"].any()
+
+
+def test_errors_are_over_clusters(fits: dict[str, Fit]) -> None:
+    trees = {name: fit.tree.copy() for name, fit in fits.items()}
+    for tree in trees.values():
+        names = np.array([f"c{row % 30}" for row in range(N)], object)
+        tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(cluster=("problem", names)))
+    found = compare_loo({name: Fit(tree) for name, tree in trees.items()}).table.set_index("model")
+    for name, row in found.iterrows():
+        sums = fits[str(name)].tree["loo"]["elpd"].to_numpy().reshape(5, 30).sum(axis=0)
+        assert row["se"] == pytest.approx(np.sqrt(30) * sums.std(ddof=1))
 
 
 def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:

@@ -1,5 +1,7 @@
 """Who learns and who is tested."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -74,9 +76,9 @@ def test_refusals(observations: Observations, counts: list[int], n_splits: int, 
 
 
 def test_no_tested_question_is_of_a_cluster_that_was_learned_from() -> None:
-    observations = simulate_observations(200, seed=1)
     cluster = np.random.default_rng(0).integers(0, 40, 200)
-    splits = draw_splits(observations, [20, 61], n_splits=6, seed=0, cluster=cluster)
+    observations = replace(simulate_observations(200, seed=1), cluster=tuple(map(str, cluster)))
+    splits = draw_splits(observations, [20, 61], n_splits=6, seed=0)
     for split in range(6):
         learned, tested = splits.learned(split, 61), splits.tested(split)
         assert not set(cluster[learned]) & set(cluster[tested])
@@ -91,7 +93,8 @@ def test_no_tested_question_is_of_a_cluster_that_was_learned_from() -> None:
 def test_clusters_of_one_change_nothing() -> None:
     observations = simulate_observations(150, seed=1)
     alone, clustered = (
-        draw_splits(observations, [30], n_splits=2, seed=0, cluster=cluster) for cluster in (None, np.arange(150))
+        draw_splits(replace(observations, cluster=cluster), [30], n_splits=2, seed=0)
+        for cluster in (None, ("alone", *[None] * 149))
     )
     np.testing.assert_array_equal(alone.order, clustered.order)
     np.testing.assert_array_equal(alone.tested(1), clustered.tested(1))

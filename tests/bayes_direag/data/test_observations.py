@@ -323,3 +323,32 @@ def test_a_real_file_survives_every_format(real_observations, tmp_path, suffix):
     table = Observations.read(real_observations / "sciq_12models_judged.jsonl").select(slice(300))
     table.write(tmp_path / f"again.{suffix}")
     assert Observations.read(tmp_path / f"again.{suffix}").fingerprint == table.fingerprint
+
+
+def test_clusters_go_with_their_questions(tmp_path: Path):
+    names = ("x", None, "y", "x")
+    records = [
+        question(str(row), ("7", 50), ("8", 60), gold="7", cluster=name, dataset="d") for row, name in enumerate(names)
+    ]
+    table = Observations.from_questions(records)
+    assert table.cluster == names
+    assert table.cluster_number.tolist() == [0, 1, 2, 0]
+    assert table.select(np.array([3, 1])).cluster == ("x", None)
+    assert table.align(("level_1", "level_0")).cluster == names
+    without = Observations.from_questions([record.model_copy(update={"cluster": None}) for record in records])
+    assert without.cluster is None
+    assert without.cluster_number is None
+    assert without.fingerprint != table.fingerprint
+    for suffix in (".jsonl", ".csv", ".parquet"):
+        table.write(tmp_path / f"o{suffix}")
+        again = Observations.read(tmp_path / f"o{suffix}")
+        assert (again.cluster, again.fingerprint) == (names, table.fingerprint)
+
+
+def test_a_question_of_two_clusters_is_refused(tmp_path: Path):
+    path = tmp_path / "o.csv"
+    path.write_text("problem_id,level,answer,confidence,cluster\na,0,9,80,x\na,1,8,20,y\n")
+    with pytest.raises(
+        ObservationError, match=r"line 3, field cluster: question 'a' has 'x' in an earlier row; saw 'y'"
+    ):
+        Observations.read(path)

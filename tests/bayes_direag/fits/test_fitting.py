@@ -1,6 +1,7 @@
 """The fold rule against one written from its statement."""
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -54,6 +55,29 @@ def test_the_seed_matters_and_the_global_state_does_not():
     assert random.getstate() == state
     assert first.tolist() == assign_folds(30, 5, 7).tolist()
     assert first.tolist() != assign_folds(30, 5, 8).tolist()
+
+
+@given(counts, st.integers(0, 2**32), st.data())
+def test_clusters_are_dealt_whole_and_evenly(count, seed, data):
+    n, n_folds = count
+    cluster = np.array(data.draw(st.lists(st.integers(0, n), min_size=n, max_size=n)))
+    names, sizes = np.unique(cluster, return_counts=True)
+    if len(names) < n_folds:
+        with pytest.raises(DirEAGError, match=f"{n} usable questions in {len(names)} clusters .* a cluster for each"):
+            assign_folds(n, n_folds, seed, cluster)
+        return
+    fold = assign_folds(n, n_folds, seed, cluster)
+    assert all(len(set(fold[cluster == name])) == 1 for name in names)
+    filled = np.bincount(fold, minlength=n_folds)
+    assert filled.min() > 0
+    assert filled.max() - filled.min() <= sizes.max()
+
+
+@given(counts, st.integers(0, 2**32))
+def test_clusters_of_one_question_are_dealt_like_questions(count, seed):
+    n, n_folds = count
+    alone = np.random.default_rng(seed).permutation(n)
+    np.testing.assert_array_equal(assign_folds(n, n_folds, seed, alone), assign_folds(n, n_folds, seed))
 
 
 def test_one_question_a_fold_is_leave_one_out():
@@ -143,6 +167,43 @@ def test_a_question_in_both_sets_is_an_error(simulated: Observations) -> None:
     train, test = simulated.select(slice(0, 100)), simulated.select(slice(98, 150))
     with pytest.raises(DirEAGError, match="2 of 52 test questions are also in the training set, 'simulated-5-000098'"):
         train_test(train, test, variant="count")
+
+
+def clustered(observations: Observations, size: int) -> Observations:
+    """Return the observations in clusters, the questions of each far apart in the file."""
+    n = -(-len(observations) // size)
+    return replace(observations, cluster=tuple(f"c{row % n}" for row in range(len(observations))))
+
+
+def test_a_cluster_in_both_sets_is_an_error(simulated: Observations) -> None:
+    whole = clustered(simulated, 2)
+    with pytest.raises(DirEAGError, match=r"30 clusters have questions in the training set .* 'c0' is one"):
+        train_test(whole.select(slice(0, 90)), whole.select(slice(90, 150)), variant="count")
+    apart = replace(whole, cluster=(*whole.cluster[:120], *[None] * 120))
+    (one,) = train_test(apart.select(slice(0, 90)), apart.select(slice(120, None)), variant="count")
+    assert len(one.index) == apart.select(slice(120, None)).answered.sum()
+
+
+def test_a_fold_learns_nothing_from_the_clusters_that_it_predicts(simulated: Observations) -> None:
+    whole = clustered(simulated, 4)
+    number = whole.cluster_number
+    for held_out in cross_fit(whole, n_folds=3, variant="count", seed=2):
+        learned = np.flatnonzero([name in held_out.fit.learned_from for name in whole.problem_id])
+        assert not set(number[held_out.index]) & set(number[learned])
+        assert held_out.fit.fitted.cluster == whole.select(learned).cluster
+
+
+def test_the_final_calibration_is_learned_without_the_cluster(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 60))
+    preset = PRESETS["bayes"].override(recalibration={"out_of_fold": 4})
+    alone = fit_map(some, preset=preset, variant="count")
+    as_one = fit_map(replace(some, cluster=("all",) * 60), preset=preset, variant="count")
+    in_sample = fit_map(some, preset=preset.override(recalibration={"out_of_fold": 0}), variant="count")
+    each = fit_map(replace(some, cluster=some.problem_id), preset=preset, variant="count")
+    finals = [fit.recalibration(np.array([[0.3, 0.8]])) for fit in (alone, each, as_one, in_sample)]
+    np.testing.assert_array_equal(finals[0], finals[1])
+    np.testing.assert_allclose(finals[2], finals[3], rtol=1e-6)
+    assert np.abs(finals[0] - finals[2]).max() > 1e-3
 
 
 def test_too_many_folds_are_an_error(simulated: Observations) -> None:
