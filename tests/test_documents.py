@@ -70,11 +70,12 @@ def each(pages: Iterable[Path]) -> pytest.MarkDecorator:
 
 @pytest.fixture(scope="module")
 def after_the_readme(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with simulated observations, in which the README's examples but the long one have run."""
+    """Return a folder of simulated observations and logs, in which the README's examples but the long one have run."""
     folder = tmp_path_factory.mktemp("readme")
     observations = simulate_observations(n=150, seed=3)
     observations.write(folder / "labelled.jsonl")
     observations.select(slice(0, 40)).write(folder / "new.jsonl")
+    shutil.copytree(ROOT / "tests" / "elicitation" / "importing" / "logs", folder / "logs")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         run(README)

@@ -1,0 +1,1 @@
+"""Logs of other tools made into observations: one module a format yields replies, replies.py puts them together."""

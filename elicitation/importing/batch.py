@@ -1,0 +1,82 @@
+"""Output files of OpenAI's batch interface and of ``vllm run-batch``, which are in one form."""
+
+from collections.abc import Iterator
+
+from pydantic import BaseModel
+
+from elicitation.importing.replies import Log, Reply, read_records
+
+
+class Message(BaseModel):
+    """What a model has written."""
+
+    content: str | None = None
+
+
+class Choice(BaseModel):
+    """One reply of a chat completion."""
+
+    message: Message
+    finish_reason: str | None = None
+
+
+class Usage(BaseModel):
+    """Tokens as the server counts."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+
+
+class Completion(BaseModel):
+    """A chat completion."""
+
+    choices: tuple[Choice, ...]
+    model: str | None = None
+    usage: Usage | None = None
+
+
+class Response(BaseModel):
+    """The response to one request; its body is a completion if the status is 200."""
+
+    status_code: int
+    body: Completion | object = None
+
+
+class Line(BaseModel):
+    """One line of the file: a response, or an error."""
+
+    custom_id: str
+    response: Response | None = None
+    error: object = None
+
+    @property
+    def completion(self) -> Completion | None:
+        """The completion; None if the request has failed."""
+        response = self.response
+        if response is None or response.status_code != 200 or not isinstance(response.body, Completion):
+            return None
+        return response.body
+
+
+def replies(log: Log) -> Iterator[Reply]:
+    """Yield the replies of an output file; a request that failed is a reply without text.
+
+    ``custom_id`` is the question's name, or ``NAME/LEVEL`` with the level behind the last slash; without one, the file
+    is the level. Several choices of one request are levels of their own.
+    """
+    for line, record in read_records(log, Line):
+        before, slash, behind = record.custom_id.rpartition("/")
+        problem_id, level = (before, behind) if slash else (behind, log.level or log.path.stem)
+        level = f"{log.level} {level}" if slash and log.level else level
+        completion = record.completion
+        choices = (None,) if completion is None else completion.choices
+        for place, choice in enumerate(choices):
+            yield Reply(
+                problem_id,
+                f"{level} {place}" if len(choices) > 1 else level,
+                None if choice is None else choice.message.content,
+                line,
+                finish_reason=None if choice is None else choice.finish_reason,
+                model=None if completion is None else completion.model,
+                group=level if len(choices) > 1 else None,
+            )

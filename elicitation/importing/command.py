@@ -1,0 +1,69 @@
+"""The command ``direag import``: make observations of the logs of other tools."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.files import write_questions
+from bayes_direag.errors import DirEAGError
+from elicitation.importing.formats import Format, import_logs
+from elicitation.importing.replies import count_words
+from elicitation.questions import load_questions
+
+out = Console(markup=False, emoji=False, highlight=False)
+
+
+def import_command(
+    form: Annotated[Format, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm or transcripts.")],
+    files: Annotated[list[str], typer.Argument(help="The logs, each as FILE, or LEVEL=FILE to name its level.")],
+    target: Annotated[Path, typer.Option("--out", help="Observation file to write: JSON Lines, Parquet or CSV.")],
+    questions: Annotated[
+        str | None, typer.Option(help="The questions that were asked (as for direag elicit), for their gold answers.")
+    ] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column of that file with the names of questions.")] = None,
+    scorer: Annotated[
+        list[str] | None,
+        typer.Option(help="Whose judgement to take: a filter (lm-eval), scorer (inspect) or score (uqlm). Repeatable."),
+    ] = None,
+    answers: Annotated[
+        AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred from the gold answers.")
+    ] = None,
+    bare: Annotated[bool, typer.Option(help="A reply without a final line is an answer as a whole.")] = False,
+) -> None:
+    """Make an observation file of logs that another tool wrote.
+
+    Several files are several levels: models, prompts or repeats. Each reply is read as direag elicit reads its own; a
+    confidence that is not stated stays missing.
+
+    Example: direag import lm-eval samples_*.jsonl --out observations.jsonl
+    """
+    paths = _named(files)
+    if target.resolve() in {Path(path).resolve() for path in (paths.values() if isinstance(paths, dict) else paths)}:
+        raise DirEAGError(f"--out {target}: saw one of the logs; expected another file. Choose another name.")
+    asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
+    imported = import_logs(form, paths, questions=asked, scorers=scorer or (), kind=answers, bare=bare)
+    write_questions(imported.questions, target)
+    levels = {one.level: one.level_name for question in imported.questions for one in question.observations}
+    unanswered = sum(all(one.answer is None for one in question.observations) for question in imported.questions)
+    unlabelled = sum(question.gold_answer is None for question in imported.questions)
+    out.print(
+        f"{len(imported.questions)} questions, {unanswered} unanswered, {unlabelled} without a gold answer; "
+        f"levels: {', '.join(str(levels[level]) for level in sorted(levels))}; "
+        f"replies: {count_words(imported.statuses)}.\n"
+        f"{target} is ready for direag evaluate and direag fit.",
+        soft_wrap=True,
+    )
+
+
+def _named(files: list[str]) -> dict[str, str] | list[str]:
+    """Return the files, by the names of their levels if they are given as LEVEL=FILE."""
+    pairs = [(None, file) if Path(file).exists() or "=" not in file else file.split("=", 1) for file in files]
+    named = {name: path for name, path in pairs if name}
+    if not named:
+        return files
+    if len(named) < len(files):
+        raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, each level once. Name them all.")
+    return named

@@ -1,0 +1,73 @@
+"""The formats of logs by name, and the function that imports them."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Literal
+
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.errors import DirEAGError
+from elicitation.importing import batch, inspect_log, lm_eval, transcripts, uqlm
+from elicitation.importing.replies import Imported, Log, Reply, put_together
+from elicitation.questions import QuestionSet
+
+Format = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts"]
+
+#: What reads a log of each format.
+FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
+    "lm-eval": lm_eval.replies,
+    "inspect": inspect_log.replies,
+    "batch": batch.replies,
+    "uqlm": uqlm.replies,
+    "transcripts": transcripts.replies,
+}
+
+
+def import_logs(
+    form: Format,
+    files: Sequence[str | Path] | Mapping[str, str | Path],
+    *,
+    questions: QuestionSet | None = None,
+    scorers: Sequence[str] = (),
+    kind: AnswerKind | None = None,
+    bare: bool = False,
+) -> Imported:
+    """Return the questions and observations of logs that another tool wrote.
+
+    Parameters
+    ----------
+    form : {"lm-eval", "inspect", "batch", "uqlm", "transcripts"}
+        The format of the files.
+    files : sequence of path-like, or mapping of str to path-like
+        The files, or each by the name of its level.
+    questions : QuestionSet, optional
+        The questions that were asked, for logs without gold answers.
+    scorers : sequence of str
+        Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm.
+    kind : {"numeric", "choice", "text"}, optional
+        How answers are compared. By default inferred from the gold answers.
+    bare : bool
+        Whether a reply without a final line is an answer as a whole.
+
+    Returns
+    -------
+    Imported
+        Questions, for :meth:`bayes_direag.Observations.from_questions` or
+        :func:`bayes_direag.data.files.write_questions`, and how the replies could be read. A confidence that was not
+        stated is null.
+
+    Raises
+    ------
+    DirEAGError
+        If a file is missing or of another format, or the replies do not fit together.
+    """
+    named = (
+        [(name, Path(path)) for name, path in files.items()]
+        if isinstance(files, Mapping)
+        else [(None, Path(path)) for path in files]
+    )
+    names = () if questions is None else tuple(problem.problem_id for problem in questions.problems)
+    logs = [Log(path, level, tuple(scorers), names) for level, path in named]
+    for log in logs:
+        if not log.path.is_file():
+            raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
+    return put_together(((log, reply) for log in logs for reply in FORMATS[form](log)), questions, kind, bare=bare)

@@ -1,0 +1,124 @@
+"""Sample files of the LM Evaluation Harness: ``samples_TASK_DATE.jsonl``, as ``--log_samples`` writes them."""
+
+import math
+import re
+from collections.abc import Iterator
+
+from pydantic import BaseModel, JsonValue
+
+from elicitation.importing.replies import Log, Reply, read_records
+
+
+class _Sample(BaseModel):
+    doc_id: int
+    doc: JsonValue = None
+    target: JsonValue
+    arguments: dict[str, dict[str, JsonValue]]
+    resps: list[list[JsonValue]]
+    filtered_resps: list[JsonValue]
+    filter: str = "none"
+
+
+def replies(log: Log) -> Iterator[Reply]:
+    """Yield the replies of a sample file; the repeats of a question are levels of their own.
+
+    The task is the level. Without a chosen filter the replies themselves are read; a chosen one gives the answer, and
+    the reply the confidence. In multiple choice the answer is the letter of the likeliest choice, and its confidence
+    the share of its likelihood in that of all choices.
+    """
+    name = log.level or re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
+    found = list(read_records(log, _Sample))
+    log.check_scorers({sample.filter for _, sample in found})
+    chosen = log.scorers or (found[0][1].filter,)
+    for line, sample in found:
+        if sample.filter in chosen:
+            level = f"{name} {sample.filter}" if len(chosen) > 1 else name
+            yield from _of_sample(log, line, sample, level)
+
+
+def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Reply]:
+    arguments = [list(request.values()) for request in sample.arguments.values()]
+    if not arguments or len(arguments[0]) < 2 or len(arguments) != len(sample.resps):
+        raise log.error(
+            "a sample without the requests to its replies",
+            line=line,
+            seen=sample.arguments,
+            expected="arguments as lm-eval 0.4 writes them, one a reply",
+            remedy="Write the log with lm-eval 0.4.3 or later.",
+        )
+    asked = sample.doc.get("question") if isinstance(sample.doc, dict) else None
+    question = asked if isinstance(asked, str) else str(arguments[0][0])
+    problem_id = str(sample.doc_id)
+    if isinstance(arguments[0][1], str):  # a continuation, whose likelihood was asked for
+        choices = [str(argument[1]).strip() for argument in arguments]
+        letter, confidence = _likeliest(log, line, sample)
+        given: dict[str, str | float | bool | None] = {"answer": letter, "confidence": confidence}
+        yield Reply(
+            problem_id,
+            level,
+            None,
+            line,
+            given=given,
+            gold=_right_letter(log, line, sample, choices),
+            question=question,
+        )
+        return
+    gold = str(sample.target).rpartition("####")[2].strip()  # GSM8K's target is its whole solution
+    texts = [str(text) for text in sample.resps[0]]
+    filtered = sample.filtered_resps[0]
+    if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer out of all the replies
+        yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold=gold, question=question)
+        return
+    answers = filtered if isinstance(filtered, list) else [filtered]
+    for place, text in enumerate(texts[: len(answers)] if log.scorers else texts):
+        yield Reply(
+            problem_id,
+            f"{level} {place}" if len(texts) > 1 else level,
+            text,
+            line,
+            given=_extracted(answers[place]) if log.scorers else {},
+            gold=gold,
+            question=question,
+            group=level if len(texts) > 1 else None,
+        )
+
+
+def _extracted(answer: JsonValue) -> dict[str, str | float | bool | None]:
+    return {"answer": None if answer in (None, "[invalid]") else str(answer)}
+
+
+def _likeliest(log: Log, line: int, sample: _Sample) -> tuple[str, float]:
+    """Return the letter of the likeliest choice, and its share of the likelihood in percent."""
+    try:
+        likelihoods = [float(str(reply[0][0])) for reply in sample.resps if isinstance(reply[0], list)]
+        best = max(likelihoods)
+        if len(likelihoods) != len(sample.resps) or not 2 <= len(likelihoods) <= 26 or not math.isfinite(best):
+            raise ValueError
+    except (ValueError, IndexError) as error:
+        raise log.error(
+            "these are no log-likelihoods of choices",
+            line=line,
+            seen=sample.resps,
+            expected="one for each of 2 to 26 choices",
+            remedy="Check that the task is one of multiple choice.",
+        ) from error
+    return _letter(likelihoods.index(best)), 100 / sum(math.exp(one - best) for one in likelihoods)
+
+
+def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str:
+    target = str(sample.target).strip()
+    if target in choices and not (target.isdecimal() and int(target) < len(choices)):
+        return _letter(choices.index(target))
+    if target.isdecimal() and int(target) < len(choices):
+        return _letter(int(target))
+    raise log.error(
+        "the target is none of the choices",
+        line=line,
+        seen=sample.target,
+        expected=f"a number from 0 to {len(choices) - 1}, or one of {choices}",
+        remedy="Check the task.",
+    )
+
+
+def _letter(place: int) -> str:
+    return chr(ord("A") + place)

@@ -1,0 +1,238 @@
+"""Replies as a log of any format gives them, and what makes questions with observations of them."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import BaseModel, ValidationError
+
+from bayes_direag.data.answers import AnswerKind, infer_kind
+from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import DirEAGError, ObservationError
+from elicitation.parsing import ParseStatus, Reading, read_reply
+from elicitation.questions import QuestionSet
+
+
+class Log(NamedTuple):
+    """A log to read.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    level : str or None
+        What its level is to be called; None leaves that to the format.
+    scorers : tuple of str
+        Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm; each makes a level.
+    names : tuple of str
+        The questions that were asked, in their order, for logs that do not name them; empty if they are not known.
+    """
+
+    path: Path
+    level: str | None = None
+    scorers: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+    def error(
+        self, problem: str, *, expected: str, remedy: str, line: int | None = None, seen: object = ...
+    ) -> DirEAGError:
+        """Return the error of something in this log that cannot be used."""
+        return ObservationError(problem, path=self.path, line=line, seen=seen, expected=expected, remedy=remedy)
+
+    def check_scorers(self, there: Iterable[str]) -> None:
+        """Raise ObservationError unless the chosen scorers are among those of the log."""
+        names = sorted(there)
+        for scorer in self.scorers:
+            if scorer not in names:
+                raise self.error(
+                    "the log has no such scorer",
+                    seen=scorer,
+                    expected=f"one of {', '.join(names)}" if names else "none, as the log has none",
+                    remedy="Correct --scorer, or leave it out to read the replies themselves.",
+                )
+
+
+@dataclass(frozen=True)
+class Reply:
+    """One reply to one question.
+
+    Attributes
+    ----------
+    problem_id, level : str
+        The question, and the level at which it was asked, by name.
+    text : str or None
+        The reply; None if there was none.
+    line : int or None
+        Where it stands in its file.
+    finish_reason : str or None
+        Why the model stopped.
+    given : mapping
+        What the tool itself says, which goes before the reading of the text: ``answer``, ``confidence``, ``correct``.
+    gold, question, dataset, model : str or None
+        What the log says about the question.
+    group : str or None
+        What exchangeable levels (repeats of one prompt) have in common.
+    """
+
+    problem_id: str
+    level: str
+    text: str | None
+    line: int | None = None
+    finish_reason: str | None = None
+    given: Mapping[str, str | float | bool | None] = field(default_factory=dict)
+    gold: str | None = None
+    question: str | None = None
+    dataset: str | None = None
+    model: str | None = None
+    group: str | None = None
+
+
+class Imported(NamedTuple):
+    """What logs have become: questions, and how many replies could be read how."""
+
+    questions: list[Question]
+    statuses: Counter[str]
+
+
+def put_together(
+    replies: Iterable[tuple[Log, Reply]], asked: QuestionSet | None, kind: AnswerKind | None, *, bare: bool
+) -> Imported:
+    """Return the questions of replies, in the order in which they appear; levels are numbered likewise.
+
+    Levels whose names are all numbers are numbered in their order.
+
+    Parameters
+    ----------
+    replies : iterable of (Log, Reply)
+        What the logs hold.
+    asked : QuestionSet, optional
+        The questions that were asked, for gold answers and texts; one without a reply stays, unanswered.
+    kind : {"numeric", "choice", "text"}, optional
+        How answers are compared; by default as in ``asked``, else what the gold answers show.
+    bare : bool
+        Whether a reply without a final line is an answer as a whole.
+
+    Raises
+    ------
+    DirEAGError
+        If two replies are of one question and level, gold answers disagree, a question was not asked, or no reply
+        holds an answer.
+    """
+    told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
+    if asked is not None:
+        for problem in asked.problems:
+            facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
+            told[problem.problem_id] = {name: value for name, value in facts.items() if value is not None}
+    taken: dict[tuple[str, str], tuple[Log, Reply]] = {}
+    for log, reply in replies:
+        _join(told, log, reply, known_only=asked is not None)
+        if (before := taken.setdefault((reply.problem_id, reply.level), (log, reply))) != (log, reply):
+            raise log.error(
+                f"question {reply.problem_id!r} has this level already, in {before[0].path}",
+                line=reply.line,
+                seen=reply.level,
+                expected="each level once a question",
+                remedy="If the files are of different levels, name them: NAME=FILE.",
+            )
+    names = list(dict.fromkeys(level for _, level in taken))
+    number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
+    golds = [facts["gold_answer"] for facts in told.values() if facts.get("gold_answer")]
+    kind = kind or (asked.kind if asked is not None else infer_kind(golds))
+    statuses: Counter[str] = Counter()
+    observations: dict[str, list[Observation]] = {name: [] for name in told}
+    for _, reply in taken.values():
+        reading = _read(reply, kind, bare=bare)
+        statuses[reading.status] += 1
+        said = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
+        kept = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
+        kept |= {} if reply.group is None else {"group": reply.group}
+        place = {"level": number[reply.level], "level_name": reply.level}
+        observations[reply.problem_id].append(Observation.model_validate(place | said | kept))
+    if not any(one.answer for several in observations.values() for one in several):
+        paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in taken.values()))
+        raise DirEAGError(
+            f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a final line "
+            "'Answer and Confidence (0-100): ...'. Choose whose reading is taken with --scorer, or --bare if each "
+            "reply is an answer as a whole."
+        )
+    by_level = {name: sorted(several, key=lambda one: one.level) for name, several in observations.items()}
+    records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
+    return Imported([Question.model_validate(record) for record in records], statuses)
+
+
+def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only: bool) -> None:
+    """Note what a reply says of its question."""
+    if known_only and reply.problem_id not in told:
+        raise log.error(
+            "this question is not among those of --questions",
+            line=reply.line,
+            seen=reply.problem_id,
+            expected=f"one of {', '.join(list(told)[:3])} ...",
+            remedy="Give the file of the questions that were asked, with --id-column if need be.",
+        )
+    facts = told.setdefault(reply.problem_id, {})
+    said = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset, "model": reply.model}
+    for name, value in said.items():
+        if value is not None and facts.setdefault(name, value) != value and name == "gold_answer":
+            raise log.error(
+                f"question {reply.problem_id!r} has the gold answer {facts[name]!r} elsewhere",
+                line=reply.line,
+                seen=value,
+                expected="the same questions in all files",
+                remedy="Import the logs of different questions into files of their own.",
+            )
+
+
+def _read(reply: Reply, kind: AnswerKind, *, bare: bool) -> Reading:
+    if reply.text is None:
+        return Reading(None, None, ParseStatus.OK if reply.given.get("answer") else ParseStatus.NO_ANSWER)
+    reading = read_reply(reply.text, reply.finish_reason, kind=kind)
+    if bare and reading.status is ParseStatus.NO_ANSWER:
+        return Reading(reply.text.strip() or None, None, ParseStatus.NO_CONFIDENCE)
+    return reading
+
+
+def _all_numbers(names: list[str]) -> bool:
+    return all(name.isdecimal() for name in names)
+
+
+def count_words(statuses: Counter[str]) -> str:
+    """Return counts in words, as ``ambiguous 2, ok 14``."""
+    return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
+
+
+def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tuple[int, Record]]:
+    """Yield the records of a file of JSON Lines, each with its line.
+
+    Raises
+    ------
+    ObservationError
+        If the file is not UTF-8, or a line is no record of this form.
+    """
+    try:
+        lines = log.path.read_text("utf-8-sig").split("\n")
+    except UnicodeDecodeError as error:
+        raise log.error("this is not UTF-8 text", expected="JSON Lines", remedy="Check the path.") from error
+    if not any(map(str.strip, lines)):
+        raise log.error("the file is empty", expected="one JSON object a line", remedy="Check the path.")
+    for number, line in enumerate(lines, 1):
+        if line.strip():
+            try:
+                yield number, form.model_validate_json(line)
+            except ValidationError as error:
+                first = error.errors(include_url=False)[0]
+                raise ObservationError(
+                    first["msg"],
+                    path=log.path,
+                    line=number,
+                    field=".".join(map(str, first["loc"])) or None,
+                    seen=line if first["type"] in ("json_invalid", "missing") else first["input"],
+                    expected=f"an object with {', '.join(_needed(form))}",
+                    remedy="Check that the file is of this format, and whole.",
+                ) from error
+
+
+def _needed(form: type[BaseModel]) -> list[str]:
+    return [name for name, about in form.model_fields.items() if about.is_required()]

@@ -1,0 +1,77 @@
+"""Results of uqlm: ``json.dump(result.to_dict(), file)``, or ``result.to_df()`` as JSON Lines."""
+
+from collections.abc import Iterator
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
+
+from elicitation.importing.replies import Log, Reply, read_records
+
+
+class _Row(BaseModel):
+    model_config = ConfigDict(extra="allow", coerce_numbers_to_str=True)
+
+    response: str | None
+    prompt: object = None
+    sampled_responses: list[str | None] = []
+    problem_id: str | None = Field(None, validation_alias=AliasChoices("problem_id", "id"))
+    gold_answer: str | None = Field(None, validation_alias=AliasChoices("gold_answer", "answer", "ideal"))
+
+
+class _Result(BaseModel):
+    data: dict[str, object]
+
+
+def replies(log: Log) -> Iterator[Reply]:
+    """Yield the replies of a result: the level ``response``, and a level for each sampled response.
+
+    A column ``problem_id`` or ``id`` names the questions; without one they are those of ``--questions`` in their order,
+    else ``0``, ``1`` ... A column ``gold_answer``, ``answer`` or ``ideal`` is the gold answer.
+
+    Each chosen score is a further level: it has the answer of the response, and the score, from 0 to 1, is its
+    confidence.
+    """
+    rows = list(_rows(log))
+    further = [row.model_extra or {} for _, row in rows]
+    log.check_scorers(name for name in further[0] if all(_is_share(row.get(name)) for row in further))
+    if log.names and len(log.names) != len(rows) and any(row.problem_id is None for _, row in rows):
+        raise log.error(
+            "the rows name no questions",
+            seen=f"{len(rows)} rows",
+            expected=f"{len(log.names)}, one for each question of --questions in its order",
+            remedy="Give the questions that were asked, or add a column problem_id.",
+        )
+    names = log.names or tuple(map(str, range(len(rows))))
+    for position, (line, row) in enumerate(rows):
+        name = row.problem_id or names[position]
+        prompt = row.prompt if isinstance(row.prompt, str) else None
+        texts = {"response": row.response} | {f"sample {k}": text for k, text in enumerate(row.sampled_responses, 1)}
+        prefix = f"{log.level} " if log.level else ""
+        for level, text in texts.items():
+            group = f"{prefix}samples" if level.startswith("sample") else None
+            yield Reply(name, prefix + level, text, line, gold=row.gold_answer, question=prompt, group=group)
+        for scorer in log.scorers:
+            score = (row.model_extra or {}).get(scorer)
+            given = {"confidence": 100.0 * score if isinstance(score, int | float) else None}
+            yield Reply(name, prefix + scorer, row.response, line, given=given, gold=row.gold_answer, question=prompt)
+
+
+def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
+    """Yield the rows of either form."""
+    try:
+        data = _Result.model_validate_json(log.path.read_bytes()).data
+    except ValidationError:
+        yield from read_records(log, _Row)
+        return
+    columns = {name: values for name, values in data.items() if isinstance(values, list)}
+    n = len(columns.get("responses", ()))
+    if not n:
+        raise log.error("no responses", seen=sorted(data), expected="data.responses", remedy="Check the file.")
+    # A data frame's columns are called so, by uqlm itself.
+    singular = {name: name if name == "sampled_responses" else name.removesuffix("s") for name in columns}
+    for place in range(n):
+        row = {singular[name]: values[place] for name, values in columns.items() if len(values) == n}
+        yield None, _Row.model_validate(row)
+
+
+def _is_share(value: object) -> bool:
+    return value is None or (isinstance(value, int | float) and 0 <= value <= 1)

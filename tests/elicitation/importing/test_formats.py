@@ -1,0 +1,271 @@
+"""Each format on logs that its own tool wrote (generate_logs.py), and on logs that are broken."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bayes_direag import Observations
+from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import DirEAGError
+from elicitation.importing.formats import FORMATS, import_logs
+from elicitation.importing.replies import Imported
+from elicitation.questions import load_questions
+
+LOGS = Path(__file__).parent / "logs"
+LM_EVAL = {path.name.split("_")[2]: path for path in (LOGS / "lm-eval").iterdir()}
+
+
+def reports(question: Question) -> list[tuple[str | None, str | None, float | None]]:
+    return [(one.level_name, one.answer, one.confidence) for one in question.observations]
+
+
+def first(imported: Imported) -> Observation:
+    return imported.questions[0].observations[0]
+
+
+def lines(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def write(path: Path, *records: Any) -> Path:
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return path
+
+
+def test_every_format_has_a_log_of_its_tool() -> None:
+    provenance = json.loads((LOGS / "provenance.json").read_text())
+    assert {*FORMATS} - {"transcripts"} == {*provenance}
+    for name, about in provenance.items():
+        assert about["version"]
+        assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
+
+
+class TestLMEval:
+    def test_prompts_and_repeats_are_levels(self) -> None:
+        imported = import_logs("lm-eval", [LM_EVAL["cautious"], LM_EVAL["confident"]])
+        assert reports(imported.questions[1]) == [
+            ("pens_cautious 0", "6", 66.0),
+            ("pens_cautious 1", "7", None),
+            ("pens_confident 0", "6", 74.0),
+            ("pens_confident 1", "6", 62.0),
+        ]
+        assert imported.questions[1].gold_answer == "6"
+        assert imported.statuses == {"ok": 27, "no_answer": 3, "no_confidence": 2}
+        observations = Observations.from_questions(imported.questions)
+        assert (observations.n_levels, observations.kind) == (4, "numeric")
+
+    def test_a_filter_gives_the_answer_and_the_reply_the_confidence(self) -> None:
+        imported = import_logs("lm-eval", {"a": LM_EVAL["filtered"]}, scorers=["strict", "loose"])
+        assert reports(imported.questions[0]) == [("a strict", None, None), ("a loose", None, None)]
+        assert reports(imported.questions[1]) == [("a strict", "7", 43.0), ("a loose", "43", 43.0)]
+        unfiltered = import_logs("lm-eval", [LM_EVAL["filtered"]])
+        assert reports(unfiltered.questions[1]) == [("pens_filtered", "7", 43.0)]
+
+    def test_a_filter_that_makes_one_answer_of_several_replies(self, tmp_path: Path) -> None:
+        records = [record | {"filtered_resps": ["9"]} for record in lines(LM_EVAL["cautious"])]
+        imported = import_logs("lm-eval", {"a": write(tmp_path / "a.jsonl", *records)}, scorers=["all"])
+        assert reports(imported.questions[1]) == [("a", "9", None)]
+
+    def test_the_likeliest_choice_and_its_share(self) -> None:
+        imported = import_logs("lm-eval", [LM_EVAL["choice"]])
+        # Log-likelihoods -1.2084, -1.3109, -1.9006, -0.6588: exp(-0.6588) / sum(exp) = 0.5175 / 1.2354
+        assert first(imported).answer == "D"
+        assert first(imported).confidence == pytest.approx(41.894, abs=1e-3)
+        right = [record["doc"]["right"] for record in lines(LM_EVAL["choice"])]
+        assert [question.gold_answer for question in imported.questions] == ["ABCD"[place] for place in right]
+
+    def test_a_target_that_is_the_text_of_a_choice(self, tmp_path: Path) -> None:
+        record = lines(LM_EVAL["choice"])[0]
+        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"target": "6"})])
+        assert imported.questions[0].gold_answer == "D"
+        with pytest.raises(
+            DirEAGError, match=r"a\.jsonl, line 1: the target is none of the choices; saw '7'; expected"
+        ):
+            import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"target": "7"})])
+
+    def test_the_gold_answer_of_gsm8k(self, tmp_path: Path) -> None:
+        record = lines(LM_EVAL["cautious"])[1] | {"target": "3 + 3 = 6\n#### 6"}
+        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
+        assert imported.questions[0].gold_answer == "6"
+
+    def test_what_is_no_sample_is_named(self, tmp_path: Path) -> None:
+        record = lines(LM_EVAL["choice"])[0]
+        with pytest.raises(
+            DirEAGError, match=r"line 2, field doc_id: Field required; .*expected an object with doc_id"
+        ):
+            import_logs("lm-eval", [write(tmp_path / "a.jsonl", record, {"doc": 1})])
+        with pytest.raises(DirEAGError, match=r"saw 'lose'; expected one of loose, strict\. Correct --scorer"):
+            import_logs("lm-eval", [LM_EVAL["filtered"]], scorers=["lose"])
+        with pytest.raises(DirEAGError, match=r"line 1: a sample without the requests.*lm-eval 0\.4\.3"):
+            import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"arguments": {}})])
+        with pytest.raises(DirEAGError, match="these are no log-likelihoods"):
+            import_logs("lm-eval", [write(tmp_path / "a.jsonl", record | {"resps": [["a"], ["b"], ["c"], ["d"]]})])
+
+
+class TestInspect:
+    def test_epochs_are_levels(self) -> None:
+        imported = import_logs("inspect", [LOGS / "inspect" / "pens.eval"])
+        assert reports(imported.questions[0]) == [
+            ("mockllm/canned epoch 1", "3", 45.0),
+            ("mockllm/canned epoch 2", "3", 66.0),
+        ]
+        question = imported.questions[0]
+        assert (question.problem_id, question.gold_answer, question.dataset) == ("pens-0", "3", "pens")
+        assert first(imported).model_extra is not None
+        assert first(imported).model_extra["group"] == "mockllm/canned"
+        assert imported.statuses == {"ok": 12, "no_answer": 2, "no_confidence": 2}
+
+    def test_files_are_levels_and_json_is_read_too(self) -> None:
+        files = {"a": LOGS / "inspect" / "pens.eval", "b": LOGS / "inspect" / "pens.json"}
+        imported = import_logs("inspect", files)
+        assert [len(question.observations) for question in imported.questions] == [4, 4, 2, 2, 2, 2, 2, 2]
+        with pytest.raises(DirEAGError, match=r"pens\.json: question 'pens-0' has this level already, in .*NAME=FILE"):
+            import_logs("inspect", list(files.values()))
+
+    def test_a_scorer_judges(self) -> None:
+        path = LOGS / "inspect" / "pens_choice.eval"
+        imported = import_logs("inspect", [path], scorers=["choice"])
+        judged = [(one.answer, one.correct) for question in imported.questions for one in question.observations]
+        golds = [question.gold_answer for question in imported.questions]
+        assert judged == [(answer, answer == gold) for (answer, _), gold in zip(judged, golds, strict=True)]
+        assert {correct for _, correct in judged} == {True, False}
+        assert first(imported).confidence is None
+        with pytest.raises(DirEAGError, match=r"saw 'chice'; expected one of choice\."):
+            import_logs("inspect", [path], scorers=["chice"])
+
+    def test_what_is_no_log_is_named(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        (tmp_path / "a.eval").write_text("nothing")
+        with pytest.raises(DirEAGError, match=r"a\.eval: inspect_ai cannot read this log \(.*expected an \.eval"):
+            import_logs("inspect", [tmp_path / "a.eval"])
+        monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
+        with pytest.raises(DirEAGError, match=r'pip install "bayes-direag\[inspect\]"'):
+            import_logs("inspect", [tmp_path / "a.eval"])
+
+    def test_a_log_without_samples_is_named(self, tmp_path: Path) -> None:
+        log = json.loads((LOGS / "inspect" / "pens.json").read_text()) | {"samples": None}
+        (tmp_path / "a.json").write_text(json.dumps(log))
+        with pytest.raises(DirEAGError, match=r"the log has no samples \(its status is success\)"):
+            import_logs("inspect", [tmp_path / "a.json"])
+
+
+class TestUqlm:
+    def test_response_and_samples_are_levels(self) -> None:
+        imported = import_logs("uqlm", [LOGS / "uqlm" / "frame.jsonl"], kind="numeric")
+        assert reports(imported.questions[0]) == [
+            ("response", "3", 76.0),
+            ("sample 1", "3", 45.0),
+            ("sample 2", "3", 66.0),
+            ("sample 3", None, None),
+        ]
+
+    def test_the_questions_are_joined_in_order(self) -> None:
+        questions = load_questions(LOGS / "batch" / "questions.jsonl")
+        imported = import_logs("uqlm", [LOGS / "uqlm" / "result.json"], questions=questions)
+        assert [question.problem_id for question in imported.questions] == [f"pens-{i}" for i in range(8)]
+        assert [question.gold_answer for question in imported.questions] == [str(3 * i + 3) for i in range(8)]
+        both = import_logs("uqlm", [LOGS / "uqlm" / "frame.jsonl"], questions=questions)
+        assert list(map(reports, both.questions)) == list(map(reports, imported.questions))
+        few = load_questions(LOGS / "batch" / "questions.jsonl", limit=5)
+        with pytest.raises(DirEAGError, match="saw '8 rows'; expected 5, one for each question"):
+            import_logs("uqlm", [LOGS / "uqlm" / "result.json"], questions=few)
+
+    def test_a_score_is_a_level_with_the_answer_of_the_response(self) -> None:
+        imported = import_logs("uqlm", [LOGS / "uqlm" / "result.json"], scorers=["exact_match"], kind="numeric")
+        assert reports(imported.questions[7])[0] == ("response", "25", None)
+        assert reports(imported.questions[7])[-1] == ("exact_match", "25", pytest.approx(100 / 3))
+        with pytest.raises(DirEAGError, match="saw 'cosine_sim'; expected one of exact_match"):
+            import_logs("uqlm", [LOGS / "uqlm" / "result.json"], scorers=["cosine_sim"], kind="numeric")
+
+    def test_columns_name_and_label_the_questions(self, tmp_path: Path) -> None:
+        row = {"response": "Paris", "sampled_responses": ["Rome", "paris"], "id": "q", "ideal": "Paris"}
+        imported = import_logs("uqlm", [write(tmp_path / "a.jsonl", row)], bare=True)
+        assert imported.questions[0].problem_id == "q"
+        assert [one.answer for one in imported.questions[0].observations] == ["Paris", "Rome", "paris"]
+        with pytest.raises(
+            DirEAGError, match=r"none of 3 replies holds an answer \(no_answer 3\).*--scorer, or --bare"
+        ):
+            import_logs("uqlm", [tmp_path / "a.jsonl"])
+        with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
+            import_logs("uqlm", [write(tmp_path / "a.jsonl", {"responses": "Paris"})])
+
+
+class TestBatch:
+    def test_levels_stand_in_the_custom_id(self) -> None:
+        questions = load_questions(LOGS / "batch" / "questions.jsonl")
+        imported = import_logs("batch", [LOGS / "batch" / "output.jsonl"], questions=questions)
+        replies = {record["custom_id"]: record for record in lines(LOGS / "batch" / "output.jsonl")}
+        names = [[one.level_name for one in question.observations] for question in imported.questions]
+        assert names == [["cautious", "confident"]] * 8
+        for question in imported.questions:
+            for one in question.observations:
+                response = replies[f"{question.problem_id}/{one.level_name}"]["response"]
+                said = response["body"]["choices"][0]["message"]["content"] if response["status_code"] == 200 else None
+                assert (one.model_extra or {})["raw_output"] == said
+        assert imported.statuses == {"ok": 14, "truncated": 1, "no_answer": 1}
+
+    def test_without_a_level_the_file_is_one(self, tmp_path: Path) -> None:
+        record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "pens-0"}
+        files = [write(tmp_path / f"{name}.jsonl", record) for name in "ab"]
+        imported = import_logs("batch", files, kind="numeric")
+        assert [one.level_name for one in imported.questions[0].observations] == ["a", "b"]
+
+    def test_several_choices_are_levels(self, tmp_path: Path) -> None:
+        record = lines(LOGS / "batch" / "output.jsonl")[0]
+        record["response"]["body"]["choices"] *= 2
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
+        assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
+
+    def test_a_question_that_was_not_asked_is_named(self, tmp_path: Path) -> None:
+        questions = load_questions(LOGS / "batch" / "questions.jsonl")
+        record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "pens-9/a"}
+        path = write(tmp_path / "a.jsonl", record)
+        with pytest.raises(DirEAGError, match=r"line 1: this question is not among those of --questions; saw 'pens-9'"):
+            import_logs("batch", [path], questions=questions)
+
+
+class TestTranscripts:
+    def test_replies_are_read(self, tmp_path: Path) -> None:
+        line = "Answer and Confidence (0-100): "
+        rows = [
+            {"problem_id": 7, "level": 1, "text": f"{line}51, 85%", "gold_answer": 51},
+            {"problem_id": 7, "level": 0, "text": f"{line}61, 9%", "finish_reason": "length"},
+            {"question_id": "8", "level": 10, "text": None, "question": "How many?"},
+            {"id": "8", "level": 0, "text": f"{line}1, 0.5"},
+        ]
+        imported = import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)])
+        seven, eight = imported.questions
+        assert reports(seven) == [("0", None, None), ("1", "51", 85.0)]
+        assert [(one.level, one.level_name) for one in eight.observations] == [(0, "0"), (2, "10")]
+        assert imported.statuses == {"ok": 1, "truncated": 1, "no_answer": 1, "ambiguous": 1}
+        assert (seven.gold_answer, eight.gold_answer, eight.question) == ("51", None, "How many?")
+
+    def test_files_are_levels(self, tmp_path: Path) -> None:
+        rows = {"id": "q", "text": "Answer: B", "gold_answer": "B"}
+        files = {name: write(tmp_path / name, rows) for name in ("one", "two")}
+        imported = import_logs("transcripts", files)
+        assert reports(imported.questions[0]) == [("one", "B", None), ("two", "B", None)]
+
+    def test_gold_answers_must_agree(self, tmp_path: Path) -> None:
+        rows = [{"id": "q", "level": place, "text": "Answer: 5", "gold_answer": place} for place in range(2)]
+        with pytest.raises(DirEAGError, match=r"line 2: question 'q' has the gold answer '0' elsewhere; saw '1'"):
+            import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)])
+
+    def test_what_is_no_transcript_is_named(self, tmp_path: Path) -> None:
+        path = tmp_path / "a.jsonl"
+        for text, message in [
+            ("", "a.jsonl: the file is empty"),
+            ('{"id": "q", "text": 5.5}\n{', "line 2: Invalid JSON"),
+            ('{"text": "5"}', "line 1, field problem_id: Field required"),
+            ("[1]", "line 1: Input should be an object"),
+        ]:
+            path.write_text(text)
+            with pytest.raises(DirEAGError, match=message):
+                import_logs("transcripts", [path])
+        path.write_bytes(b"\xff\xfe{")
+        with pytest.raises(DirEAGError, match="this is not UTF-8 text"):
+            import_logs("transcripts", [path])
+        with pytest.raises(DirEAGError, match=r"none\.jsonl: saw no such file; expected a log of format transcripts"):
+            import_logs("transcripts", [tmp_path / "none.jsonl"])
