@@ -238,8 +238,8 @@ def _out_of_fold(
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
-    near = None if preset.penalty else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole.raw)
-    optimum = map_estimates(observations, weight, preset=preset, variant=variant, start=near)
+    near = None if preset.penalty else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)
 

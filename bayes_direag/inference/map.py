@@ -43,8 +43,10 @@ class Optimum(NamedTuple):
         The penalised loss there (:func:`penalised_loss`).
     gradient : (batch,) array
         Largest coordinate of its projected gradient.
+    curvature : (batch, raw, raw) array
+        About the second derivatives of the loss there, in the order of :func:`mode_of`.
     n_steps : (batch,) array
-        Newton steps taken.
+        Steps taken.
     log_likelihood : (batch, problem) array
         Log probability of the state that occurred in each question, whether it counted or not.
     """
@@ -52,6 +54,7 @@ class Optimum(NamedTuple):
     raw: Raw
     loss: Float[Array | np.ndarray, "*batch"]
     gradient: Float[Array | np.ndarray, "*batch"]
+    curvature: Float[Array | np.ndarray, "*batch raw raw"]
     n_steps: Int[Array | np.ndarray, "*batch"]
     log_likelihood: Float[Array | np.ndarray, "*batch problem"]
 
@@ -62,7 +65,7 @@ def map_estimates(
     *,
     preset: Preset,
     variant: Variant,
-    start: dict[str, Float[Array | np.ndarray, "batch ..."]] | None = None,
+    near: Optimum | None = None,
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
@@ -70,8 +73,8 @@ def map_estimates(
     ----------
     weight : (batch, problem) array
         What each question weighs in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
-    start
-        Raw parameters to start from, each with a leading batch axis; the preset's own if left out.
+    near
+        Optima of much the same questions, to start from; the preset's own start if left out.
 
     Raises
     ------
@@ -83,8 +86,8 @@ def map_estimates(
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
     with jax.enable_x64(True):
-        begin = _start(data, len(weight)) if start is None else jax.tree.map(np.asarray, start)
-        optimum: Optimum = on_batch(partial(_map_estimates, data.select(patterns.member).padded(size)), (total, begin))
+        begin = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
+        optimum: Optimum = on_batch(partial(_map_estimates, data.select(patterns.member).padded(size)), (total, *begin))
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
@@ -120,6 +123,7 @@ def mode_of(
     divide_by: Float[Array, ""],
     low: dict[str, Array] | None = None,
     high: dict[str, Array] | None = None,
+    **search: Any,
 ) -> tuple[dict[str, Array], Minimum]:
     """Find where SVI with an AutoDelta guide converges to, for a model whose sites all live on the real line.
 
@@ -136,6 +140,8 @@ def mode_of(
     divide_by
         The loss is minus the ELBO divided by this: with the total weight, a tolerance does not depend on the data's
         size.
+    **search
+        Of :func:`~bayes_direag.inference.newton.minimise_in_box`; coordinates come in order of the sites' names.
     """
     point, unravel = ravel_pytree(start)
 
@@ -146,7 +152,7 @@ def mode_of(
     everywhere = jnp.full_like(point, jnp.inf)
     lowest = -everywhere if low is None else ravel_pytree(low)[0]
     highest = everywhere if high is None else ravel_pytree(high)[0]
-    minimum = minimise_in_box(loss, point, lowest, highest, tolerance=_AIM)
+    minimum = minimise_in_box(loss, point, lowest, highest, tolerance=_AIM, **search)
     return unravel(minimum.point), minimum
 
 
@@ -169,32 +175,47 @@ def require_converged(
     )
 
 
-def _start(data: LikelihoodData, n: int) -> dict[str, Float[np.ndarray, "batch ..."]]:
-    """Return where n fits under a preset start."""
+def _start(
+    data: LikelihoodData, n: int
+) -> tuple[dict[str, Float[np.ndarray, "batch ..."]], Float[np.ndarray, "batch raw raw"]]:
+    """Return where n fits under a preset start, and that the curvature there is not known."""
     names = data.preset.free_parameters(data.variant)
     shapes = {name: (n, data.n_levels) if name in LEVEL_PARAMETERS else (n,) for name in names}
-    return {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
+    raw = {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
+    n_raw = sum(value[0].size for value in raw.values())
+    return raw, np.full((n, n_raw, n_raw), np.nan)
 
 
 @jax.jit
 def _map_estimates(
-    data: LikelihoodData, n: Int[Array, ""], weight: Float[Array, "batch problem"], start: Raw
+    data: LikelihoodData,
+    n: Int[Array, ""],
+    weight: Float[Array, "batch problem"],
+    start: Raw,
+    curvature: Float[Array, "batch raw raw"],
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
-    return each_in_turn(lambda weights, start: _map_estimate(data.with_weight(weights), start), n, weight, start)
+    return each_in_turn(
+        lambda weight, *start: _map_estimate(data.with_weight(weight), *start), n, weight, start, curvature
+    )
 
 
-def _map_estimate(data: LikelihoodData, start: Raw) -> Optimum:
-    """Find the MAP of one fit, without a batch axis."""
+def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
+    """Find the MAP of one fit, without a batch axis.
+
+    Under a penalty in the place of priors the loss may have several optima, and in which of them a search ends depends
+    on its path. There it is that of Newton's method, which the recorded figures of ``paper`` and ``release`` come from.
+    """
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = (
         sites({name: jnp.full_like(value, bounds[name][end]) for name, value in start.items()}) for end in (0, 1)
     )
     total = jnp.sum(data.weight)
-    mode, minimum = mode_of(direag, sites(start), data, divide_by=total, low=low, high=high)
+    search = {"curvature": curvature} | ({"steps_by_hessian": 1} if data.preset.penalty else {})
+    mode, end = mode_of(direag, sites(start), data, divide_by=total, low=low, high=high, **search)
     raw = {name: mode[f"{name}_raw"] for name in start}
-    loss = minimum.value + _log_prior_at_mode(data) / total
-    return Optimum(raw, loss, minimum.projected_gradient, minimum.n_steps, log_likelihood(raw, data))
+    loss = end.value + _log_prior_at_mode(data) / total
+    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, log_likelihood(raw, data))
 
 
 def padded_batch[Tree](batch: Tree) -> Tree:

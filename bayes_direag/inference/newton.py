@@ -1,10 +1,11 @@
-r"""Newton's method in a box: the deterministic optimiser behind every MAP fit.
+r"""Newton's method in a box, with few looks at the curvature: the deterministic optimiser behind every MAP fit.
 
-The problems have a dozen or two parameters, one flat direction that only the penalty curves, and, under some
-presets, bounds that bind. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) converges on
-them quadratically: at each step the coordinates held at a bound by the gradient are fixed, the Hessian of
-the others is made positive definite by taking the absolute value of its eigenvalues, and the step is halved
-along the projected arc until the loss falls (Armijo).
+The problems have a dozen or a few dozen parameters, one flat direction that only the penalty or a prior curves, and,
+under some presets, bounds that bind. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) finds the optimum
+in few steps, but a Hessian costs as much as a dozen gradients. So it is computed once in some steps, the absolute
+values of its eigenvalues make it positive definite, and in between it learns from how the gradient turns (BFGS, damped
+as by Powell 1978, doi:10.1007/BFb0067703). At each step the coordinates held at a bound by the gradient are fixed, and
+the step is halved along the projected arc until the loss falls (Armijo).
 
 It has converged when the projected gradient, ``x - clip(x - gradient, low, high)``, is below the tolerance in
 every coordinate. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
@@ -17,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.scipy.linalg import cho_factor, cho_solve
 from jaxtyping import Array, Bool, Float, Int
 
 _LARGEST_STEP = 2.0
@@ -24,6 +26,7 @@ _SMALLEST_CURVATURE = 1e-10  # relative to the largest
 _NO_CURVATURE = 1e-12
 _SUFFICIENT_DECREASE = 1e-4
 _HALVINGS = 40
+_LEAST_AGREEMENT = 0.1
 
 
 class Minimum(NamedTuple):
@@ -33,14 +36,19 @@ class Minimum(NamedTuple):
     ----------
     point : (parameter,) array
     value : () array
+    gradient : (parameter,) array
     projected_gradient : () array
         Largest absolute coordinate of the projected gradient; 0 at an exact optimum of the box.
+    curvature : (parameter, parameter) array
+        Positive definite, near the Hessian where there was one to learn from.
     n_steps : () array
     """
 
     point: Float[Array, " parameter"]
     value: Float[Array, ""]
+    gradient: Float[Array, " parameter"]
     projected_gradient: Float[Array, ""]
+    curvature: Float[Array, "parameter parameter"]
     n_steps: Int[Array, ""]
 
 
@@ -51,43 +59,106 @@ def minimise_in_box(
     high: Float[Array, " parameter"],
     *,
     tolerance: float,
+    curvature: Float[Array, "parameter parameter"] | None = None,
+    steps_by_hessian: int = 20,
     max_steps: int = 500,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
     The start is moved into the box first. A loss that is not finite at the start, or a search that no longer
     falls, ends the run with a projected gradient above the tolerance (or NaN): the caller has to look.
+
+    Parameters
+    ----------
+    curvature
+        That of a problem nearby, to begin with. NaN, or left out: the Hessian at the start.
+    steps_by_hessian
+        Steps after which the Hessian is computed again; 1 is Newton's method.
     """
 
-    def gradient_and_value(x: Array) -> tuple[Array, Array]:
-        value, gradient = jax.value_and_grad(fn)(x)
-        return gradient, value
-
     def advance(state: _Progress) -> _Progress:
-        x = state.point
-        gradient, curved_along, value = jax.linearize(gradient_and_value, x, has_aux=True)
-        hessian = lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype))  # row by row: less memory to go through
-        distance = jnp.max(jnp.abs(x - jnp.clip(x - gradient, low, high)))
-        here = Minimum(x, value, distance, state.minimum.n_steps)
+        here, age = state.minimum, state.age
+        trial = jnp.clip(here.point + 0.5**state.halvings * state.step, low, high)
+        value, gradient = jax.value_and_grad(fn)(trial)
+        moved = trial - here.point
+        noise = 8 * float(np.finfo(trial.dtype).eps) * jnp.abs(here.value)
+        falls = value <= here.value + _SUFFICIENT_DECREASE * here.gradient @ moved + noise
+        learned = _updated(here.curvature, moved, gradient - here.gradient)
+        distance = jnp.max(jnp.abs(trial - jnp.clip(trial - gradient, low, high)))
+        there = Minimum(trial, value, gradient, distance, learned, here.n_steps + 1)
+        here = jax.tree.map(lambda new, old: jnp.where(falls, new, old), there, here)
+        age, halvings = jnp.where(falls, age + 1, age), jnp.where(falls, 0, state.halvings + 1)
 
-        step = _newton_step(hessian, gradient, _held(x, gradient, distance, low, high))
-        new = _line_search(fn, x, value, gradient, step, low, high)
-        done = ~(distance > tolerance) | jnp.all(new == x) | (here.n_steps >= max_steps)
-        ahead = here._replace(n_steps=here.n_steps + jnp.where(done, 0, 1))
-        return _Progress(jnp.where(done, x, new), ahead, done)
+        stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (here.n_steps > 0))
+        look = (here.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
+        held = _held(here.point, here.gradient, here.projected_gradient, low, high)
+        near = lax.cond(look, lambda: _convex(_free(_hessian(fn, here.point), held)), lambda: here.curvature)
+        step = jnp.where(falls | look, _newton_step(_free(near, held), here.gradient), state.step)
+        done = ~(here.projected_gradient > tolerance) | (stuck & ~look) | (here.n_steps >= max_steps)
+        return _Progress(
+            here._replace(curvature=near), step, jnp.where(look, 0, halvings), jnp.where(look, 0, age), done
+        )
 
-    unknown = jnp.full((), jnp.nan, start.dtype)
-    nowhere = Minimum(start, unknown, unknown, jnp.zeros((), jnp.int32))
-    first = _Progress(jnp.clip(start, low, high), nowhere, jnp.zeros((), bool))
+    zero, count, unknown = jnp.zeros_like(start), jnp.zeros((), jnp.int32), jnp.full((), jnp.nan, start.dtype)
+    near = jnp.diag(zero + jnp.nan) if curvature is None else curvature
+    known = jnp.all(jnp.isfinite(near))
+    nowhere = Minimum(
+        point=jnp.clip(start, low, high),
+        value=jnp.full_like(unknown, jnp.inf),
+        gradient=zero,
+        projected_gradient=unknown,
+        curvature=jnp.where(known, near, jnp.eye(len(start), dtype=start.dtype)),
+        n_steps=count - 1,
+    )
+    first = _Progress(nowhere, zero, count, jnp.where(known, count, steps_by_hessian), jnp.zeros((), bool))
     return lax.while_loop(lambda state: ~state.done, advance, first).minimum
 
 
 class _Progress(NamedTuple):
-    """The point to look at next, how the point before it was, and whether to stop there."""
+    """How the last good point was, the step to try from there, and whether to stop there.
 
-    point: Float[Array, " parameter"]
+    Attributes
+    ----------
+    halvings
+        How often the step has been found too long.
+    age
+        Steps since the Hessian was last computed.
+    """
+
     minimum: Minimum
+    step: Float[Array, " parameter"]
+    halvings: Int[Array, ""]
+    age: Int[Array, ""]
     done: Bool[Array, ""]
+
+
+def _hessian(
+    fn: Callable[[Float[Array, " parameter"]], Float[Array, ""]], x: Float[Array, " parameter"]
+) -> Float[Array, "parameter parameter"]:
+    _, curved_along = jax.linearize(jax.grad(fn), x)
+    return jnp.asarray(lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype)))  # row by row: less memory to go through
+
+
+def _convex(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
+    """Return the Hessian with the absolute values of its eigenvalues, which is positive definite."""
+    curvature, basis = jnp.linalg.eigh(hessian)
+    floor = jnp.maximum(_SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature)), _NO_CURVATURE)
+    return jnp.asarray(basis @ jnp.diag(jnp.maximum(jnp.abs(curvature), floor)) @ basis.T)
+
+
+def _updated(
+    curvature: Float[Array, "parameter parameter"],
+    moved: Float[Array, " parameter"],
+    turned: Float[Array, " parameter"],
+) -> Float[Array, "parameter parameter"]:
+    """Return the curvature after a move that turned the gradient (damped BFGS); as it was where nothing moved."""
+    expected = curvature @ moved
+    along, seen = moved @ expected, moved @ turned
+    agrees = seen >= _LEAST_AGREEMENT * along
+    share = jnp.where(agrees, 1.0, (1 - _LEAST_AGREEMENT) * along / jnp.where(agrees, 1.0, along - seen))
+    damped = share * turned + (1 - share) * expected
+    new = curvature - jnp.outer(expected, expected) / along + jnp.outer(damped, damped) / (moved @ damped)
+    return jnp.where(along > 0, new, curvature)
 
 
 def _held(
@@ -102,40 +173,16 @@ def _held(
     return ((x <= low + near) & (gradient > 0)) | ((x >= high - near) & (gradient < 0))
 
 
+def _free(
+    curvature: Float[Array, "parameter parameter"], held: Bool[Array, " parameter"]
+) -> Float[Array, "parameter parameter"]:
+    """Return the curvature along the free coordinates, and 1 along those that are held."""
+    return jnp.where(~held[:, None] & ~held[None, :], curvature, jnp.eye(len(held), dtype=curvature.dtype))
+
+
 def _newton_step(
-    hessian: Float[Array, "parameter parameter"],
-    gradient: Float[Array, " parameter"],
-    held: Bool[Array, " parameter"],
+    curvature: Float[Array, "parameter parameter"], gradient: Float[Array, " parameter"]
 ) -> Float[Array, " parameter"]:
-    """Return a descent step: Newton among the free coordinates, plain gradient among the held ones."""
-    coupled = ~held[:, None] & ~held[None, :]
-    free = jnp.where(coupled, hessian, jnp.eye(len(gradient), dtype=hessian.dtype))
-    curvature, basis = jnp.linalg.eigh(free)
-    floor = jnp.maximum(_SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature)), _NO_CURVATURE)
-    step = -basis @ ((basis.T @ gradient) / jnp.maximum(jnp.abs(curvature), floor))
+    """Return a descent step, which is not too long in any coordinate."""
+    step = -cho_solve(cho_factor(curvature), gradient)
     return jnp.asarray(step * jnp.minimum(1.0, _LARGEST_STEP / jnp.max(jnp.abs(step))))
-
-
-def _line_search(
-    fn: Callable[[Float[Array, " parameter"]], Float[Array, ""]],
-    x: Float[Array, " parameter"],
-    value: Float[Array, ""],
-    gradient: Float[Array, " parameter"],
-    step: Float[Array, " parameter"],
-    low: Float[Array, " parameter"],
-    high: Float[Array, " parameter"],
-) -> Float[Array, " parameter"]:
-    """Halve the step along the projected arc until the loss falls enough; stay where no length does."""
-    noise = 8 * float(np.finfo(x.dtype).eps) * jnp.abs(value)
-
-    def arc(halvings: Array) -> Array:
-        return jnp.clip(x + step * 0.5**halvings, low, high)
-
-    def falls(new: Array) -> Array:
-        return fn(new) <= value + _SUFFICIENT_DECREASE * gradient @ (new - x) + noise
-
-    def too_long(halvings: Array) -> Array:
-        return (halvings < _HALVINGS) & ~falls(arc(halvings))
-
-    halvings = lax.while_loop(too_long, lambda n: n + 1, jnp.zeros((), jnp.int32))
-    return jnp.where(halvings < _HALVINGS, arc(halvings), x)

@@ -210,8 +210,9 @@ def candidate_sums(
     values: Float[Array, "level problem"], reports: Reports, n_candidates: int
 ) -> Float[Array, "candidate problem"]:
     """Add up what reports give, by candidate; 0 for one that a question does not have."""
-    names = jnp.asarray(reports.candidate).T[None] == jnp.arange(n_candidates)[:, None, None]
-    return jnp.sum(jnp.where(names, values[None], 0.0), axis=1)
+    candidate = jnp.asarray(reports.candidate).T
+    nothing = jnp.zeros((n_candidates, candidate.shape[1]), values.dtype)
+    return nothing.at[candidate, jnp.arange(candidate.shape[1])].add(values)
 
 
 def log_scores(

@@ -124,6 +124,17 @@ def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
         np.testing.assert_allclose(together.raw["weight"][member], alone.raw["weight"][0], atol=1e-6)
 
 
+def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulated: Observations) -> None:
+    preset, everything = PRESETS["bayes"], np.ones((1, len(simulated)))
+    most = everything * (np.arange(len(simulated)) % 5 != 0)
+    whole = map_estimates(simulated, everything, preset=preset, variant="confidence")
+    alone = map_estimates(simulated, most, preset=preset, variant="confidence")
+    sooner = map_estimates(simulated, most, preset=preset, variant="confidence", near=whole)
+    np.testing.assert_allclose(sooner.loss, alone.loss, rtol=1e-12)
+    np.testing.assert_allclose(sooner.raw["slope"], alone.raw["slope"], atol=1e-5)
+    assert sooner.n_steps[0] < alone.n_steps[0]
+
+
 def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) -> None:
     rng = np.random.default_rng(0)
     inference._map_estimates.clear_cache()

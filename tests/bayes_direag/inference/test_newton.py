@@ -11,11 +11,11 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 INF = np.inf
 
 
-@partial(jax.jit, static_argnames=("fn", "max_steps"))
-def minimise(fn, start, low=-INF, high=INF, *given, max_steps=200) -> Minimum:
+@partial(jax.jit, static_argnames=("fn", "max_steps", "steps_by_hessian"))
+def minimise(fn, start, low=-INF, high=INF, *given, **search) -> Minimum:
     start = jnp.asarray(start, float)
     box = (jnp.broadcast_to(jnp.asarray(side, float), start.shape) for side in (low, high))
-    return minimise_in_box(lambda x: fn(x, *given), start, *box, tolerance=1e-10, max_steps=max_steps)
+    return minimise_in_box(lambda x: fn(x, *given), start, *box, tolerance=1e-10, **search)
 
 
 def rosenbrock(x):
@@ -54,13 +54,14 @@ def bowl(x, matrix, centre):
 VALUE_AND_GRADIENT = jax.jit(jax.value_and_grad(bowl))
 
 
+@pytest.mark.parametrize("steps_by_hessian", [1, 20])
 @pytest.mark.parametrize("seed", range(8))
-def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int) -> None:
+def test_in_a_box_it_agrees_with_a_bounded_solver(seed: int, steps_by_hessian: int) -> None:
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(6, 6))
     matrix, centre = root @ root.T + 0.1 * np.eye(6), rng.normal(size=6) * 2
     low, high = -rng.random(6), rng.random(6)
-    found = minimise(bowl, np.zeros(6), low, high, matrix, centre)
+    found = minimise(bowl, np.zeros(6), low, high, matrix, centre, steps_by_hessian=steps_by_hessian)
     theirs = optimize.minimize(
         VALUE_AND_GRADIENT, np.zeros(6), (matrix, centre), jac=True, method="L-BFGS-B",
         bounds=list(zip(low, high, strict=True)), options={"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000},
@@ -85,6 +86,25 @@ def test_too_few_steps_show_in_the_gradient() -> None:
     found = minimise(rosenbrock, [-1.2, 1.0], max_steps=3)
     assert found.n_steps == 3
     assert found.projected_gradient > 1e-3
+
+
+def test_a_curvature_that_is_known_saves_the_hessian() -> None:
+    there = minimise(badly_scaled, [0.0, 0.0, 0.0])
+    np.testing.assert_allclose(there.curvature, np.diag([2e-4, 2.0, 2e4]), rtol=1e-6, atol=1e-9)
+    wrong = minimise(badly_scaled, [2.0, -1.0, 0.0], curvature=2 * there.curvature, max_steps=1)
+    right = minimise(badly_scaled, [2.0, -1.0, 0.0], curvature=there.curvature, max_steps=1)
+    np.testing.assert_allclose(wrong.point, [2.5, -1.5, 0.5])  # half of the way, as it was told
+    np.testing.assert_allclose(right.point, [3.0, -2.0, 1.0])
+
+
+def test_between_hessians_the_curvature_is_learned() -> None:
+    wrong = jnp.eye(4)
+    learning = minimise(rosenbrock, [1.2, 1.2, 1.2, 1.2], curvature=wrong, steps_by_hessian=1000)
+    assert learning.projected_gradient <= 1e-10
+    assert learning.n_steps < 60
+    assert np.linalg.eigvalsh(learning.curvature).min() > 0
+    hessian = jax.hessian(rosenbrock)(learning.point)
+    np.testing.assert_allclose(learning.curvature, hessian, rtol=0.1, atol=0.1 * np.abs(hessian).max())
 
 
 def test_a_batch_gives_what_its_members_give() -> None:
