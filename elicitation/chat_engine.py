@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from json import JSONDecodeError
@@ -21,7 +22,7 @@ from openai import (
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from elicitation.engines import EngineError, EngineInfo
-from elicitation.generation import ChatRequest, Generation
+from elicitation.generation import ChatRequest, Generation, Sampling
 
 _RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the same ones
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -101,8 +102,8 @@ class ChatEngine:
         try:
             return await retrying(self._ask, request, lane)
         except BadRequestError as error:
-            if "maximum context length" in str(error) or error.code == "context_length_exceeded":
-                return Generation("", "context")
+            if too_long(str(error)):
+                return TOO_LONG
             raise self._refused(error, lane) from None
         except (APIError, NoCompletionError) as error:
             raise self._refused(error, lane) from None
@@ -114,23 +115,9 @@ class ChatEngine:
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
         place = self._route[lane]
         client = self._clients[place]
-        sampling = request.sampling
-        further = {name: getattr(sampling, name) for name in ("top_k", "min_p", "repetition_penalty")}
-        body: dict[str, object] = {name: value for name, value in further.items() if value is not None}
-        if request.pattern is not None:
-            body["structured_outputs"] = {"regex": request.pattern}
         try:
             reply = await client.chat.completions.create(
-                model=self.model,
-                messages=cast("Any", request.messages),
-                seed=request.seed,
-                temperature=sampling.temperature,
-                top_p=sampling.top_p,
-                max_tokens=sampling.max_tokens,
-                frequency_penalty=sampling.frequency_penalty,
-                presence_penalty=sampling.presence_penalty,
-                n=1,
-                extra_body=body,
+                model=self.model, messages=cast("Any", request.messages), extra_body=request.body(self.model)
             )
             return _generation(reply)
         except JSONDecodeError as error:
@@ -185,10 +172,18 @@ class ChatEngine:
         wait = f" within {self._patience:g} s" if _passes(error) else ""
         seen = f"{status}{error}{cause}"
         seen = (seen.replace(self._key, "***") if self._key else seen)[:400]
-        return EngineError(
-            f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. See to the server, and give "
-            "the same command to go on: finished generations are kept."
+        refused = None if _passes(error) else _parameter(str(error))
+        remedy = (
+            "See to the server, and give the same command to go on: finished generations are kept."
+            if refused is None
+            else f"Leave out what it refuses: --set {refused}=none"
+            + (" --set max_completion_tokens=4096." if refused == "max_tokens" else ".")
         )
+        return EngineError(f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. {remedy}")
+
+
+#: What a prompt longer than the model's context brings.
+TOO_LONG = Generation("", "context")
 
 
 class NoCompletionError(Exception):
@@ -209,6 +204,20 @@ def _generation(reply: object) -> Generation:
         prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
         completion_tokens=getattr(usage, "completion_tokens", None) or 0,
     )
+
+
+def too_long(message: str) -> bool:
+    """Tell whether a server refuses a prompt for being longer than the model's context."""
+    return "maximum context length" in message or "context_length_exceeded" in message
+
+
+def _parameter(message: str) -> str | None:
+    """Return the parameter that a server says it does not know, None if that is not what it says."""
+    if not re.search(r"supported|permitted|unknown|unrecognized|unexpected", message, re.IGNORECASE):
+        return None
+    names = Sampling.model_fields.keys() - {"repairs", "structured"}
+    words = re.findall(r"\w+", message)
+    return next((word for word in words if word in names), None)
 
 
 def _passes(error: BaseException) -> bool:

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,19 +14,33 @@ Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
 
 
+# What journals older than these settings do not state stays unstated at its default, so that they can be continued.
+def _is_none(value: object) -> bool:
+    return value is None
+
+
+def _is_derived(value: object) -> bool:
+    return value == "derived"
+
+
 class Sampling(BaseModel):
     """How replies are drawn; every parameter is sent with every request, so that no server default counts.
 
-    The last three chat parameters are not in the OpenAI protocol. vLLM and most local servers know them; set them to
-    None, which leaves them out, for a server that does not.
+    None leaves a parameter out, for a server that refuses it: ``top_k``, ``min_p`` and ``repetition_penalty`` are not
+    in the OpenAI protocol, though vLLM and most local servers know them, and hosted reasoning models take few others.
 
     Attributes
     ----------
-    temperature, top_p : float
+    temperature, top_p : float, optional
         The paper's 0.7 and 1.
-    max_tokens : int
-        The longest reply, in tokens. A reply that reaches it counts as truncated.
-    frequency_penalty, presence_penalty : float
+    max_tokens, max_completion_tokens : int, optional
+        The longest reply, in tokens; the second name, which is not sent by default, is the one that reasoning models
+        take, and includes the reasoning. A reply that reaches it counts as truncated.
+    reasoning_effort : str, optional
+        How much a reasoning model reasons (``low``, ``high`` ...); not sent by default.
+    seed : "derived", optional
+        Whether requests carry their seed (:func:`request_seed`).
+    frequency_penalty, presence_penalty : float, optional
         0 is none.
     top_k : int, optional
         The number of most probable tokens to draw from; 0 for all.
@@ -43,16 +57,24 @@ class Sampling(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    temperature: Annotated[float, Field(ge=0, le=2)] = 0.7
-    top_p: Annotated[float, Field(gt=0, le=1)] = 1.0
-    max_tokens: Annotated[int, Field(ge=1)] = 1024
-    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
-    presence_penalty: Annotated[float, Field(ge=-2, le=2)] = 0.0
+    temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
+    max_tokens: Annotated[int, Field(ge=1)] | None = 1024
+    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_is_none)] = None
+    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_is_none)] = None
+    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_is_derived)] = "derived"
+    frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
+    presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     top_k: Annotated[int, Field(ge=0)] | None = 0
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What is sent of these settings."""
+        return self.model_dump(exclude={"repairs", "structured", "seed"}, exclude_none=True)
 
     def override(self, assignments: Sequence[str]) -> "Sampling":
         """Return these settings with some replaced, each given as ``field=value``; the value ``none`` stands for None.
@@ -122,6 +144,15 @@ class ChatRequest:
     seed: int
     sampling: Sampling
     pattern: str | None = None
+
+    def body(self, model: str) -> dict[str, object]:
+        """Return the request in the words of the OpenAI chat protocol."""
+        body: dict[str, object] = {"model": model, "messages": list(self.messages), **self.sampling.parameters}
+        if self.sampling.seed is not None:
+            body["seed"] = self.seed
+        if self.pattern is not None:
+            body["structured_outputs"] = {"regex": self.pattern}
+        return body
 
     @property
     def digest(self) -> str:

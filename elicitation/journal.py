@@ -67,8 +67,8 @@ class Journal:
     """An append-only file: a header with the identity of the run, then one line a finished generation.
 
     Opening it makes the file, or continues it: a last line that was cut off is removed (its generation had not
-    counted), and the identity must be the same. A file that is refused stays as it is. The file is locked while open,
-    so that no second run writes to it.
+    counted), and the identity must be the same, unless nothing was generated under it. A file that is refused stays
+    as it is. The file is locked while open, so that no second run writes to it.
 
     Parameters
     ----------
@@ -100,8 +100,12 @@ class Journal:
             whole = self.path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
             if not header.encode().startswith(whole):  # not new, and not cut off in its header
-                _check_identity(self.path, _header(self.path, whole), json.loads(header)["identity"])
+                there, here = _header(self.path, whole), json.loads(header)["identity"]
                 self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
+                if self.entries or not self._size:
+                    _check_identity(self.path, there, here)
+                elif there != here:  # nothing was generated under it
+                    self._size = 0
             os.truncate(self._descriptor, self._size)
             if not self._size:
                 self._write(header)

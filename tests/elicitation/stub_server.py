@@ -13,10 +13,16 @@ import subprocess
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable
 from typing import Any
 
-Reply = Callable[[str, int], str]
+_OWN = {"top_k", "min_p", "repetition_penalty", "structured_outputs"}  # of vLLM
+#: The parameters that a server refuses.
+RULES = {
+    "vllm": set[str](),
+    "hosted": _OWN,
+    "reasoning": _OWN | {"max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"},
+    "no seed": _OWN | {"seed", "max_completion_tokens", "reasoning_effort"},
+}
 
 
 def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
@@ -37,11 +43,19 @@ class Stub:
     ``faults`` holds what happens to the next chat requests instead of a reply: a status (int), ``drop`` (the
     connection closes), ``cut`` (in the middle of the body), ``html``, ``broken`` (JSON), ``empty`` (no choices) or
     ``long`` (the prompt). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that
-    were in flight together.
+    were in flight together. ``rules`` names a set of :data:`RULES`.
     """
 
-    def __init__(self, model: str = "stub", delay: float = 0.0, garbage: float = 0.0, key: str | None = None) -> None:
+    def __init__(
+        self,
+        model: str = "stub",
+        delay: float = 0.0,
+        garbage: float = 0.0,
+        key: str | None = None,
+        rules: str = "vllm",
+    ) -> None:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
+        self.refused = RULES[rules]
         self.faults: deque[int | str] = deque()
         self.always: int | str | None = None
         self.answered: Counter[int] = Counter()
@@ -132,8 +146,12 @@ class Stub:
     async def _chat(self, request: dict[str, Any], writer: asyncio.StreamWriter) -> bool:
         fault = self.faults.popleft() if self.faults else self.always
         if fault is None:
-            await asyncio.sleep(self.delay * (0.5 + request["seed"] % 100 / 100))
-            self.answered[request["seed"]] += 1
+            for name in sorted(self.refused & request.keys()):
+                message = f"Unsupported parameter: '{name}' is not supported with this model."
+                error = {"message": message, "type": "invalid_request_error", "param": name}
+                return await self._send(writer, 400, {"error": error | {"code": "unsupported_parameter"}})
+            await asyncio.sleep(self.delay * (0.5 + request.get("seed", 0) % 100 / 100))
+            self.answered[request.get("seed", 0)] += 1
             self.requests.append(request)
             return await self._send(writer, 200, self._completion(request))
         if fault == "drop":
@@ -154,7 +172,7 @@ class Stub:
         return await self._send(writer, int(fault), {"error": {"message": "out of order"}})
 
     def _completion(self, request: dict[str, Any]) -> dict[str, Any]:
-        text = solve(request["messages"][-1]["content"], request["seed"], self.garbage)
+        text = solve(request["messages"][-1]["content"], request.get("seed", 0), self.garbage)
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
         return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}

@@ -1,5 +1,7 @@
 import asyncio
 import os
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine, EngineError, EngineInfo
 from elicitation.generation import ChatRequest, Generation, Key, Sampling
 from tests.elicitation import runs
-from tests.elicitation.stub_server import Stub
+from tests.elicitation.stub_server import RULES, Stub
 
 
 def request(number: int = 0, **sampling: Any) -> ChatRequest:
@@ -34,7 +36,6 @@ def test_every_parameter_is_sent_and_the_reply_comes_back() -> None:
     expected = {
         "model": "stub",
         "seed": 11,
-        "n": 1,
         "temperature": 0.3,
         "top_p": 1.0,
         "max_tokens": 1024,
@@ -47,19 +48,57 @@ def test_every_parameter_is_sent_and_the_reply_comes_back() -> None:
     assert {name: value for name, value in sent.items() if name != "messages"} == expected
 
 
-def test_what_is_none_is_not_sent_and_a_pattern_is() -> None:
-    plain = ChatRequest(
-        Key("p", 0, 0, 0),
-        request().messages,
-        1,
-        Sampling(top_k=None, min_p=None, repetition_penalty=None),
-        pattern="[0-9]+",
-    )
+LEFT_OUT = {
+    "vllm": [],
+    "hosted": ["top_k", "min_p", "repetition_penalty"],
+    "reasoning": [
+        *("top_k", "min_p", "repetition_penalty"),
+        *("max_tokens", "temperature", "top_p", "frequency_penalty", "presence_penalty"),
+    ],
+    "no seed": ["top_k", "min_p", "repetition_penalty", "seed"],
+}
+
+
+@pytest.mark.parametrize("rules", list(RULES))
+def test_what_a_server_refuses_can_be_left_out_one_by_one(rules: str) -> None:
+    """Each refusal names the setting that mends it; with all of them the server answers."""
+    sampling, left_out = Sampling(), list[str]()
+    with Stub(rules=rules) as stub:
+        while not stub.requests:
+            try:
+                generate(runs.chat(stub.url), replace(request(), sampling=sampling))
+            except EngineError as error:
+                (setting,) = re.findall(r"--set (\w+=none)", str(error))
+                sampling = sampling.override([setting])
+                left_out.append(setting.removesuffix("=none"))
+        (sent,) = stub.requests
+    assert sorted(left_out) == sorted(LEFT_OUT[rules])
+    assert not set(left_out) & sent.keys()
+    assert {"temperature", "top_k", "seed", "max_tokens"} - set(left_out) <= sent.keys()
+
+
+def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
+    settings = [f"{name}=none" for name in LEFT_OUT["reasoning"]]
+    sampling = Sampling().override([*settings, "max_completion_tokens=4096", "reasoning_effort=low"])
+    with Stub(rules="reasoning") as stub:
+        generate(runs.chat(stub.url), replace(request(), sampling=sampling))
+        (sent,) = stub.requests
+    assert sent == {
+        "model": "stub",
+        "messages": list(request().messages),
+        "seed": 11,
+        "max_completion_tokens": 4096,
+        "reasoning_effort": "low",
+    }
+    with Stub(rules="reasoning") as stub, pytest.raises(EngineError) as error:
+        generate(runs.chat(stub.url), replace(request(), sampling=sampling.override(["max_tokens=9"])))
+    assert str(error.value).endswith("--set max_tokens=none --set max_completion_tokens=4096.")
+
+
+def test_a_pattern_is_sent() -> None:
     with Stub() as stub:
-        generate(runs.chat(stub.url), plain)
-        sent = stub.requests[0]
-    assert not {"top_k", "min_p", "repetition_penalty"} & set(sent)
-    assert sent["structured_outputs"] == {"regex": "[0-9]+"}
+        generate(runs.chat(stub.url), replace(request(), pattern="[0-9]+"))
+        assert stub.requests[0]["structured_outputs"] == {"regex": "[0-9]+"}
 
 
 @pytest.mark.parametrize("fault", [408, 409, 429, 500, 503, "drop", "cut", "html", "broken", "empty"])

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from elicitation.generation import Key, request_seed
-from elicitation.journal import Entry, Journal, JournalError, read_journal
+from elicitation.journal import Entry, Journal, JournalError, read_identity, read_journal
 
 IDENTITY: dict[str, Any] = {"model": "m", "sampling": {"temperature": 0.7, "top_p": 1.0}}
 
@@ -73,6 +73,15 @@ def test_another_identity_is_refused_with_the_difference(tmp_path: Path) -> None
     assert "seed: nothing there, 3 here" in str(error.value)
     assert "top_p" not in str(error.value)
     assert "model" not in str(error.value)
+
+
+def test_an_identity_under_which_nothing_was_generated_gives_way(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    written(path, 0)
+    with Journal(path, {"model": "other"}) as journal:
+        journal.append(entry(0))
+    assert read_identity(path) == {"model": "other"}
+    assert len(read_journal(path)) == 1
 
 
 def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None:
