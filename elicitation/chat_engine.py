@@ -22,7 +22,7 @@ from openai import (
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from elicitation.engines import EngineError, EngineInfo
-from elicitation.generation import ChatRequest, Generation, Sampling
+from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, too_long
 
 _RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the same ones
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
@@ -182,10 +182,6 @@ class ChatEngine:
         return EngineError(f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. {remedy}")
 
 
-#: What a prompt longer than the model's context brings.
-TOO_LONG = Generation("", "context")
-
-
 class NoCompletionError(Exception):
     """A successful response that is no chat completion, as proxies and overloaded servers give it."""
 
@@ -204,11 +200,6 @@ def _generation(reply: object) -> Generation:
         prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
         completion_tokens=getattr(usage, "completion_tokens", None) or 0,
     )
-
-
-def too_long(message: str) -> bool:
-    """Tell whether a server refuses a prompt for being longer than the model's context."""
-    return "maximum context length" in message or "context_length_exceeded" in message
 
 
 def _parameter(message: str) -> str | None:

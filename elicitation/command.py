@@ -11,6 +11,7 @@ from rich.console import Console
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
+from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
 from elicitation.live import LiveView, levels_table
 from elicitation.models import find_preset
@@ -35,6 +36,12 @@ def elicit_command(
     ] = None,
     replay: Annotated[
         Path | None, typer.Option(help="Give the replies of this journal again instead of asking a model.")
+    ] = None,
+    batch: Annotated[
+        Path | None, typer.Option(help="Ask no server: write the requests to this file, for a batch service.")
+    ] = None,
+    results: Annotated[
+        list[Path] | None, typer.Option(help="With --batch: a file of results of that service; repeatable.")
     ] = None,
     protocol: Annotated[
         ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
@@ -94,29 +101,38 @@ def elicit_command(
     preset = None if model is None else find_preset(model)
     sampling = (Sampling() if preset is None else preset.sampling).override(overrides or ())
     sampling = sampling.model_copy(update={"structured": structured or sampling.structured})
-    if sum([model is not None and not base_url, bool(base_url), replay is not None]) != 1:
+    served = model is not None and not base_url and batch is None
+    if sum([served, bool(base_url), batch is not None, replay is not None]) != 1 or (results and batch is None):
         raise DirEAGError(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
-            "there) and --replay. Choose one."
+            "there), --batch with --model (and --results) and --replay. Choose one."
         )
     engine: Engine
     if replay is not None:
         engine = CannedEngine.replay(replay)
     elif base_url:
         engine = _connect(base_url, model, key_variable, patience, timeout)
+    elif batch is not None:
+        engine = BatchEngine(_name(model, "--batch"), batch, results or ())
     else:
         arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
         engine = _serve(str(model), arguments, target, vllm_python, ready_within, patience, timeout)
     summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
+    if isinstance(engine, BatchEngine) and not as_json:
+        _tell_batch(engine, summary.waiting)
 
 
 def _connect(urls: list[str], model: str | None, key_variable: str, patience: float, timeout: float) -> Engine:
     from elicitation.chat_engine import ChatEngine
 
+    return ChatEngine(urls, _name(model, "--base-url"), key_variable=key_variable, patience=patience, timeout=timeout)
+
+
+def _name(model: str | None, option: str) -> str:
     if model is None:
-        raise DirEAGError("--base-url: saw no --model; expected the name by which the model is served there. Add it.")
-    return ChatEngine(urls, model, key_variable=key_variable, patience=patience, timeout=timeout)
+        raise DirEAGError(f"{option}: saw no --model; expected the name by which the model is served there. Add it.")
+    return model
 
 
 def _serve(
@@ -143,6 +159,17 @@ def _tell_odd_rows(questions: QuestionSet) -> None:
         err.print(f"... and {len(questions.odd_rows) - 5} more odd rows; manifest.json lists them all.")
 
 
+def _tell_batch(engine: BatchEngine, waiting: int) -> None:
+    if engine.failed:
+        err.print(f"{len(engine.failed)} requests have failed, the first with {engine.failed[0][:300]}", soft_wrap=True)
+    if waiting:
+        out.print(
+            f"{waiting} replies are open; their requests are in {engine.requests}. Have them answered, and give the "
+            "same command with --results FILE.",
+            soft_wrap=True,
+        )
+
+
 def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
     if as_json:
         levels = [
@@ -157,7 +184,10 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
     pace = f", {summary.asked / summary.seconds:.2f} a second" if summary.asked else ""
     out.print(
         f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
-        f"{summary.asked} of them now{pace}; replies: {statuses}.\n"
-        f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.",
+        f"{summary.asked} of them now{pace}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
+    if not summary.waiting:
+        out.print(
+            f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.", soft_wrap=True
+        )

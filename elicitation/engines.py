@@ -16,6 +16,10 @@ class EngineError(DirEAGError):
     """An engine that cannot be reached, stopped working, or refuses what it is asked."""
 
 
+class Deferred(Exception):  # noqa: N818 (nothing is wrong)
+    """Raised by an engine whose reply to a request comes later: the run goes on with the others, and stays open."""
+
+
 @dataclass(frozen=True)
 class EngineInfo:
     """What a manifest says about an engine.
@@ -23,7 +27,7 @@ class EngineInfo:
     Attributes
     ----------
     kind : str
-        ``openai``, ``vllm`` (started by the run itself) or ``canned``.
+        ``openai``, ``vllm`` (started by the run itself), ``batch`` or ``canned``.
     endpoints : tuple of str
         Where it was reached, without user names and passwords; empty for a server started by the run itself.
     server_version : str, optional
@@ -69,7 +73,7 @@ class Engine(Protocol):
         ...
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
-        """Draw one reply."""
+        """Draw one reply; raise Deferred if it comes later."""
         ...
 
     async def watch(self) -> None:

@@ -180,6 +180,15 @@ class Generation:
     completion_tokens: int = 0
 
 
+#: What a prompt longer than the model's context brings.
+TOO_LONG = Generation("", "context")
+
+
+def too_long(message: str) -> bool:
+    """Tell whether a server refuses a prompt for being longer than the model's context."""
+    return "maximum context length" in message or "context_length_exceeded" in message
+
+
 def request_seed(run_seed: int, key: Key) -> int:
     """Return the seed of one request.
 

@@ -28,7 +28,7 @@ class Session(BaseModel):
     generations : int, optional
         Finished in this session.
     outcome : str
-        ``running``, ``complete``, ``killed``, or the kind of error that ended it.
+        ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the kind of error that ended it.
     versions : dict
         Of Python and of the packages that count.
     """

@@ -16,7 +16,7 @@ from pydantic import JsonValue, TypeAdapter
 from bayes_direag.data.files import write_questions
 from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
-from elicitation.engines import Engine, EngineInfo
+from elicitation.engines import Deferred, Engine, EngineInfo
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
 from elicitation.live import View
@@ -49,6 +49,8 @@ class RunSummary:
         How long this session took, without starting the engine.
     tokens : int
         Completion tokens of this session.
+    waiting : int
+        Replies that come later (batch services); until there are none, the run has no observations.
     """
 
     folder: Path
@@ -60,6 +62,7 @@ class RunSummary:
     levels: tuple[LevelSummary, ...]
     seconds: float
     tokens: int
+    waiting: int
 
 
 def elicit(
@@ -125,8 +128,10 @@ def elicit(
         try:
             if run.open_slots:
                 asyncio.run(_fill(run, journal, engine, concurrency, partial(_enter_engine, manifest, path), view))
-            write_questions(run.records(), run.folder / "observations.jsonl")
-            session.outcome, manifest.complete = "complete", True
+            session.outcome = "waiting"
+            if not run.waiting:
+                write_questions(run.records(), run.folder / "observations.jsonl")
+                session.outcome, manifest.complete = "complete", True
         except BaseException as error:
             session.outcome = type(error).__name__
             raise
@@ -185,6 +190,11 @@ class _Run:
             self.tally.add_outcome(slot, self.outcomes[slot])
         return request
 
+    @property
+    def waiting(self) -> int:
+        """The number of slots that are open."""
+        return self.tally.n_total - self.tally.settled
+
     def records(self) -> list[Question]:
         """Return the questions with their observations."""
         return [
@@ -240,6 +250,7 @@ class _Run:
             levels=self.tally.levels(),
             seconds=self.tally.seconds,
             tokens=self.tally.tokens,
+            waiting=self.waiting,
         )
 
 
@@ -285,11 +296,14 @@ def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
 async def _work(
     run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: View | None
 ) -> None:
-    """Settle one slot after another."""
+    """Settle one slot after another; one whose reply comes later stays open."""
     for slot in slots:
         while (request := run.advance(slot, journal)) is not None:
             began = time.monotonic()
-            reply = await engine.generate(request, lane)
+            try:
+                reply = await engine.generate(request, lane)
+            except Deferred:
+                break
             entry = Entry(
                 **request.key._asdict(),
                 **asdict(reply),

@@ -1,0 +1,129 @@
+"""The engine that asks no server: it writes requests for a batch service, and takes the replies from its results."""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from bayes_direag.data.files import atomic_path
+from elicitation.engines import Deferred, EngineError, EngineInfo
+from elicitation.generation import TOO_LONG, ChatRequest, Generation, too_long
+from elicitation.importing.batch import Line
+from elicitation.importing.replies import Log, read_records
+
+
+class BatchEngine:
+    """Requests and results in the form of OpenAI's batch interface, which ``vllm run-batch`` shares.
+
+    What the results do not answer is written to the file of requests when the engine is left, unless by an error.
+
+    Parameters
+    ----------
+    model : str
+        The name by which the service knows the model.
+    requests : path-like
+        The file of requests; an earlier one is replaced.
+    results : sequence of path-like
+        Files of results that the service has given, to any of the run's files of requests.
+
+    Attributes
+    ----------
+    failed : list of str
+        What the service says of requests that have failed, which are written again.
+
+    Raises
+    ------
+    DirEAGError
+        If the file of requests is another kind of file, or a file of results cannot be read.
+    """
+
+    lanes = 1
+
+    def __init__(self, model: str, requests: str | Path, results: Sequence[str | Path] = ()) -> None:
+        self.model = model
+        self.requests = Path(requests)
+        self.failed: list[str] = []
+        self._waiting: list[str] = []
+        self._used = 0
+        self._results: dict[str, Line] = {}
+        for path in map(Path, results):
+            if not path.is_file():
+                raise EngineError(f"{path}: saw no such file; expected results of a batch service. Check the path.")
+            for _, line in read_records(Log(path), Line):
+                earlier = self._results.get(line.custom_id)
+                if earlier is None or earlier.completion is None:
+                    self._results[line.custom_id] = line
+        if self.requests.exists() and not _holds_requests(self.requests):
+            raise EngineError(
+                f"{self.requests}: saw a file of another kind; expected no file, or requests of an earlier call. "
+                "Choose another name."
+            )
+
+    async def __aenter__(self) -> EngineInfo:
+        """Do nothing."""
+        return EngineInfo("batch")
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Write the requests that are open."""
+        if kind is not None or not self._waiting:
+            return
+        if self._results and not self._used:
+            raise EngineError(
+                f"none of {len(self._results)} results answers a request that is still open; expected the results of "
+                f"{self.requests}. Check the file, and that questions, prompts and settings are those of that call."
+            )
+        with atomic_path(self.requests) as temporary:
+            temporary.write_text("".join(f"{line}\n" for line in self._waiting), encoding="utf-8")
+
+    async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
+        """Return the reply that the results hold.
+
+        Raises
+        ------
+        Deferred
+            If they hold none.
+        """
+        body = request.body(self.model)
+        name = custom_id(request, body)
+        result = self._results.get(name)
+        self._used += result is not None
+        if result is not None and result.completion is not None and result.completion.choices:
+            choice, usage = result.completion.choices[0], result.completion.usage
+            return Generation(
+                text=choice.message.content or "",
+                finish_reason=choice.finish_reason or "stop",
+                prompt_tokens=usage.prompt_tokens if usage else 0,
+                completion_tokens=usage.completion_tokens if usage else 0,
+            )
+        if result is not None:
+            said = str(result.error or result.response)
+            if too_long(said):
+                return TOO_LONG
+            self.failed.append(said)
+        line = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
+        self._waiting.append(json.dumps(line, ensure_ascii=False))
+        raise Deferred
+
+    async def watch(self) -> None:
+        """Wait forever."""
+        await asyncio.Event().wait()
+
+
+def custom_id(request: ChatRequest, body: dict[str, object]) -> str:
+    """Return the name of a request: ``QUESTION/LEVEL.SAMPLE.ATTEMPT.HASH``, with a hash of all that is sent."""
+    key = request.key
+    digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:8]
+    return f"{key.problem_id}/{key.level}.{key.sample}.{key.attempt}.{digest}"
+
+
+def _holds_requests(path: Path) -> bool:
+    with path.open("rb") as file:
+        first = file.readline()
+    try:
+        return bool(json.loads(first).keys() == {"custom_id", "method", "url", "body"})
+    except (ValueError, AttributeError):
+        return False

@@ -1,0 +1,172 @@
+"""Runs whose replies come from a batch service, in as many rounds as it takes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bayes_direag.errors import DirEAGError
+from elicitation.batch_engine import BatchEngine
+from elicitation.command import elicit_command
+from elicitation.engines import EngineError
+from elicitation.journal import read_journal
+from elicitation.run import RunSummary
+from tests.elicitation import runs
+from tests.elicitation.stub_server import solve
+
+N = 6
+Answer = Callable[[int, dict[str, Any]], dict[str, Any]]
+
+
+def completion(text: str, finish_reason: str = "stop") -> dict[str, Any]:
+    choice = {"index": 0, "finish_reason": finish_reason, "message": {"role": "assistant", "content": text}}
+    usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
+    return {
+        "response": {"status_code": 200, "body": {"model": "m", "choices": [choice], "usage": usage}},
+        "error": None,
+    }
+
+
+def stub(garbage: float = 0.0) -> Answer:
+    """Answer as the test server and the canned engine do."""
+
+    def answer(_: int, body: dict[str, Any]) -> dict[str, Any]:
+        text = solve(body["messages"][-1]["content"], body["seed"], garbage).encode("utf-8", "replace").decode()
+        return completion(text)
+
+    return answer
+
+
+def refusal(status: int, message: str) -> dict[str, Any]:
+    return {"response": {"status_code": status, "body": {"error": {"message": message}}}, "error": None}
+
+
+def serve(folder: Path, number: int, answer: Answer) -> Path:
+    """Answer a file of requests as a batch service: in any order."""
+    requests = [json.loads(line) for line in (folder / "requests.jsonl").read_text().splitlines()]
+    assert len({request["custom_id"] for request in requests}) == len(requests)
+    answered = [{"custom_id": one["custom_id"]} | answer(place, one["body"]) for place, one in enumerate(requests)]
+    path = folder / f"results-{number}.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in reversed(answered)))
+    return path
+
+
+def ask(folder: Path, *results: Path, n: int = N) -> tuple[RunSummary, BatchEngine]:
+    engine = BatchEngine("stub", folder / "requests.jsonl", results)
+    return runs.ask(n, engine, folder / "run"), engine
+
+
+def n_requests(folder: Path) -> int:
+    return len((folder / "requests.jsonl").read_text().splitlines())
+
+
+def outcome(folder: Path) -> str:
+    return str(json.loads((folder / "run" / "manifest.json").read_text())["sessions"][-1]["outcome"])
+
+
+def test_requests_then_results_make_a_normal_run(tmp_path: Path) -> None:
+    summary, _ = ask(tmp_path)
+    assert (summary.waiting, summary.generations, n_requests(tmp_path)) == (5 * N, 0, 5 * N)
+    assert not (tmp_path / "run" / "observations.jsonl").exists()
+    assert outcome(tmp_path) == "waiting"
+    summary, _ = ask(tmp_path, serve(tmp_path, 1, stub()))
+    assert (summary.waiting, summary.generations, outcome(tmp_path)) == (0, 5 * N, "complete")
+    runs.ask(N, runs.canned(), tmp_path / "asked")
+    assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "asked")
+    (entry, *_) = read_journal(tmp_path / "run" / "journal.jsonl")
+    assert (entry.prompt_tokens, entry.completion_tokens) == (50, 12)
+
+
+def test_unreadable_replies_are_asked_again_in_the_next_round(tmp_path: Path) -> None:
+    garbage = 0.5
+    results, left = list[Path](), [5 * N]
+    ask(tmp_path)
+    while left[-1]:
+        results.append(serve(tmp_path, len(results), stub(garbage)))
+        left.append(ask(tmp_path, results[-1])[0].waiting)
+    assert left == sorted(left, reverse=True)
+    assert len(results) == 3  # the first reply and two repairs
+    runs.ask(N, runs.canned(garbage), tmp_path / "asked")
+    assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "asked")
+
+
+def test_failed_requests_are_written_again_and_told(tmp_path: Path) -> None:
+    ask(tmp_path)
+    half = serve(tmp_path, 1, lambda place, body: refusal(500, "busy") if place % 2 else stub()(place, body))
+    summary, engine = ask(tmp_path, half)
+    assert summary.waiting == len(engine.failed) == n_requests(tmp_path) == 15
+    assert "busy" in engine.failed[0]
+    summary, engine = ask(tmp_path, half, serve(tmp_path, 2, stub()))
+    assert (summary.waiting, engine.failed) == (0, [])
+
+
+def test_a_prompt_too_long_and_a_reply_cut_off_are_replies(tmp_path: Path) -> None:
+    message = "This model's maximum context length is 2048 tokens."
+    ask(tmp_path, n=1)
+    kinds = [refusal(400, message), *(completion("", "length") for _ in range(4))]
+    summary, _ = ask(tmp_path, serve(tmp_path, 1, lambda place, _: kinds[place]), n=1)
+    assert (summary.waiting, n_requests(tmp_path)) == (4, 4)  # the replies that were cut off are asked for again
+    assert [entry.finish_reason for entry in read_journal(tmp_path / "run" / "journal.jsonl")].count("context") == 1
+
+
+def test_results_of_other_requests_are_refused(tmp_path: Path) -> None:
+    ask(tmp_path)
+    results = serve(tmp_path, 1, stub())
+    engine = BatchEngine("stub", tmp_path / "other.jsonl", [results])
+    with pytest.raises(EngineError, match="none of 30 results answers a request that is still open"):
+        runs.ask(N, engine, tmp_path / "other", seed=8)
+    assert not (tmp_path / "other.jsonl").exists()
+
+
+def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
+    for content in ["", "mine\n", '{"custom_id": 1}\n', "[1]\n"]:
+        (tmp_path / "requests.jsonl").write_text(content)
+        with pytest.raises(EngineError, match=r"requests\.jsonl: saw a file of another kind; expected no file"):
+            ask(tmp_path)
+        assert (tmp_path / "requests.jsonl").read_text() == content
+
+
+def test_results_that_are_none_are_named(tmp_path: Path) -> None:
+    with pytest.raises(EngineError, match=r"none\.jsonl: saw no such file; expected results"):
+        BatchEngine("stub", tmp_path / "requests.jsonl", [tmp_path / "none.jsonl"])
+    (tmp_path / "a.jsonl").write_text('{"id": 1}\n')
+    with pytest.raises(DirEAGError, match=r"a\.jsonl, line 1, field custom_id: Field required"):
+        BatchEngine("stub", tmp_path / "requests.jsonl", [tmp_path / "a.jsonl"])
+
+
+def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = typer.Typer()
+    app.command()(elicit_command)
+    command = [
+        "--questions",
+        "arithmetic:2:1",
+        "--model",
+        "m",
+        "--out",
+        "run",
+        "--set",
+        "temperature=none",
+        "--batch",
+        "requests.jsonl",
+    ]
+
+    def told(*further: str) -> str:
+        result = CliRunner().invoke(app, [*command, *further], catch_exceptions=False)
+        assert result.exit_code == 0, result.output
+        return " ".join(result.output.split())
+
+    assert "10 replies are open; their requests are in requests.jsonl. Have them answered" in told()
+    body = json.loads((tmp_path / "requests.jsonl").read_text().splitlines()[0])["body"]
+    assert body["model"] == "m"
+    assert "temperature" not in body
+    done = told("--results", str(serve(tmp_path, 1, lambda *_: completion("Answer and Confidence (0-100): 7, 80%"))))
+    assert "run/observations.jsonl is ready" in done
+    assert "open" not in done
+    for wrong in (["--base-url", "http://127.0.0.1:9/v1"], ["--replay", "run/journal.jsonl"]):
+        with pytest.raises(DirEAGError, match="saw no engine, or several"):
+            told(*wrong)
