@@ -179,7 +179,8 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         values = asdict(summary) | {"folder": str(summary.folder), "levels": levels}
         out.print_json(data=values, allow_nan=False)
         return
-    out.print(levels_table(summary.levels, title))
+    if summary.levels:
+        out.print(levels_table(summary.levels, title))
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
     pace = f", {summary.asked / summary.seconds:.2f} a second" if summary.asked else ""
     out.print(

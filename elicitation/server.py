@@ -69,7 +69,8 @@ class Server:
     Raises
     ------
     EngineError
-        If the arguments hold a secret, which would show up in process lists, manifest and log.
+        If the arguments hold a secret, which would show up in process lists, manifest and log, or the log is that of
+        another program.
     """
 
     def __init__(
@@ -92,6 +93,7 @@ class Server:
         self.port = _free_port()
         self.url = f"http://127.0.0.1:{self.port}/v1"
         self.log = Path(log)
+        _check_log(self.log)
         fixed = ("--served-model-name", name, "--host", "127.0.0.1", "--port", str(self.port))
         self.command = (*launch, model, *fixed, "--generation-config", "vllm", *arguments)
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(model).is_dir() else {}
@@ -211,6 +213,18 @@ class ServedEngine(ChatEngine):
                 f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready by then. "
                 f"See {self.server.log}, or wait longer with --ready-within."
             ) from None
+
+
+def _check_log(path: Path) -> None:
+    """Raise EngineError if there is a log that does not begin as a server's does, with its command."""
+    if not path.exists():
+        return
+    with path.open("rb") as log:
+        first = log.readline()
+    if first and not (first.startswith(b"$ ") and b" --served-model-name " in first):
+        raise EngineError(
+            f"{path}: saw the log of another program; expected none, or that of a server. Choose another folder."
+        )
 
 
 async def _listens(port: int) -> bool:

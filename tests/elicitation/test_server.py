@@ -49,6 +49,23 @@ def _runs(process: int) -> bool:
     return state != "Z"
 
 
+@pytest.mark.parametrize(
+    "content", [b"mine, without a newline", b"$ make\n", b"\xff\x00\n$ vllm serve --served-model-name m\n"]
+)
+def test_a_log_of_another_program_is_left_alone(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "server.log").write_bytes(content)
+    with pytest.raises(EngineError, match=r"server\.log: saw the log of another program; expected"):
+        served(tmp_path)
+    assert (tmp_path / "server.log").read_bytes() == content
+
+
+def test_a_log_is_continued(tmp_path: Path) -> None:
+    for seed in range(2):
+        runs.ask(1, served(tmp_path), tmp_path / f"run-{seed}", seed=seed)
+    commands = [line for line in (tmp_path / "server.log").read_text().splitlines() if line.startswith("$ ")]
+    assert len(commands) == 2
+
+
 def test_a_run_starts_its_server_and_stops_it(tmp_path: Path) -> None:
     summary = runs.ask(3, served(tmp_path), tmp_path / "run")
     assert summary.asked == 15
