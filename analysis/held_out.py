@@ -13,6 +13,7 @@ from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, before_calibration
 from analysis.scores.scoring import cluster_column, cluster_of
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -91,7 +92,9 @@ def require_method(method: str, methods: list[str]) -> None:
         )
 
 
-def read_held_out(folder: str | Path, observations: str | Path | None = None) -> HeldOutQuestions:
+def read_held_out(
+    folder: str | Path, observations: str | Path | None = None, columns: Columns | None = None
+) -> HeldOutQuestions:
     """Read an evaluation's predictions, and the reports on its questions.
 
     Parameters
@@ -101,6 +104,8 @@ def read_held_out(folder: str | Path, observations: str | Path | None = None) ->
     observations
         The file that was evaluated. Left out: the reports come from the fits of a cross-fit, which together have
         learned from every labelled, answered question; there are none where the fits saw other questions.
+    columns
+        The names of what that file holds, where it is a table of another's.
 
     Raises
     ------
@@ -111,7 +116,7 @@ def read_held_out(folder: str | Path, observations: str | Path | None = None) ->
     run = read_evaluated_run(folder)
     reports = None
     if observations is not None:
-        reports = LabelledReports.of_observations(_evaluated(folder, observations))
+        reports = LabelledReports.of_observations(_evaluated(folder, observations, columns))
     elif run.protocol.n_folds is not None and (paths := sorted((folder / FITS).glob("*-*.nc"))):
         variant = paths[0].stem.rpartition("-")[0]
         reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
@@ -170,11 +175,11 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     )
 
 
-def _evaluated(folder: Path, path: str | Path) -> Observations:
+def _evaluated(folder: Path, path: str | Path, columns: Columns | None) -> Observations:
     """Read observations, and make sure that they are those that were evaluated."""
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     evaluated = manifest["test"] or manifest["observations"]
-    given = Observations.read(path, evaluated["answers"])
+    given = Observations.read(path, evaluated["answers"], columns)
     if given.fingerprint != evaluated["sha256"]:
         raise DirEAGError(
             f"{path}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} evaluated; "

@@ -46,6 +46,10 @@ class ObservationError(DirEAGError):
         self.path, self.line, self.field, self.seen = path, line, field, seen
 
 
+class ArgumentError(DirEAGError, TypeError):
+    """An argument of a type that a function does not take."""
+
+
 class LevelError(DirEAGError):
     """Observations whose levels are not those a fit has learned."""
 

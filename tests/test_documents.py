@@ -1,5 +1,7 @@
 """The examples of README.md and docs/ run as written, page by page, and their links lead somewhere."""
 
+import contextlib
+import io
 import re
 import shlex
 import shutil
@@ -55,9 +57,14 @@ def invoke(command: list[str]) -> None:
 
 
 def run(page: Path) -> None:
+    printed = dict(
+        re.findall(r"^```python\n(.*?)^```\n\n```text\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
+    )
     for language, block in examples(page):
         if language == "python":
-            exec(compile(block, page.name, "exec"), {})  # noqa: S102 - our own documents
+            with contextlib.redirect_stdout(io.StringIO()) as said:
+                exec(compile(block, page.name, "exec"), {})  # noqa: S102 - our own documents
+            assert said.getvalue() == printed.get(block, said.getvalue())
             continue
         for command in commands(block):
             if page != README or command[0] != EVALUATE:

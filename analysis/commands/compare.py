@@ -8,10 +8,13 @@ import typer
 
 from bayes_direag.commands.options import (
     ChainsOption,
+    ColumnOption,
     DrawsOption,
     JsonOption,
+    ScaleOption,
     SeedOption,
     WarmupOption,
+    chosen_columns,
     chosen_sampling,
     out,
     progress,
@@ -43,6 +46,8 @@ def compare_command(
     allow_weighted: Annotated[
         bool, typer.Option("--allow-weighted", help="Use fits although their preset weighs questions unequally.")
     ] = False,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     chains: ChainsOption = 2,
     warmup: WarmupOption = 500,
     draws: DrawsOption = 500,
@@ -72,7 +77,7 @@ def compare_command(
     paths, sizes = _named(compared), _sizes(labels)
     are_folders = compared[0].is_dir()
     _check_options(are_folders, observations, sizes, method)
-    sampling = chosen_sampling(chains, warmup, draws, target_accept=0.9)
+    sampling, columns = chosen_sampling(chains, warmup, draws, target_accept=0.9), chosen_columns(column, scale)
     findings = sections.Findings()
     with progress() as step:
         if are_folders:
@@ -89,7 +94,7 @@ def compare_command(
             else:
                 sections.add_leave_one_out(findings, fits, allow_weighted=allow_weighted)
             if pair and observations is not None:
-                questions = Observations.read(observations, pair.first.tree.attrs["answers"])
+                questions = Observations.read(observations, pair.first.tree.attrs["answers"], columns)
                 step(f"predicting {len(questions)} questions")
                 sections.add_predictions(findings, pair, questions, seed=seed, n_resamples=resamples)
                 if sizes:

@@ -9,16 +9,19 @@ from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
     ChainsOption,
+    ColumnOption,
     DrawsOption,
     JsonOption,
     ObservationsFile,
     OutOfFoldOption,
     PresetOption,
     RecalibrationOption,
+    ScaleOption,
     SeedOption,
     SetOption,
     WarmupOption,
     WeightedOption,
+    chosen_columns,
     chosen_preset,
     chosen_sampling,
     out,
@@ -27,6 +30,7 @@ from bayes_direag.commands.options import (
 )
 from bayes_direag.commands.show import show_quality
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Method
 
@@ -53,6 +57,8 @@ def evaluate_command(
         str | None, typer.Option(help="Level of method vanilla, if not the one so called.")
     ] = None,
     answers: AnswersOption = None,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     recalibration: RecalibrationOption = None,
     out_of_fold: OutOfFoldOption = None,
     overrides: SetOption = None,
@@ -84,10 +90,13 @@ def evaluate_command(
     settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     require_parent(target)
     FOLDER.check(target)
-    labelled = read_observations(observations, answers, quiet=as_json)
-    tested = None if test is None else read_observations(test, answers or labelled.kind, quiet=as_json)
+    columns = chosen_columns(column, scale)
+    labelled = read_observations(observations, answers, columns, quiet=as_json)
+    tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
     paths = {"samples": samples, "topk": topk}
-    elicited = {name: read_observations(path, labelled.kind, quiet=True) for name, path in paths.items() if path}
+    elicited = {
+        name: read_observations(path, labelled.kind, columns, quiet=True) for name, path in paths.items() if path
+    }
     sampling = chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
     with progress() as step:
         evaluation = run(
@@ -111,11 +120,13 @@ def evaluate_command(
     show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
 
 
-def read_observations(path: Path, answers: AnswerKind | None, *, quiet: bool) -> "Observations":
+def read_observations(
+    path: Path, answers: AnswerKind | None, columns: Columns | None, *, quiet: bool
+) -> "Observations":
     """Read an observation file and, unless quiet, say what is usable in it."""
     from bayes_direag.data.observations import Observations
 
-    observations = Observations.read(path, answers)
+    observations = Observations.read(path, answers, columns)
     if not quiet:
         show_quality(observations, path, inferred=answers is None)
     return observations

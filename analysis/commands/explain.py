@@ -5,7 +5,17 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import FitFile, JsonOption, ObservationsFile, check_file, out, progress
+from bayes_direag.commands.options import (
+    ColumnOption,
+    FitFile,
+    JsonOption,
+    ObservationsFile,
+    ScaleOption,
+    check_file,
+    chosen_columns,
+    out,
+    progress,
+)
 
 
 def explain_command(
@@ -16,6 +26,8 @@ def explain_command(
         Path | None, typer.Option("--out", help="Also write a picture there: .png, .svg or .pdf.")
     ] = None,
     level: Annotated[float, typer.Option(help="Posterior probability of the intervals (of a NUTS fit).")] = 0.9,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
@@ -37,7 +49,7 @@ def explain_command(
     learned = Fit.load(fit)
     with progress() as step:
         step(f"explaining {problem_id}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"])
+        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale))
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation_figure(explanation), target)

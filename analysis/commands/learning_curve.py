@@ -10,11 +10,14 @@ from bayes_direag.commands.options import (
     AcceptOption,
     AnswersOption,
     ChainsOption,
+    ColumnOption,
     DrawsOption,
     JsonOption,
     ObservationsFile,
+    ScaleOption,
     SeedOption,
     WarmupOption,
+    chosen_columns,
     chosen_sampling,
     out,
     progress,
@@ -37,6 +40,8 @@ def learning_curve_command(
         str, typer.Option(help="Names, separated by commas; default stands for all but the slow ones.")
     ] = "default",
     answers: AnswersOption = None,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
@@ -63,7 +68,7 @@ def learning_curve_command(
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
     label_counts = _label_counts(labels)
     require_parent(target)
-    labelled = read_observations(observations, answers, quiet=as_json)
+    labelled = read_observations(observations, answers, chosen_columns(column, scale), quiet=as_json)
     import pandas as pd
 
     from analysis.learning_curve import curve_folder

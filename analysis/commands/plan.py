@@ -6,10 +6,13 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands.options import (
+    ColumnOption,
     FitFile,
     JsonOption,
     ObservationsFile,
+    ScaleOption,
     SeedOption,
+    chosen_columns,
     out,
     progress,
     require_parent,
@@ -34,6 +37,8 @@ def plan_command(
     interval_level: Annotated[
         float, typer.Option("--interval-level", help="Probability that the intervals hold.")
     ] = 0.9,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -60,7 +65,7 @@ def plan_command(
     learned = Fit.load(fit)
     with progress() as step:
         step(f"reading {observations}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"])
+        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale))
         step("planning")
         planned = plan(
             learned,

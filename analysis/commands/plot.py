@@ -6,7 +6,14 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.commands.options import SeedOption, out, progress
+from bayes_direag.commands.options import (
+    ColumnOption,
+    ScaleOption,
+    SeedOption,
+    chosen_columns,
+    out,
+    progress,
+)
 from bayes_direag.errors import DirEAGError
 
 Format = Literal["png", "svg", "pdf"]
@@ -30,6 +37,8 @@ def plot_command(
     ] = None,
     form: Annotated[Format, typer.Option("--format", metavar="FORMAT", help="png, svg or pdf.")] = "png",
     level: Annotated[float, typer.Option(help="Level of the intervals and bands.")] = 0.95,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Draw an evaluation, from its held-out predictions, or what a fit has learned.
@@ -45,6 +54,7 @@ def plot_command(
     check_free_folder(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
+    columns = chosen_columns(column, scale)
     with progress() as step:
         step("reading")
         from itertools import chain
@@ -57,13 +67,13 @@ def plot_command(
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
-            questions = read_held_out(source, observations)
+            questions = read_held_out(source, observations, columns)
             pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
-                labelled = Observations.read(observations, fit.tree.attrs["answers"])
+                labelled = Observations.read(observations, fit.tree.attrs["answers"], columns)
                 unseen = unseen_questions(fit, labelled, observations.name)
                 pictures = chain(pictures, evaluation_pictures(unseen, calibrated_method(fit), seed=seed, level=level))
         lines = []

@@ -5,7 +5,15 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import JsonOption, check_file, out, progress
+from bayes_direag.commands.options import (
+    ColumnOption,
+    JsonOption,
+    ScaleOption,
+    check_file,
+    chosen_columns,
+    out,
+    progress,
+)
 from bayes_direag.errors import DirEAGError
 
 
@@ -26,6 +34,8 @@ def report_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="The file to write, .html.  [FOLDER/report.html]", show_default=False)
     ] = None,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
@@ -46,7 +56,7 @@ def report_command(
         from analysis.report.report_file import write_report
         from analysis.report.source import read_source
 
-        source = read_source(folder, fit, observations)
+        source = read_source(folder, fit, observations, chosen_columns(column, scale))
         check_file(target, *(path for path in (fit, observations) if path is not None))
         answered = write_report(source, target, step)
     if as_json:

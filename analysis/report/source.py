@@ -13,6 +13,7 @@ from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.evaluation_folder import MANIFEST
 from analysis.held_out import HeldOutQuestions, Scores, read_held_out, scores_by_method
 from analysis.report.fold_fits import Convergence, convergence_by_variant, read_parameters
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 
@@ -95,7 +96,10 @@ class ReportSource:
 
 
 def read_source(
-    folder: str | Path, fit: str | Path | None = None, observations: str | Path | None = None
+    folder: str | Path,
+    fit: str | Path | None = None,
+    observations: str | Path | None = None,
+    columns: Columns | None = None,
 ) -> ReportSource:
     """Read what a report is made from.
 
@@ -107,6 +111,8 @@ def read_source(
         A fit to report beside the evaluation.
     observations
         The file that was evaluated.
+    columns
+        The names of what it holds, where it is a table of another's.
 
     Raises
     ------
@@ -120,14 +126,14 @@ def read_source(
         folder = folder / _EVALUATION
     run = read_evaluated_run(folder)
     manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    held_out = read_held_out(folder, observations)
+    held_out = read_held_out(folder, observations, columns)
     parameters = read_parameters(folder)
     evaluated = manifest["test"] or manifest["observations"]
     return ReportSource(
         run=run,
         manifest=manifest,
         held_out=held_out,
-        observations=None if observations is None else Observations.read(observations, evaluated["answers"]),
+        observations=None if observations is None else Observations.read(observations, evaluated["answers"], columns),
         parameters=parameters,
         fold_fits=convergence_by_variant(folder, parameters, run.fit_method),
         fit=None if fit is None else Fit.load(fit),

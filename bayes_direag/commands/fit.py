@@ -11,6 +11,7 @@ from bayes_direag.commands.options import (
     AnswersOption,
     ByPatternOption,
     ChainsOption,
+    ColumnOption,
     DrawsOption,
     EngineOption,
     JsonOption,
@@ -18,11 +19,13 @@ from bayes_direag.commands.options import (
     OutOfFoldOption,
     PresetOption,
     RecalibrationOption,
+    ScaleOption,
     SeedOption,
     SetOption,
     WarmupOption,
     WeightedOption,
     check_file,
+    chosen_columns,
     chosen_preset,
     chosen_sampling,
     err,
@@ -46,6 +49,8 @@ def fit_command(
         ),
     ] = "confidence",
     answers: AnswersOption = None,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     recalibration: RecalibrationOption = None,
     out_of_fold: OutOfFoldOption = None,
     overrides: SetOption = None,
@@ -70,6 +75,7 @@ def fit_command(
     from bayes_direag.data.counted import read_labelled
 
     check_file(target, *observations)
+    columns = chosen_columns(column, scale)
     if pool:
         from bayes_direag.commands.multi_setting import fit_multi_setting_command
 
@@ -77,6 +83,7 @@ def fit_command(
             observations,
             target,
             answers=answers,
+            columns=columns,
             preset=chosen_preset(preset, recalibration, out_of_fold, overrides),
             variant=variant,
             sampling=chosen_sampling(chains, warmup, draws, target_accept),
@@ -89,7 +96,7 @@ def fit_command(
     settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with progress() as step:
-        labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step)
+        labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns)
     if not as_json:
         show_quality(labelled, source, inferred=answers is None)
     if method == "map":

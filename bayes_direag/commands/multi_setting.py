@@ -12,6 +12,7 @@ from rich.text import Text
 
 from bayes_direag.commands.options import err, out
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -44,6 +45,7 @@ def fit_multi_setting_command(
     target: Path,
     *,
     answers: AnswerKind | None,
+    columns: Columns | None,
     preset: Preset,
     variant: Variant,
     sampling: SamplingSettings,
@@ -66,7 +68,7 @@ def fit_multi_setting_command(
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.multi_setting import fit_multi_setting
 
-    settings = named_settings([(path, Observations.read(path, answers)) for path in paths])
+    settings = named_settings([(path, Observations.read(path, answers, columns)) for path in paths])
     found = fit_multi_setting(
         settings, preset=preset, variant=variant, sampling=sampling, seed=seed, progress=err.is_terminal
     )
@@ -115,7 +117,9 @@ def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "O
     return dict(zip(names, (questions for _, questions in files), strict=True))
 
 
-def chosen_fit(path: Path, observations: Path, setting: str | None) -> tuple["Fit", str | None]:
+def chosen_fit(
+    path: Path, observations: Path, setting: str | None, columns: Columns | None = None
+) -> tuple["Fit", str | None]:
     """Load what is to predict a file: a fit, or of a pooled one the setting asked for, else the file's own.
 
     Returns
@@ -143,8 +147,10 @@ def chosen_fit(path: Path, observations: Path, setting: str | None) -> tuple["Fi
     pooled = MultiSettingFit.load(path)
     if setting is None:
         kind = pooled.new.tree.attrs["answers"]
-        pairs = _parquet_pairs(observations) if is_parquet(observations) else None
-        setting = pooled.setting_of(pairs_of(Observations.read(observations, kind)) if pairs is None else pairs)
+        pairs = _parquet_pairs(observations) if columns is None and is_parquet(observations) else None
+        setting = pooled.setting_of(
+            pairs_of(Observations.read(observations, kind, columns)) if pairs is None else pairs
+        )
     return pooled.setting(setting), setting
 
 

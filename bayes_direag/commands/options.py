@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns, Scale
 from bayes_direag.data.engines import Engine
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import parse_overrides
@@ -24,6 +25,17 @@ FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.
 AnswersOption = Annotated[
     AnswerKind | None,
     typer.Option(help="How answers are compared. Left out: inferred from the gold answers, and said."),
+]
+ColumnOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--column",
+        metavar="FIELD=NAME",
+        help="What a table calls question, level, answer, confidence, gold, correct or cluster: level=model. Repeats.",
+    ),
+]
+ScaleOption = Annotated[
+    Scale | None, typer.Option(help="Whether confidences are percentages or, from 0 to 1, fractions.")
 ]
 MethodOption = Annotated[
     Method,
@@ -76,6 +88,11 @@ EngineOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
+
+
+def chosen_columns(column: list[str] | None, scale: Scale | None) -> Columns | None:
+    """Return how a table is read, None where nothing is said of it."""
+    return Columns.named(column or (), scale) if column or scale else None
 
 
 def chosen_preset(

@@ -6,7 +6,18 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
-from bayes_direag.commands.options import EngineOption, FitFile, JsonOption, ObservationsFile, check_file, out, progress
+from bayes_direag.commands.options import (
+    ColumnOption,
+    EngineOption,
+    FitFile,
+    JsonOption,
+    ObservationsFile,
+    ScaleOption,
+    check_file,
+    chosen_columns,
+    out,
+    progress,
+)
 from bayes_direag.errors import DirEAGError
 
 
@@ -17,6 +28,8 @@ def predict_command(
     interval_level: Annotated[
         float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
     ] = 0.9,
+    column: ColumnOption = None,
+    scale: ScaleOption = None,
     engine: EngineOption = "local",
     setting: SettingOption = None,
     target_accuracy: Annotated[
@@ -59,27 +72,28 @@ def predict_command(
             f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them "
             "out."
         )
-    prepare(engine, observations)
+    columns = chosen_columns(column, scale)
+    prepare(engine, observations, columns)
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.answering import answer
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 
     check_table_path(target)
-    learned, taken = chosen_fit(fit, observations, setting)
+    learned, taken = chosen_fit(fit, observations, setting, columns)
     with progress() as step:
         decided = None
-        if is_parquet(observations) and target_accuracy is None:
+        if is_parquet(observations) and target_accuracy is None and columns is None:
             predicted = predict_parquet(
                 learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
             )
         else:
-            questions = Observations.read(observations, learned.tree.attrs["answers"])
+            questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             step(f"predicting {len(questions)} questions")
             table = learned.predict(questions, interval_level=interval_level)
             if target_accuracy is not None:
                 step("finding out how sure is sure enough")
-                known = None if labelled is None else Observations.read(labelled, questions.kind)
+                known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
                 decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
                 table = decided.table
             write_table(table, target)

@@ -16,7 +16,8 @@ from bayes_direag.data.long_table import Status
 from bayes_direag.model.presets import label
 
 if TYPE_CHECKING:
-    from bayes_direag.data.observations import ObservationQuality, Observations
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.data.quality import ObservationQuality
     from bayes_direag.fits.fit import Fit
 
 _UNDEFINED = "\N{EN DASH}"

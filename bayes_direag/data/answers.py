@@ -146,7 +146,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
             "no gold answer tells what kind of answers these are",
             path=path,
             expected="at least one gold_answer, or a declared kind",
-            remedy="Declare the kind with --answers numeric, choice or text.",
+            remedy="Declare the kind with --answers numeric, choice or text; in Python answers='numeric'.",
         )
     if all(canonical(gold, "numeric") is not None for gold in golds):
         return "numeric"

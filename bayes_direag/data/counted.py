@@ -17,6 +17,7 @@ import pyarrow
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.engines import Engine, Span, prepare
 from bayes_direag.data.files import is_parquet
 from bayes_direag.data.long_table import QuestionArrays, Status
@@ -75,6 +76,7 @@ def read_labelled(
     by_pattern: bool | None = None,
     engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
+    columns: Columns | None = None,
 ) -> Observations:
     """Read an observation file for a fit.
 
@@ -85,6 +87,8 @@ def read_labelled(
     by_pattern
         Keep a row a pattern instead of a row a question. Left out: for Parquet files of more than
         :data:`LARGEST_KEPT` rows, and on another engine than this process.
+    columns
+        The names of what a table holds; it is then read whole, in this process.
 
     Raises
     ------
@@ -92,12 +96,12 @@ def read_labelled(
         As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does and
         :func:`~bayes_direag.data.engines.prepare`.
     """
-    prepare(engine, path)
-    if by_pattern is None:
+    prepare(engine, path, columns)
+    if by_pattern is None and columns is None:
         by_pattern = engine != "local" or (is_parquet(path) and group_edges(path)[-1] > LARGEST_KEPT)
-    if by_pattern and is_parquet(path):
+    if by_pattern and columns is None and is_parquet(path):
         return count_parquet(path, answers, engine=engine, on_step=on_step)
-    observations = Observations.read(path, answers)
+    observations = Observations.read(path, answers, columns)
     return count_patterns(observations) if by_pattern else observations
 
 

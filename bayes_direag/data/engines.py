@@ -11,6 +11,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.files import is_parquet
 from bayes_direag.errors import DirEAGError
 
@@ -33,12 +34,12 @@ class Span(NamedTuple):
 Job = Callable[[Span | None], Iterator["pyarrow.Table"]]
 
 
-def prepare(engine: Engine, path: Path) -> None:
+def prepare(engine: Engine, path: Path, columns: Columns | None = None) -> None:
     """Make sure that an engine is there, and reads such a file; before anything that takes long.
 
     Ray joins the cluster that it knows of, or starts one on this machine; best before JAX has any threads.
 
-    Raises DirEAGError if it is not installed, or the file is not Parquet.
+    Raises DirEAGError if it is not installed, or the file is not Parquet, or not under our own names.
     """
     if engine == "local":
         return
@@ -46,6 +47,11 @@ def prepare(engine: Engine, path: Path) -> None:
         raise DirEAGError(
             f"--engine {engine}: saw {path}, which is not a Parquet file; expected one. Convert it, or do without "
             "--engine."
+        )
+    if columns is not None:
+        raise DirEAGError(
+            f"--engine {engine} reads the columns that observation files have; saw --column or --scale. Do without one "
+            "of them."
         )
     _join_cluster()
 

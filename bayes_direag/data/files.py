@@ -5,19 +5,23 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from bayes_direag.data.columns import Columns, Row
+from bayes_direag.data.long_table import LongTable, long_table
 from bayes_direag.data.records import (
     COLUMNS,
     OF_OBSERVATION,
     OF_QUESTION,
     Origin,
     Question,
+    check_unique,
+    no_questions,
     question_from_record,
     question_from_rows,
 )
@@ -88,7 +92,8 @@ _WRITERS: dict[str, Callable[["pandas.DataFrame", Path], None]] = {
 
 _REQUIRED = ("problem_id", "level", "answer", "confidence")
 
-type _Row = dict[str, object]
+#: A record with one of these is a question, one without is a row.
+_WITH_REPORTS = frozenset({"observations", "outputs"})
 
 # The names of the released implementation of the paper, by those of this project.
 _RELEASED = {
@@ -108,17 +113,36 @@ def is_parquet(path: str | Path) -> bool:
         return False
 
 
-def read_records(path: Path) -> tuple[tuple[Question, ...], Origin]:
-    """Read the questions of a text file, JSON Lines or CSV as its content says, and the line on which each begins.
+def read_file(path: Path, columns: Columns | None = None) -> tuple[LongTable, tuple[Question, ...]]:
+    """Return the columns of an observation file of any form, and its records; see :func:`read_records`."""
+    if columns is not None or not is_parquet(path):
+        questions, origin = read_records(path, columns)
+        check_unique(questions, origin)
+        return long_table(questions, origin), questions
+    from bayes_direag.data.parquet import whole_file
+
+    part = whole_file(path)
+    if not len(part.start):
+        raise no_questions(path)
+    part.check()
+    return part.long_table(), part.records()
+
+
+def read_records(path: Path, columns: Columns | None = None) -> tuple[tuple[Question, ...], Origin]:
+    """Read the questions of a file, row by row, and the line on which each begins.
 
     JSON Lines hold one question a line, in this project's form or in that of the released implementation of the paper;
-    CSV is a table in long form.
+    CSV is a table in long form. If ``columns`` are named, so may JSON Lines be.
 
     Raises
     ------
     ObservationError
         If the file cannot be read, or something in it cannot be used.
     """
+    if is_parquet(path):
+        from bayes_direag.data.parquet import rows_of
+
+        return questions_of_records(list(enumerate(rows_of(path), 1)), path, columns or Columns())
     text = _text(path)
     start = text.lstrip()[:1]
     if not start:
@@ -128,9 +152,54 @@ def read_records(path: Path) -> tuple[tuple[Question, ...], Origin]:
             expected="one question a line",
             remedy="Check that the run that should have written it has finished.",
         )
-    numbered = list(_from_json_lines(text, path) if start in "{[" else _from_csv(text, path))
-    questions = tuple(question for _, question in numbered)
-    return questions, Origin(path, tuple(line for line, _ in numbered))
+    if start in "{[":
+        return questions_of_records(list(_json_lines(text, path)), path, columns)
+    return questions_of_rows(list(_csv_rows(text, path, columns or Columns())), path, columns)
+
+
+def questions_of_records(
+    numbered: Sequence[tuple[int, object]], path: Path | None, columns: Columns | None
+) -> tuple[tuple[Question, ...], Origin]:
+    """Make a question of each record or, if columns are named and none holds observations, of the rows that they are.
+
+    Raises
+    ------
+    ObservationError
+        If something in them cannot be used; ``path`` and the records' numbers are for that.
+    """
+    if columns is not None:
+        given = [(line, row) for line, row in numbered if isinstance(row, Mapping) and not _WITH_REPORTS & row.keys()]
+        if len(given) == len(numbered):
+            check_columns(list(dict.fromkeys(str(name) for _, row in given for name in row)), path, columns)
+            rows = [(line, columns.row(row)) for line, row in given]
+            return questions_of_rows(rows, path, columns)
+        numbered = columns.nested(numbered, path)
+    questions = [
+        _question(record, path, line, {} if columns is None else columns.spelling) for line, record in numbered
+    ]
+    return tuple(questions), Origin(path, tuple(line for line, _ in numbered))
+
+
+def questions_of_rows(
+    numbered: Sequence[tuple[int, Row]], path: Path | None, columns: Columns | None
+) -> tuple[tuple[Question, ...], Origin]:
+    """Make the questions of a table in long form, in the order of their first rows, each with the line of that.
+
+    Raises ObservationError as :func:`questions_of_records` does.
+    """
+    spelling: dict[str, str] = {}
+    if columns is not None:
+        columns.in_our_form(numbered, path)
+        spelling = columns.spelling
+    groups: dict[object, list[tuple[int, Row]]] = {}
+    for line, row in numbered:
+        groups.setdefault(row.get("problem_id"), []).append((line, row))
+    lines, questions = [], []
+    for group in groups.values():
+        own, rows = zip(*group, strict=True)
+        lines.append(own[0])
+        questions.append(question_from_rows(rows, own, path, spelling))
+    return tuple(questions), Origin(path, tuple(lines))
 
 
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
@@ -194,27 +263,30 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _from_json_lines(text: str, path: Path) -> Iterable[tuple[int, Question]]:
-    """Yield the questions of JSON Lines, each with its line."""
+def _json_lines(text: str, path: Path) -> Iterator[tuple[int, object]]:
+    """Yield the values of JSON Lines, each with its line."""
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(numbered):
         try:
-            record = from_json(line)
+            yield number, from_json(line)
         except ValueError as error:
             raise _not_json(error, path, number, line, position, last=line is numbered[-1][1]) from error
-        if not isinstance(record, dict) or "observations" in record:
-            yield number, question_from_record(record, path, number)
-        elif "outputs" in record:
-            yield number, question_from_record(_renamed(record), path, number, spelling=_RELEASED)
-        else:
-            raise ObservationError(
-                "this object holds neither observations nor outputs",
-                path=path,
-                line=number,
-                seen=sorted(record),
-                expected="observations (this project's form) or outputs (the released implementation's)",
-                remedy="Check that this is an observation file and not, for example, a question set.",
-            )
+
+
+def _question(record: object, path: Path | None, line: int, spelling: Mapping[str, str]) -> Question:
+    if not isinstance(record, dict) or "observations" in record:
+        return question_from_record(record, path, line, spelling=spelling)
+    if "outputs" in record:
+        return question_from_record(_renamed(record), path, line, spelling=_RELEASED)
+    raise ObservationError(
+        "this object holds neither observations nor outputs",
+        path=path,
+        line=line,
+        seen=sorted(record),
+        expected="observations (this project's form) or outputs (the released implementation's)",
+        remedy="Check that this is an observation file and not, for example, a question set; if it has a line a "
+        "report, name its columns (--column level=NAME).",
+    )
 
 
 def _not_json(error: ValueError, path: Path, number: int, line: str, complete: int, *, last: bool) -> ObservationError:
@@ -255,23 +327,13 @@ def _renamed_output(output: object) -> object:
     return kept
 
 
-def _from_csv(text: str, path: Path) -> Iterable[tuple[int, Question]]:
-    """Yield the questions of a CSV table in the order of their first rows, each with the line of that."""
-    groups: dict[object, list[tuple[int, _Row]]] = {}
-    for line, row in _csv_rows(text, path):
-        groups.setdefault(row["problem_id"], []).append((line, row))
-    for group in groups.values():
-        lines, rows = zip(*group, strict=True)
-        yield lines[0], question_from_rows(rows, lines, path)
-
-
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
+def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a CSV table as numbers, flags and texts, each with the line on which it begins."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line = 1
     try:
         header = next(reader)
-        check_columns(header, path)
+        names = check_columns(header, path, columns)
         line = reader.line_num + 1
         for cells in reader:
             if cells:
@@ -284,7 +346,7 @@ def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, _Row]]:
                         expected=f"{len(header)} cells, as in the header",
                         remedy="Put quotation marks around cells that hold commas.",
                     )
-                yield line, {name: _value(name, cell) for name, cell in zip(header, cells, strict=True)}
+                yield line, {name: _value(name, cell) for name, cell in zip(names, cells, strict=True) if name}
             line = reader.line_num + 1
     except csv.Error as error:
         raise ObservationError(
@@ -310,18 +372,25 @@ def _value(column: str, cell: str) -> object:
     return cell
 
 
-def check_columns(names: Sequence[str], path: Path | None) -> None:
-    """Raise ObservationError unless a table has the columns that it needs, each once."""
-    missing = [name for name in _REQUIRED if name not in names]
-    if missing or len(set(names)) < len(names):
+def check_columns(given: Sequence[str], path: Path | None, columns: Columns) -> list[str | None]:
+    """Return what the columns of a table are called here; see :meth:`Columns.ours`.
+
+    Raises ObservationError unless it has those that it needs, and those that were named, each once.
+    """
+    spelling, default = columns.spelling, Columns().spelling
+    wanted = [spelling[name] for name in default if name in _REQUIRED or spelling[name] != default[name]]
+    missing = [name for name in wanted if name not in given]
+    if missing or len(set(given)) < len(given):
         raise ObservationError(
             f"the table has no column {missing[0]}" if missing else "the table has two columns of one name",
             path=path,
-            line=1,
-            seen=", ".join(names),
-            expected=f"the columns {', '.join(_REQUIRED)}, each once",
-            remedy="Name the columns so; a file in another form than a table begins with { on every line.",
+            line=None if path is None else 1,
+            seen=", ".join(given),
+            expected=f"the columns {', '.join(wanted)}, each once",
+            remedy="Say what they are called (--column level=NAME; in Python level='NAME'), or rename them; a file in "
+            "another form than a table begins with { on every line.",
         )
+    return [columns.ours(name) for name in given]
 
 
 def _to_json_lines(questions: Iterable[Question], path: Path) -> None:
@@ -335,7 +404,7 @@ def _to_csv(questions: Sequence[Question], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for row in _long_form(questions):
+        for row in long_form(questions):
             writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
 
 
@@ -346,10 +415,11 @@ def _to_parquet(questions: Sequence[Question], path: Path) -> None:
 
     types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
     schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
+    parquet.write_table(pyarrow.Table.from_pylist(list(long_form(questions)), schema=schema), path)
 
 
-def _long_form(questions: Iterable[Question]) -> Iterator[_Row]:
+def long_form(questions: Iterable[Question]) -> Iterator[Row]:
+    """Yield the rows of questions in long form, in the columns that observation files have."""
     for question in questions:
         for observation in question.observations or (None,):
             yield {

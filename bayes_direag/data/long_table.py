@@ -146,15 +146,16 @@ class Overview:
         return table
 
     def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if 20 or more confidences look like fractions: all in 0..1, some inside it."""
-        if self.n_stated >= 20 and self.largest <= 1 and self.any_between:
+        """Raise ObservationError if five or more confidences look like fractions: all in 0..1, some inside it."""
+        if self.n_stated >= 5 and self.largest <= 1 and self.any_between:
             raise ObservationError(
                 f"none of the {self.n_stated} confidences is above 1, as if they were fractions",
                 path=path,
                 field="confidence",
                 seen=self.largest,
                 expected="percentages, 0 to 100",
-                remedy="Multiply the confidences by 100.",
+                remedy="If they are fractions say so (--scale fraction; in Python scale='fraction') or multiply them "
+                "by 100; if they are percentages say that (percent).",
             )
 
 

@@ -2,24 +2,37 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from html import escape
 from importlib.resources import as_file, files
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.files import is_parquet, read_records, write_questions
+from bayes_direag.data.columns import Columns, Scale, wide_rows
+from bayes_direag.data.files import (
+    as_records,
+    check_columns,
+    long_form,
+    questions_of_records,
+    questions_of_rows,
+    read_file,
+    write_questions,
+)
 from bayes_direag.data.long_table import LongTable, Overview, Status, level_columns, long_table, question_arrays
-from bayes_direag.data.records import Observation, Origin, Question, check_unique, no_questions
+from bayes_direag.data.quality import ObservationQuality
+from bayes_direag.data.records import COLUMNS, Observation, Origin, Question, check_unique
+
+if TYPE_CHECKING:
+    import pandas
 
 __all__ = [
     "Observation",
-    "ObservationQuality",
     "Observations",
     "Question",
     "Status",
@@ -31,35 +44,7 @@ __all__ = [
 _EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
 
 
-@dataclass(frozen=True, eq=False)
-class ObservationQuality:
-    """How much of a set of observations can be used.
-
-    Attributes
-    ----------
-    n_questions, n_answered, n_labelled : int
-        Questions in all, with at least one usable observation, and with known correctness.
-    n_gold_generated, n_several_correct : int
-        Questions to which some level gave a right answer, and with more than one right candidate.
-    n_conflicts : int
-        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
-    level_names : tuple of str
-        The levels.
-    counts : array, (level, status)
-        Observations by level and :class:`Status`; every row sums to the number of questions.
-    """
-
-    n_questions: int
-    n_answered: int
-    n_labelled: int
-    n_gold_generated: int
-    n_several_correct: int
-    n_conflicts: int
-    level_names: tuple[str, ...]
-    counts: Int[np.ndarray, "level status"]
-
-
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Observations:
     """A labelled table of answers and confidences, one row a question and one column a level.
 
@@ -112,9 +97,113 @@ class Observations:
     cluster: tuple[str | None, ...] | None = None
 
     @classmethod
-    def read(cls, path: str | Path, answers: AnswerKind | None = None) -> "Observations":
-        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`."""
-        return cls._of(*_read(Path(path)), answers)
+    def read(
+        cls, path: str | Path, answers: AnswerKind | None = None, columns: Columns | None = None
+    ) -> "Observations":
+        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`.
+
+        Parameters
+        ----------
+        columns
+            The names that a table, or JSON Lines with a line a report, has for what is in it; its levels may then be
+            names and its confidences fractions.
+        """
+        return cls._of(*read_file(Path(path), columns), answers, columns)
+
+    @classmethod
+    def from_records(
+        cls,
+        records: Sequence[Mapping[str, object]],
+        answers: AnswerKind | None = None,
+        columns: Columns | None = None,
+    ) -> "Observations":
+        """Take dictionaries: one a question, as on the lines of an observation file, or one a report, in long form.
+
+        Raises ObservationError as :meth:`from_questions` does; it calls the first record line 1.
+
+        Examples
+        --------
+        >>> records = [
+        ...     {"problem_id": "a", "level": "plain", "answer": 51, "confidence": 85, "gold_answer": 51},
+        ...     {"problem_id": "a", "level": "bold", "answer": 61, "confidence": 100, "gold_answer": 51},
+        ... ]
+        >>> Observations.from_records(records)
+        Observations(1 question, 1 answered, 1 labelled; 2 levels: plain, bold; numeric answers)
+        """
+        columns = columns or Columns()
+        numbered: list[tuple[int, object]] = [*enumerate(records, 1)]
+        return cls._of_records(*questions_of_records(numbered, None, columns), answers, columns)
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: "pandas.DataFrame",
+        *,
+        question: str = "problem_id",
+        level: str = "level",
+        answer: str = "answer",
+        confidence: str = "confidence",
+        gold: str = "gold_answer",
+        correct: str = "correct",
+        cluster: str = "cluster",
+        levels: Sequence[str] | None = None,
+        scale: Scale | None = None,
+        answers: AnswerKind | None = None,
+    ) -> "Observations":
+        """Take a table in long form: one row an observation, or a question that has none.
+
+        Parameters
+        ----------
+        question, level, answer, confidence, gold, correct, cluster
+            The names of its columns; the last three need not be there. See :mod:`bayes_direag.data.records` for what
+            they hold. Levels may be numbers from 0, or names, which are numbered. NaN, None and NA are missing.
+        levels
+            The names of the levels in their order; by default that in which they appear.
+        scale
+            Whether confidences go from 0 to 100 (``percent``) or from 0 to 1 (``fraction``).
+        answers
+            As in :meth:`from_questions`.
+
+        Raises
+        ------
+        ObservationError
+            As :meth:`from_questions` does; it calls the first row line 1. Or if a column is not there.
+        """
+        columns = Columns(question, level, answer, confidence, gold, correct, cluster, levels, scale)
+        check_columns([str(name) for name in frame.columns], None, columns)
+        return cls.from_records(as_records(frame), answers, columns)
+
+    @classmethod
+    def from_wide(
+        cls,
+        frame: "pandas.DataFrame",
+        *,
+        answer: str = "answer_{level}",
+        confidence: str = "confidence_{level}",
+        correct: str = "correct_{level}",
+        question: str = "problem_id",
+        gold: str = "gold_answer",
+        cluster: str = "cluster",
+        levels: Sequence[str] | None = None,
+        scale: Scale | None = None,
+        answers: AnswerKind | None = None,
+    ) -> "Observations":
+        """Take a table with one row a question, and columns for every level.
+
+        Parameters
+        ----------
+        answer, confidence, correct
+            What these columns are called, with ``{level}`` in the place of the level's name; ``correct`` need not be
+            there.
+        levels
+            The names of the levels; by default those of all columns called so.
+
+        See :meth:`from_frame` for the others, and for what is raised.
+        """
+        columns = Columns(question=question, gold=gold, cluster=cluster, levels=levels, scale=scale)
+        header = [str(name) for name in frame.columns]
+        rows = wide_rows(as_records(frame), header, columns, answer=answer, confidence=confidence, correct=correct)
+        return cls._of_records(*questions_of_rows(rows, None, columns), answers, columns)
 
     @classmethod
     def from_questions(
@@ -143,17 +232,29 @@ class Observations:
             kind cannot be inferred, a gold answer is not of that kind, a question without one is flagged in
             part, or the confidences look like fractions instead of percentages.
         """
-        source = source or Origin(None, (None,) * len(questions))
-        check_unique(questions, source)
-        return cls._of(long_table(questions, source), questions, answers)
+        return cls._of_records(questions, source or Origin(None, (None,) * len(questions)), answers)
 
     @classmethod
-    def _of(cls, table: LongTable, questions: Sequence[Question], answers: AnswerKind | None) -> "Observations":
+    def _of_records(
+        cls, questions: Sequence[Question], origin: Origin, answers: AnswerKind | None, columns: Columns | None = None
+    ) -> "Observations":
+        check_unique(questions, origin)
+        return cls._of(long_table(questions, origin), questions, answers, columns)
+
+    @classmethod
+    def _of(
+        cls,
+        table: LongTable,
+        questions: Sequence[Question],
+        answers: AnswerKind | None,
+        columns: Columns | None = None,
+    ) -> "Observations":
         overview, path = Overview(), table.source.path
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
         arrays = question_arrays(table, levels, kind)
-        overview.check_percentages(path)
+        if columns is None or columns.scale is None:
+            overview.check_percentages(path)
         cluster = tuple(question.cluster for question in questions)
         return cls(
             problem_id=tuple(question.problem_id for question in questions),
@@ -285,6 +386,21 @@ class Observations:
         row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
         return self.origin.lines[row] if self.origin.lines else None
 
+    def to_frame(self) -> "pandas.DataFrame":
+        """Return the records in long form: a row an observation, in the columns that :meth:`write` writes."""
+        import pandas as pd
+
+        types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
+        table = pd.DataFrame(list(long_form(self.questions)), columns=list(COLUMNS))
+        return table.astype({name: types.get(name, "str") for name in COLUMNS})
+
+    def __repr__(self) -> str:
+        source = "" if self.origin.path is None else f"; {self.origin.path}"
+        return f"Observations({self.quality().summary}; {self.kind} answers{source})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>\n{self.quality().to_html()}"
+
     def write(self, path: str | Path) -> None:
         """Write the records as JSON Lines, Parquet or CSV, whichever the suffix says."""
         write_questions(self.questions, path)
@@ -309,7 +425,7 @@ def read_questions(path: str | Path) -> list[Question]:
 
     Raises ObservationError if the file cannot be read, or something in it cannot be used.
     """
-    return list(_read(Path(path))[1])
+    return list(read_file(Path(path))[1])
 
 
 def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
@@ -326,18 +442,3 @@ def example_observations(protocol: Literal["steered", "samples", "topk"] = "stee
     """
     with as_file(files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
         return Observations.read(path, "numeric")
-
-
-def _read(path: Path) -> tuple[LongTable, tuple[Question, ...]]:
-    """Return the columns of a file, and its records."""
-    if not is_parquet(path):
-        questions, origin = read_records(path)
-        check_unique(questions, origin)
-        return long_table(questions, origin), questions
-    from bayes_direag.data.parquet import whole_file
-
-    part = whole_file(path)
-    if not len(part.start):
-        raise no_questions(path)
-    part.check()
-    return part.long_table(), part.records()

@@ -18,6 +18,7 @@ from pyarrow import parquet, types
 from pydantic import ConfigDict, TypeAdapter
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.engines import Engine, Job, Span, run_on_ray
 from bayes_direag.data.files import check_columns
 from bayes_direag.data.long_table import LongTable, Overview, QuestionArrays, Texts, question_arrays
@@ -162,6 +163,13 @@ def whole_file(path: Path, columns: Sequence[str] = COLUMNS) -> Part:
         return Part.of_whole(file.read(columns=names), path)
 
 
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    """Read the rows of a file, whatever its columns are called."""
+    with _opened(path, None) as (file, _):
+        rows: list[dict[str, Any]] = file.read().to_pylist()
+        return rows
+
+
 def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Iterator[Part]:
     """Yield a file, or a span of it that begins and ends with a question, in parts.
 
@@ -207,12 +215,13 @@ def texts_of(column: pyarrow.Array) -> Texts:
 
 
 @contextmanager
-def _opened(path: Path, columns: Sequence[str] = ()) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
-    """Open a file that has the columns that it must have, and tell which of some it has."""
+def _opened(path: Path, columns: Sequence[str] | None = ()) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+    """Open a file that, unless none are asked for, has the columns it must have, and tell which of some it has."""
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
-            check_columns(file.schema_arrow.names, path)
-            yield file, [name for name in columns if name in file.schema_arrow.names]
+            if columns is not None:
+                check_columns(file.schema_arrow.names, path, Columns())
+            yield file, [name for name in columns or () if name in file.schema_arrow.names]
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",

@@ -131,7 +131,8 @@ _EXPECTED = {
     "observations": ("a list of objects, one a level", "Write the levels' observations as a list, empty if none."),
     "level": (
         "a whole number from 0, once a question",
-        "Number the levels 0, 1, 2 ..., the same way in every question.",
+        "Number the levels 0, 1, 2 ..., the same way in every question; names of levels are read with --column "
+        "level=NAME, NAME being that of the column.",
     ),
     "answer": ("text, a number or null", "Write the answer as text, and null where there is none."),
     "confidence": (
@@ -172,7 +173,12 @@ def question_from_record(
         raise _record_error(error.errors(include_url=False)[0], more, path, line, rows, spelling or {}) from error
 
 
-def question_from_rows(rows: Sequence[Mapping[str, object]], lines: Sequence[int], path: Path | None) -> Question:
+def question_from_rows(
+    rows: Sequence[Mapping[str, object]],
+    lines: Sequence[int],
+    path: Path | None,
+    spelling: Mapping[str, str] | None = None,
+) -> Question:
     """Make a question of its rows in a table, at least one; a row without anything of a report is no observation.
 
     Raises
@@ -192,7 +198,7 @@ def question_from_rows(rows: Sequence[Mapping[str, object]], lines: Sequence[int
                     f"question {name!r} has {record[column]!r} in an earlier row",
                     path=path,
                     line=line,
-                    field=column,
+                    field=(spelling or {}).get(column, column),
                     seen=value,
                     expected="one value in all rows of a question",
                     remedy="Make the rows agree, or give the questions different ids.",
@@ -204,7 +210,9 @@ def question_from_rows(rows: Sequence[Mapping[str, object]], lines: Sequence[int
         if observation:
             observations.append(observation)
             places.append(line)
-    return question_from_record({**record, "observations": observations}, path, lines[0], rows=places)
+    return question_from_record(
+        {**record, "observations": observations}, path, lines[0], rows=places, spelling=spelling
+    )
 
 
 def _record_error(

@@ -1,7 +1,7 @@
 """A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,7 @@ from numpyro.infer import MCMC
 
 from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference import recalibration
@@ -31,6 +32,10 @@ from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 #: Multiplying these by one constant leaves every prediction as it is.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
+
+
+#: What :meth:`Fit.predict` takes: observations, or what they are read from.
+Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
 
 
 def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
@@ -176,11 +181,14 @@ class Fit:
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
-    def predict(self, observations: Observations, *, interval_level: float = 0.9) -> pd.DataFrame:
+    def predict(self, observations: Source, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.
 
         Parameters
         ----------
+        observations
+            Or what they are read from, answers being of the fit's own kind: the path of a file, a frame in long form,
+            or records.
         interval_level
             Posterior probability that the intervals hold, strictly between 0 and 1.
 
@@ -205,6 +213,7 @@ class Fit:
         DirEAGError
             If their answers are of another kind than those it was fitted to, or the level is out of range.
         """
+        observations = observations_of(observations, self.tree.attrs["answers"])
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
                 f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "

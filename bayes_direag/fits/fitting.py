@@ -10,8 +10,9 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import takes_observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fit import Fit, Source
 from bayes_direag.fits.prediction import supports_each
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.map import Optimum, map_estimates
@@ -24,6 +25,7 @@ from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 
+@takes_observations
 def fit_map(
     observations: Observations,
     *,
@@ -99,6 +101,7 @@ def fit_map_batch(
     return fits
 
 
+@takes_observations
 def fit_nuts(
     observations: Observations,
     *,
@@ -287,12 +290,13 @@ class DirEAG:
     seed: int = 0
     fit_: Fit = field(init=False, repr=False)
 
+    @takes_observations
     def fit(self, observations: Observations) -> "DirEAG":
         """Fit to the labelled questions among the observations; return self."""
         self.fit_ = fit_map(observations, preset=self.preset, variant=self.variant, seed=self.seed)
         return self
 
-    def predict(self, observations: Observations) -> pd.DataFrame:
+    def predict(self, observations: Source) -> pd.DataFrame:
         """Return the table of predictions; AttributeError before :meth:`fit`."""
         return self.fit_.predict(observations)
 

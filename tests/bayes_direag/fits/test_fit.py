@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import arviz_base
@@ -7,10 +8,10 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.errors import DirEAGError, FitFileError, LevelError
+from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError, LevelError
 from bayes_direag.fits import prediction
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_batch
+from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_batch, fit_nuts
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
@@ -259,3 +260,40 @@ def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simul
         np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
     in_sample = fit_map(simulated.select(one), preset="paper", variant="count")
     np.testing.assert_allclose(fits[1].parameters()["mean"], in_sample.parameters()["mean"], rtol=1e-5)
+
+
+class TestWhatIsTaken:
+    """Predictions take whatever observations are read from; a fit takes observations, and says what makes them."""
+
+    @pytest.fixture(scope="class")
+    def fit(self, simulated: Observations) -> Fit:
+        return fit_map(simulated.select(slice(0, 60)), variant="count")
+
+    def test_predictions_read_in_the_kind_of_the_fit(self, fit: Fit, simulated: Observations, tmp_path: Path) -> None:
+        new = [one.model_copy(update={"gold_answer": None}) for one in simulated.select(slice(60, 90)).questions]
+        unlabelled = Observations.from_questions(new, answers="numeric")
+        unlabelled.write(tmp_path / "new.jsonl")
+        expected = fit.predict(unlabelled)
+        records = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
+        rows = unlabelled.to_frame().to_dict("records")
+        for given in (tmp_path / "new.jsonl", str(tmp_path / "new.jsonl"), unlabelled.to_frame(), records, rows):
+            pd.testing.assert_frame_equal(fit.predict(given), expected)
+        model = DirEAG(variant="count").fit(simulated.select(slice(0, 60)))
+        pd.testing.assert_frame_equal(model.predict(unlabelled.to_frame()), expected)
+
+    @pytest.mark.parametrize("fitted", [fit_map, fit_nuts, DirEAG().fit])
+    @pytest.mark.parametrize(
+        ("given", "said"),
+        [
+            (pd.DataFrame({"model": ["gpt"]}), r"saw DataFrame; expected Observations. .*from_frame\(frame, question="),
+            ("labelled.jsonl", r"saw str; expected Observations. Read them: Observations.read\('labelled.jsonl'\)"),
+            ([{"problem_id": "a"}], r"saw list; expected Observations. Make them: Observations.from_records"),
+            (3, "saw int; expected Observations. Make them with Observations.read, from_frame"),
+        ],
+    )
+    def test_a_fit_says_what_to_call(self, fitted, given, said) -> None:
+        with pytest.raises(ArgumentError, match=said) as caught:
+            fitted(given)
+        assert isinstance(caught.value, TypeError)
+        assert isinstance(caught.value, DirEAGError)
+        assert str(caught.value).startswith(fitted.__qualname__)

@@ -1,0 +1,36 @@
+"""Commands of the analysis read tables under other names, as those of the core do."""
+
+import pandas as pd
+import pytest
+
+from analysis.report.source import read_source
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.observations import Observations
+from tests.command_line import refuse, succeed
+
+PAIRS = ["--column", "question=id", "--column", "level=prompt"]
+
+
+@pytest.fixture(scope="module")
+def table(observations, tmp_path_factory):
+    path = tmp_path_factory.mktemp("theirs") / "theirs.csv"
+    ours = Observations.read(observations).to_frame().drop(columns="level")
+    ours.rename(columns={"problem_id": "id", "level_name": "prompt"}).to_csv(path, index=False)
+    return path
+
+
+def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
+    for name, path, pairs in (("theirs", table, PAIRS), ("ours", observations, [])):
+        succeed("evaluate", path, "--out", tmp_path / name, "--methods", "majority,majority_platt", *pairs)
+    found, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
+    pd.testing.assert_frame_equal(found, known)
+    assert "no column problem_id" in refuse("report", tmp_path / "theirs", "--obs", table)
+    columns = Columns(question="id", level="prompt")
+    reports = read_source(tmp_path / "theirs", observations=table, columns=columns).held_out.reports
+    assert reports.problem_id == read_source(tmp_path / "ours", observations=observations).held_out.reports.problem_id
+
+
+def test_an_explanation(table, fitted, observations):
+    name = Observations.read(observations).problem_id[0]
+    found = succeed("explain", fitted[0], table, name, *PAIRS)
+    assert found == succeed("explain", fitted[0], observations, name)
