@@ -1,0 +1,85 @@
+"""For Inspect: a score reducer that selects one answer of a sample's epochs by a fit, and a metric of probabilities."""
+
+from pathlib import Path
+from typing import Any
+
+from bayes_direag.data.answers import same_answer
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import DirEAGError
+from elicitation.parsing import read_reply
+
+_HERE = (
+    'Inspect\'s scores need inspect_ai, which is not installed; expected it. Run: pip install "bayes-direag[inspect]"'
+)
+
+
+def direag_reducer(fit: str | Path) -> Any:
+    """Return a score reducer for ``Epochs(n, direag_reducer(fit))``: a fit selects the answer of a sample.
+
+    Epoch k is level k of the fit, as in ``direag import inspect``. Answers are those of the scorer; their confidence is
+    read from the score's explanation, where Inspect's own scorers put the reply. The reduced score has the selected
+    answer, 1 or 0 as the scorer has judged it, and in its metadata the ``probability`` of being right (None, and no
+    answer, where no reply was usable).
+
+    Parameters
+    ----------
+    fit : path-like
+        A fit, as ``direag fit`` writes it.
+
+    Raises
+    ------
+    DirEAGError
+        If inspect_ai is not installed, or there are more epochs than the fit has levels.
+    """
+    from bayes_direag.fits.fit import Fit
+
+    try:
+        from inspect_ai.scorer import Score, score_reducer, value_to_float
+    except ImportError as error:
+        raise DirEAGError(_HERE) from error
+    learned = Fit.load(fit)
+    kind, names, as_float = learned.tree.attrs["answers"], learned.level_names, value_to_float()
+
+    def reduce(scores: list[Any]) -> Any:
+        if len(scores) > len(names):
+            raise DirEAGError(f"saw {len(scores)} epochs; expected at most {len(names)}, the levels of the fit.")
+        observations = [
+            Observation(
+                level=level,
+                level_name=names[level],
+                answer=score.answer,
+                confidence=read_reply(score.explanation or "", None, kind=kind).confidence,
+            )
+            for level, score in enumerate(scores)
+        ]
+        question = Question(problem_id="sample", observations=tuple(observations))
+        (row,) = learned.predict(Observations.from_questions([question], kind)).to_dict("records")
+        if not isinstance(row["answer"], str):
+            return Score(value=0, metadata={"probability": None})
+        value = next(as_float(score.value) for score in scores if same_answer(score.answer, row["answer"], kind))
+        return Score(value=value, answer=row["answer"], metadata={"probability": float(row["confidence"])})
+
+    reduce.__name__ = "direag"
+    return score_reducer(name="direag")(lambda: reduce)()
+
+
+def benefit() -> Any:
+    """Return the metric ``benefit``: accuracy less Brier score of the selected answers, 0 without an answer.
+
+    Raises
+    ------
+    DirEAGError
+        If inspect_ai is not installed.
+    """
+    try:
+        from inspect_ai.scorer import metric
+    except ImportError as error:
+        raise DirEAGError(_HERE) from error
+
+    def mean_benefit(scores: list[Any]) -> float:
+        pairs = [(one.score.as_float(), (one.score.metadata or {}).get("probability")) for one in scores]
+        gains = [0.0 if probability is None else right - (probability - right) ** 2 for right, probability in pairs]
+        return sum(gains) / len(gains) if gains else float("nan")
+
+    return metric(name="benefit")(lambda: mean_benefit)()
