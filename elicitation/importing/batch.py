@@ -61,13 +61,16 @@ class Line(BaseModel):
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of an output file; a request that failed is a reply without text.
 
-    ``custom_id`` is the question's name, or ``NAME/LEVEL`` with the level behind the last slash; without one, the file
-    is the level. Several choices of one request are levels of their own.
+    ``custom_id`` is the question's name, or ``NAME/LEVEL`` with the level behind the last slash; where it is the name
+    of a question that was asked, or has no slash, the file is the level. Several choices of one request are levels of
+    their own.
     """
     for line, record in read_records(log, Line):
-        before, slash, behind = record.custom_id.rpartition("/")
-        problem_id, level = (before, behind) if slash else (behind, log.level or log.path.stem)
-        level = f"{log.level} {level}" if slash and log.level else level
+        problem_id, _, level = record.custom_id.rpartition("/")
+        if not problem_id or record.custom_id in log.names:
+            problem_id, level = record.custom_id, log.level or log.path.stem
+        elif log.level:
+            level = f"{log.level} {level}"
         completion = record.completion
         choices = (None,) if completion is None else completion.choices
         for place, choice in enumerate(choices):

@@ -17,7 +17,9 @@ out = Console(markup=False, emoji=False, highlight=False)
 
 
 def import_command(
-    form: Annotated[Format, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm or transcripts.")],
+    form: Annotated[
+        Format, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, transcripts or observations.")
+    ],
     files: Annotated[list[str], typer.Argument(help="The logs, each as FILE, or LEVEL=FILE to name its level.")],
     target: Annotated[Path, typer.Option("--out", help="Observation file to write: JSON Lines, Parquet or CSV.")],
     questions: Annotated[

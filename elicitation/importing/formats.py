@@ -6,11 +6,11 @@ from typing import Literal
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
-from elicitation.importing import batch, inspect_log, lm_eval, transcripts, uqlm
+from elicitation.importing import batch, inspect_log, lm_eval, observation_files, transcripts, uqlm
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
 
-Format = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts"]
+Format = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"]
 
 #: What reads a log of each format.
 FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
@@ -19,6 +19,7 @@ FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
     "batch": batch.replies,
     "uqlm": uqlm.replies,
     "transcripts": transcripts.replies,
+    "observations": observation_files.replies,
 }
 
 
@@ -35,7 +36,7 @@ def import_logs(
 
     Parameters
     ----------
-    form : {"lm-eval", "inspect", "batch", "uqlm", "transcripts"}
+    form : {"lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"}
         The format of the files.
     files : sequence of path-like, or mapping of str to path-like
         The files, or each by the name of its level.

@@ -173,7 +173,9 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
             remedy="Give the file of the questions that were asked, with --id-column if need be.",
         )
     facts = told.setdefault(reply.problem_id, {})
-    said = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset, "model": reply.model}
+    if reply.model is not None:
+        facts["model"] = ", ".join(dict.fromkeys([*filter(None, facts.get("model", "").split(", ")), reply.model]))
+    said = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset}
     for name, value in said.items():
         if value is not None and facts.setdefault(name, value) != value and name == "gold_answer":
             raise log.error(

@@ -1,5 +1,6 @@
 """The command ``direag import``."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 from bayes_direag import Observations
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.command import import_command
+from elicitation.importing.formats import FORMATS
 from tests.elicitation.importing.test_formats import LM_EVAL, LOGS
 
 app = typer.Typer()
@@ -30,6 +32,16 @@ def test_logs_become_an_observation_file(tmp_path: Path) -> None:
         f"{target} is ready for direag evaluate and direag fit.",
     ]
     assert Observations.read(target).level_names == ("wary 0", "wary 1", "bold 0", "bold 1")
+
+
+def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).parents[3] / "docs" / "import-logs.md"
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "logs").symlink_to(LOGS)
+    shown = re.findall(r"^\$ direag import (.*)\n((?:[^$`].*\n)+)", page.read_text(), re.MULTILINE)
+    assert {command.split()[0] for command, _ in shown} == {*FORMATS} - {"transcripts", "observations"}
+    for command, output in shown:
+        assert run(*command.split()) == output
 
 
 def test_gold_answers_come_from_the_questions(tmp_path: Path) -> None:

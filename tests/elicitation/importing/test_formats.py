@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 
 from bayes_direag import Observations
+from bayes_direag.data.observations import read_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.formats import FORMATS, import_logs
 from elicitation.importing.replies import Imported
 from elicitation.questions import load_questions
+from tests.elicitation import runs
 
 LOGS = Path(__file__).parent / "logs"
 LM_EVAL = {path.name.split("_")[2]: path for path in (LOGS / "lm-eval").iterdir()}
@@ -37,7 +39,7 @@ def write(path: Path, *records: Any) -> Path:
 
 def test_every_format_has_a_log_of_its_tool() -> None:
     provenance = json.loads((LOGS / "provenance.json").read_text())
-    assert {*FORMATS} - {"transcripts"} == {*provenance}
+    assert {*FORMATS} - {"transcripts", "observations"} == {*provenance}
     for name, about in provenance.items():
         assert about["version"]
         assert sorted(path.name for path in (LOGS / name).iterdir()) == about["files"]
@@ -63,6 +65,16 @@ class TestLMEval:
         assert reports(imported.questions[1]) == [("a strict", "7", 43.0), ("a loose", "43", 43.0)]
         unfiltered = import_logs("lm-eval", [LM_EVAL["filtered"]])
         assert reports(unfiltered.questions[1]) == [("pens_filtered", "7", 43.0)]
+
+    @pytest.mark.parametrize(
+        ("log", "scorer", "metric"), [("filtered", "strict", "exact_match"), ("choice", None, "acc")]
+    )
+    def test_right_is_what_the_harness_calls_right(self, log: str, scorer: str | None, metric: str) -> None:
+        imported = import_logs("lm-eval", [LM_EVAL[log]], scorers=[scorer] if scorer else [])
+        right = [question.observations[0].answer == question.gold_answer for question in imported.questions]
+        samples = [sample for sample in lines(LM_EVAL[log]) if sample["filter"] == (scorer or "none")]
+        assert right == [bool(sample[metric]) for sample in samples]
+        assert {*right} == {True, False}
 
     def test_a_filter_that_makes_one_answer_of_several_replies(self, tmp_path: Path) -> None:
         records = [record | {"filtered_resps": ["9"]} for record in lines(LM_EVAL["cautious"])]
@@ -212,6 +224,13 @@ class TestBatch:
         imported = import_logs("batch", files, kind="numeric")
         assert [one.level_name for one in imported.questions[0].observations] == ["a", "b"]
 
+    def test_a_question_with_a_slash_in_its_name(self, tmp_path: Path) -> None:
+        (tmp_path / "q.csv").write_text("id,question,answer\nset/7,How many?,5\n")
+        record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "set/7"}
+        questions = load_questions(tmp_path / "q.csv")
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], questions=questions)
+        assert [one.level_name for one in imported.questions[0].observations] == ["a"]
+
     def test_several_choices_are_levels(self, tmp_path: Path) -> None:
         record = lines(LOGS / "batch" / "output.jsonl")[0]
         record["response"]["body"]["choices"] *= 2
@@ -269,3 +288,24 @@ class TestTranscripts:
             import_logs("transcripts", [path])
         with pytest.raises(DirEAGError, match=r"none\.jsonl: saw no such file; expected a log of format transcripts"):
             import_logs("transcripts", [tmp_path / "none.jsonl"])
+
+
+class TestObservations:
+    def test_runs_of_several_models_are_put_together(self, tmp_path: Path) -> None:
+        for name, garbage in [("a", 0.0), ("b", 0.3)]:
+            engine = runs.canned(garbage)
+            engine.model = f"model-{name}"
+            runs.ask(4, engine, tmp_path / name)
+        files = {name: tmp_path / name / "observations.jsonl" for name in "ab"}
+        together = import_logs("observations", files).questions
+        alone = {name: read_questions(path) for name, path in files.items()}
+        for place, question in enumerate(together):
+            assert reports(question) == [
+                (f"{name} {level}", answer, confidence)
+                for name in "ab"
+                for level, answer, confidence in reports(alone[name][place])
+            ]
+            assert (question.gold_answer, question.model) == (alone["a"][place].gold_answer, "model-a, model-b")
+            raw = [(one.model_extra or {})["raw_output"] for one in question.observations]
+            assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
+        assert Observations.from_questions(together).n_levels == 10
