@@ -172,6 +172,26 @@ def read_top_k(text: str, finish_reason: str | None, k: int = 5, *, kind: Answer
     return TopK(answers, bad[0] if bad else ParseStatus.OK)
 
 
+def read_by_pattern(text: str, finish_reason: str | None, pattern: re.Pattern[str]) -> Reading:
+    r"""Read a reply by a pattern of one's own: its first group is the answer, its second, if any, the confidence.
+
+    Of several matches the last counts. The confidence is read as that of a final line is.
+
+    Examples
+    --------
+    >>> read_by_pattern("So the answer is 18.\nI am 90% sure.", "stop", re.compile(r"answer is (\d+)"))
+    Reading(answer='18', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
+    """
+    if finish_reason in _CUT_OFF:
+        return Reading(None, None, ParseStatus.TRUNCATED)
+    answers = [match for match in pattern.finditer(text) if match[1] and match[1].strip()]
+    if not answers:
+        return Reading(None, None, ParseStatus.NO_ANSWER)
+    answer, *said = answers[-1].groups()
+    pair = _PAIR.fullmatch(f"x, {said[0].strip().removesuffix('%')}%") if said and said[0] else None
+    return Reading(answer.strip(), *((None, ParseStatus.NO_CONFIDENCE) if pair is None else _confidence(pair)))
+
+
 def _plain(text: str) -> str:
     """Return a reply in plain characters, without the reasoning a model marks as such and without end marks."""
     text = text.translate(_CHARACTERS).replace("\r", "\n")

@@ -33,7 +33,12 @@ def import_command(
     answers: Annotated[
         AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred from the gold answers.")
     ] = None,
-    bare: Annotated[bool, typer.Option(help="A reply without a final line is an answer as a whole.")] = False,
+    pattern: Annotated[
+        str | None,
+        typer.Option(
+            metavar="REGEX", help="What finds the answer, as first group, and confidence, as second, in a reply."
+        ),
+    ] = None,
 ) -> None:
     """Make an observation file of logs that another tool wrote.
 
@@ -46,7 +51,7 @@ def import_command(
     if target.resolve() in {Path(path).resolve() for path in (paths.values() if isinstance(paths, dict) else paths)}:
         raise DirEAGError(f"--out {target}: saw one of the logs; expected another file. Choose another name.")
     asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
-    imported = import_logs(form, paths, questions=asked, scorers=scorer or (), kind=answers, bare=bare)
+    imported = import_logs(form, paths, questions=asked, scorers=scorer or (), kind=answers, pattern=pattern)
     write_questions(imported.questions, target)
     levels = {one.level: one.level_name for question in imported.questions for one in question.observations}
     unanswered = sum(all(one.answer is None for one in question.observations) for question in imported.questions)

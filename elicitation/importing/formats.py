@@ -1,5 +1,6 @@
 """The formats of logs by name, and the function that imports them."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
@@ -30,7 +31,7 @@ def import_logs(
     questions: QuestionSet | None = None,
     scorers: Sequence[str] = (),
     kind: AnswerKind | None = None,
-    bare: bool = False,
+    pattern: str | None = None,
 ) -> Imported:
     """Return the questions and observations of logs that another tool wrote.
 
@@ -46,8 +47,9 @@ def import_logs(
         Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm.
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared. By default inferred from the gold answers.
-    bare : bool
-        Whether a reply without a final line is an answer as a whole.
+    pattern : str, optional
+        A regular expression that finds the answer in a reply, in place of its final line: its first group, and the
+        confidence in its second, if it has one.
 
     Returns
     -------
@@ -71,4 +73,18 @@ def import_logs(
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
-    return put_together(((log, reply) for log in logs for reply in FORMATS[form](log)), questions, kind, bare=bare)
+    replies = ((log, reply) for log in logs for reply in FORMATS[form](log))
+    return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    try:
+        compiled = re.compile(pattern)
+        if compiled.groups not in (1, 2):
+            raise re.error(f"it has {compiled.groups} groups")
+    except re.error as error:
+        raise DirEAGError(
+            f"--pattern: saw {pattern!r} ({error}); expected a regular expression with one group, the answer, or two, "
+            r"the answer and the confidence, as 'answer is (\S+)'. Correct it."
+        ) from error
+    return compiled

@@ -1,5 +1,6 @@
 """Replies as a log of any format gives them, and what makes questions with observations of them."""
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from bayes_direag.data.answers import AnswerKind, infer_kind
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
-from elicitation.parsing import ParseStatus, Reading, read_reply
+from elicitation.parsing import ParseStatus, Reading, read_by_pattern, read_reply
 from elicitation.questions import QuestionSet
 
 
@@ -97,7 +98,10 @@ class Imported(NamedTuple):
 
 
 def put_together(
-    replies: Iterable[tuple[Log, Reply]], asked: QuestionSet | None, kind: AnswerKind | None, *, bare: bool
+    replies: Iterable[tuple[Log, Reply]],
+    asked: QuestionSet | None,
+    kind: AnswerKind | None,
+    pattern: re.Pattern[str] | None,
 ) -> Imported:
     """Return the questions of replies, in the order in which they appear; levels are numbered likewise.
 
@@ -111,8 +115,8 @@ def put_together(
         The questions that were asked, for gold answers and texts; one without a reply stays, unanswered.
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared; by default as in ``asked``, else what the gold answers show.
-    bare : bool
-        Whether a reply without a final line is an answer as a whole.
+    pattern : re.Pattern, optional
+        What finds answer and confidence in a reply, in place of its final line.
 
     Raises
     ------
@@ -143,7 +147,7 @@ def put_together(
     statuses: Counter[str] = Counter()
     observations: dict[str, list[Observation]] = {name: [] for name in told}
     for _, reply in taken.values():
-        reading = _read(reply, kind, bare=bare)
+        reading = _read(reply, kind, pattern)
         statuses[reading.status] += 1
         said = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
         kept = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
@@ -154,8 +158,8 @@ def put_together(
         paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in taken.values()))
         raise DirEAGError(
             f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a final line "
-            "'Answer and Confidence (0-100): ...'. Choose whose reading is taken with --scorer, or --bare if each "
-            "reply is an answer as a whole."
+            "'Answer and Confidence (0-100): ...'. Say what an answer looks like with --pattern, or whose reading is "
+            "taken with --scorer."
         )
     by_level = {name: sorted(several, key=lambda one: one.level) for name, several in observations.items()}
     records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
@@ -174,7 +178,9 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
         )
     facts = told.setdefault(reply.problem_id, {})
     if reply.model is not None:
-        facts["model"] = ", ".join(dict.fromkeys([*filter(None, facts.get("model", "").split(", ")), reply.model]))
+        known = facts.setdefault("model", reply.model)
+        if reply.model not in (known, *known.split(", ")):
+            facts["model"] = f"{known}, {reply.model}"
     said = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset}
     for name, value in said.items():
         if value is not None and facts.setdefault(name, value) != value and name == "gold_answer":
@@ -187,13 +193,12 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
             )
 
 
-def _read(reply: Reply, kind: AnswerKind, *, bare: bool) -> Reading:
+def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None) -> Reading:
     if reply.text is None:
         return Reading(None, None, ParseStatus.OK if reply.given.get("answer") else ParseStatus.NO_ANSWER)
-    reading = read_reply(reply.text, reply.finish_reason, kind=kind)
-    if bare and reading.status is ParseStatus.NO_ANSWER:
-        return Reading(reply.text.strip() or None, None, ParseStatus.NO_CONFIDENCE)
-    return reading
+    if pattern is not None:
+        return read_by_pattern(reply.text, reply.finish_reason, pattern)
+    return read_reply(reply.text, reply.finish_reason, kind=kind)
 
 
 def _all_numbers(names: list[str]) -> bool:

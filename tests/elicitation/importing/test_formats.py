@@ -193,11 +193,11 @@ class TestUqlm:
 
     def test_columns_name_and_label_the_questions(self, tmp_path: Path) -> None:
         row = {"response": "Paris", "sampled_responses": ["Rome", "paris"], "id": "q", "ideal": "Paris"}
-        imported = import_logs("uqlm", [write(tmp_path / "a.jsonl", row)], bare=True)
+        imported = import_logs("uqlm", [write(tmp_path / "a.jsonl", row)], pattern="(.*)")
         assert imported.questions[0].problem_id == "q"
         assert [one.answer for one in imported.questions[0].observations] == ["Paris", "Rome", "paris"]
         with pytest.raises(
-            DirEAGError, match=r"none of 3 replies holds an answer \(no_answer 3\).*--scorer, or --bare"
+            DirEAGError, match=r"none of 3 replies holds an answer \(no_answer 3\).*--pattern, or whose reading"
         ):
             import_logs("uqlm", [tmp_path / "a.jsonl"])
         with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
@@ -266,6 +266,27 @@ class TestTranscripts:
         files = {name: write(tmp_path / name, rows) for name in ("one", "two")}
         imported = import_logs("transcripts", files)
         assert reports(imported.questions[0]) == [("one", "B", None), ("two", "B", None)]
+
+    def test_replies_of_another_form_are_read_by_a_pattern(self, tmp_path: Path) -> None:
+        texts = [
+            "The answer is 4. No, the answer is 5. I am 80% sure.",
+            "The answer is 5.\nI am 0.8% sure.",
+            "The answer is 5. I am 130% sure.",
+            "The answer is 5.",
+            "I do not know. I am 5% sure.",
+        ]
+        rows = [{"id": "q", "level": place, "text": text, "gold_answer": 5} for place, text in enumerate(texts)]
+        path = write(tmp_path / "a.jsonl", *rows)
+        pattern = r"answer is (\d+)\.(?:\s*I am (\S+) sure)?"
+        imported = import_logs("transcripts", [path], pattern=pattern)
+        answers = [(answer, confidence) for _, answer, confidence in reports(imported.questions[0])]
+        assert answers == [("5", 80.0), ("5", None), ("5", None), ("5", None), (None, None)]
+        assert imported.statuses == {"ok": 1, "ambiguous": 1, "out_of_range": 1, "no_confidence": 1, "no_answer": 1}
+        for wrong in ["answer is (", "answer is", "(a)(b)(c)"]:
+            with pytest.raises(DirEAGError, match=r"--pattern: saw .*; expected a regular expression with one group"):
+                import_logs("transcripts", [path], pattern=wrong)
+        cut = write(tmp_path / "cut.jsonl", rows[0], rows[1] | {"finish_reason": "length"})
+        assert import_logs("transcripts", [cut], pattern=pattern).statuses == {"ok": 1, "truncated": 1}
 
     def test_gold_answers_must_agree(self, tmp_path: Path) -> None:
         rows = [{"id": "q", "level": place, "text": "Answer: 5", "gold_answer": place} for place in range(2)]
