@@ -14,6 +14,7 @@ from bayes_direag.commands.multi_setting import show_multi_setting
 from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, titled
 from bayes_direag.data.long_table import Status
 from bayes_direag.model.presets import label
+from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -105,6 +106,8 @@ class FitSummary(TypedDict):
     penalised_loss: NotRequired[float]
     projected_gradient: NotRequired[float]
     newton_steps: NotRequired[int]
+    starts: NotRequired[int]
+    optima: NotRequired[int]
     chains: NotRequired[int]
     draws: NotRequired[int]
     largest_rhat: NotRequired[float]
@@ -148,6 +151,8 @@ def _optimised(fit: "Fit") -> dict[str, Any]:
         "penalised_loss": float(stats["loss"].mean()),
         "projected_gradient": gradient,
         "newton_steps": int(stats["n_steps"].max()),
+        "starts": int(stats["n_starts"].max()),
+        "optima": int(stats["n_optima"].max()),
     }
 
 
@@ -182,7 +187,7 @@ def summary_table(fit: "Fit", title: str) -> Group:
     if sampled:
         rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"
     else:
-        rows["penalised loss"] = f"{summary['penalised_loss']:.6f}"
+        rows["penalised loss"] = f"{summary['penalised_loss']:.6f}{_searched(summary, fit.preset)}"
     rows |= {
         "seed": str(summary["seed"]),
         "observations": f"SHA-256 {summary['observations_sha256'][:16]}…",
@@ -203,6 +208,16 @@ def _reached(summary: FitSummary) -> str:
             )
         )
     return f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
+
+
+def _searched(summary: FitSummary, preset: Preset) -> str:
+    """Say which optimum it is, where there may be several."""
+    if summary["starts"] > 1:
+        lowest = f"the lowest of {summary['optima']} optima" if summary["optima"] > 1 else "one optimum"
+        return f", {lowest} from {summary['starts']} starts"
+    if preset.penalty is None:
+        return ""
+    return f", from the {'released' if preset.is_bounded else 'usual'} start alone: there may be lower optima"
 
 
 def _estimate(mean: float, sd: float) -> str:

@@ -226,9 +226,9 @@ def _out_of_fold(
 ) -> Float[np.ndarray, "batch problem candidate"]:
     """Return the support of each question's candidates, from fits that did not see the question.
 
-    With proper priors in the place of a penalty they start from the optimum of the fit to all questions, to be there
-    sooner. Where a member has a single question (or cluster), nothing is left to fit to without it: that is predicted
-    in sample.
+    They start from the optimum of the fit to all questions, to be there sooner; under bounds, those of ``release``,
+    from the preset's start. Where a member has a single question (or cluster), nothing is left to fit to without it:
+    that is predicted in sample.
     """
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
@@ -241,7 +241,7 @@ def _out_of_fold(
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
     weight = likelihood_weights(kept, observations, preset)
-    near = None if preset.penalty else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
+    near = None if preset.is_bounded else jax.tree.map(lambda value: np.repeat(value, n_folds, axis=0), whole)
     optimum = map_estimates(observations, weight, preset=preset, variant=variant, near=near)
     supports = _supports(optimum, observations, preset, variant)
     return np.where(held_out[..., None], supports.reshape(*held_out.shape, -1), 0.0).sum(axis=1)

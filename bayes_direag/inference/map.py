@@ -5,7 +5,7 @@ held-out question weighing nothing; so one compiled computation does for all. Al
 whatever JAX's global setting.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -31,6 +31,12 @@ _AIM = 1e-9
 LEAST_SIZE = 2048
 _LEAST_BATCH = 8
 
+#: Under a penalty the loss may have several optima: fits to fewer questions than this are started so many times more.
+FEW_QUESTIONS, _MORE_STARTS = 500, 7
+_START_SD, _SAME_LOSS = 2.0, 1e-6
+#: Steps by Hessian where priors are proper, and under a penalty.
+_QUASI_NEWTON, _NEWTON = 20, 1
+
 
 class Optimum(NamedTuple):
     """Where a batch of MAP fits ended.
@@ -49,6 +55,10 @@ class Optimum(NamedTuple):
         Steps taken.
     log_likelihood : (batch, problem) array
         Log probability of the state that occurred in each question, whether it counted or not.
+    n_starts : (batch,) array
+        Searches made, of which this one ended lowest.
+    n_optima : (batch,) array
+        Different optima that they ended in.
     """
 
     raw: Raw
@@ -57,6 +67,8 @@ class Optimum(NamedTuple):
     curvature: Float[Array | np.ndarray, "*batch raw raw"]
     n_steps: Int[Array | np.ndarray, "*batch"]
     log_likelihood: Float[Array | np.ndarray, "*batch problem"]
+    n_starts: Int[Array | np.ndarray, "*batch"]
+    n_optima: Int[Array | np.ndarray, "*batch"]
 
 
 def map_estimates(
@@ -69,12 +81,18 @@ def map_estimates(
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
+    Proper priors have left the loss a single optimum wherever it was looked for: under ``bayes``, 20 random starts
+    ended in one on each of 50 random choices of 30 and 100 questions of five real files. Under the penalty of ``paper``
+    they ended in several in most, the preset's own start not in the lowest in half. There, fits to fewer than
+    :data:`FEW_QUESTIONS` are started from seven random places more, the same for every fit, and the lowest optimum is
+    kept. With more questions, and under bounds (those of ``release``), it is the one that the preset's start leads to.
+
     Parameters
     ----------
     weight : (batch, problem) array
         What each question weighs in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
     near
-        Optima of much the same questions, to start from; the preset's own start if left out.
+        Optima of much the same questions, to start from, and from there alone; the preset's own start if left out.
 
     Raises
     ------
@@ -85,9 +103,20 @@ def map_estimates(
     patterns = data.patterns()
     size = padded_size(len(patterns.member), least=LEAST_SIZE)
     total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
+    few = np.flatnonzero(total.sum(axis=1) < FEW_QUESTIONS)
+    several = len(few) and near is None and preset.penalty and not preset.is_bounded
     with jax.enable_x64(True):
+        search = partial(on_batch, partial(_map_estimates, data.select(patterns.member).padded(size)))
         begin = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
-        optimum: Optimum = on_batch(partial(_map_estimates, data.select(patterns.member).padded(size)), (total, *begin))
+        steps = np.full(len(weight), _NEWTON if preset.penalty else _QUASI_NEWTON)
+        optimum: Optimum = search((total, *begin, steps))
+        if several:
+            _, unknown = _start(data, len(few))
+            others = [
+                search((total[few], start, unknown, np.full(len(few), _QUASI_NEWTON)))
+                for start in _random_starts(data, len(few))
+            ]
+            optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
 
@@ -186,6 +215,34 @@ def _start(
     return raw, np.full((n, n_raw, n_raw), np.nan)
 
 
+def _random_starts(data: LikelihoodData, n: int) -> Iterator[dict[str, Float[np.ndarray, "batch ..."]]]:
+    """Yield other places to start from; no level is favoured, so that their order means nothing."""
+    rng = np.random.default_rng(0)
+    for _ in range(_MORE_STARTS):
+        yield {name: value + rng.normal(0.0, _START_SD) for name, value in _start(data, n)[0].items()}
+
+
+def _lowest(optimum: Optimum, few: Int[np.ndarray, " few"], others: Sequence[Optimum]) -> Optimum:
+    """Keep the lowest optimum of each fit; of equal ones the first."""
+    every: Optimum = jax.tree.map(lambda own, *more: np.stack([own[few], *more]), optimum, *others)
+    loss = np.where(every.gradient <= GRADIENT_TOLERANCE, every.loss, np.inf)
+    lowest = np.argmax(loss <= loss.min(axis=0) + _SAME_LOSS, axis=0)
+    kept: Optimum = jax.tree.map(lambda each: each[lowest, np.arange(len(few))], every)
+    ordered = np.sort(np.where(np.isfinite(loss), loss, loss.min(axis=0)), axis=0)
+    n_optima = 1 + (np.diff(ordered, axis=0) > _SAME_LOSS).sum(axis=0)
+    kept = kept._replace(n_starts=kept.n_starts * len(loss), n_optima=n_optima)
+
+    def put(
+        own: Shaped[np.ndarray, "batch *rest"], new: Shaped[np.ndarray, "few *rest"]
+    ) -> Shaped[np.ndarray, "batch *rest"]:
+        together = own.copy()
+        together[few] = new
+        return together
+
+    merged: Optimum = jax.tree.map(put, optimum, kept)
+    return merged
+
+
 @jax.jit
 def _map_estimates(
     data: LikelihoodData,
@@ -193,29 +250,31 @@ def _map_estimates(
     weight: Float[Array, "batch problem"],
     start: Raw,
     curvature: Float[Array, "batch raw raw"],
+    steps_by_hessian: Int[Array, " batch"],
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
-    return each_in_turn(
-        lambda weight, *start: _map_estimate(data.with_weight(weight), *start), n, weight, start, curvature
-    )
+
+    def of_member(weight: Float[Array, " problem"], *search: Any) -> Optimum:
+        return _map_estimate(data.with_weight(weight), *search)
+
+    return each_in_turn(of_member, n, weight, start, curvature, steps_by_hessian)
 
 
-def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
-    """Find the MAP of one fit, without a batch axis.
-
-    Under a penalty in the place of priors the loss may have several optima, and in which of them a search ends depends
-    on its path. There it is that of Newton's method, which the recorded figures of ``paper`` and ``release`` come from.
-    """
+def _map_estimate(
+    data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"], steps_by_hessian: Int[Array, ""]
+) -> Optimum:
+    """Find the MAP of one fit, without a batch axis."""
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = (
         sites({name: jnp.full_like(value, bounds[name][end]) for name, value in start.items()}) for end in (0, 1)
     )
-    total = jnp.sum(data.weight)
-    search = {"curvature": curvature} | ({"steps_by_hessian": 1} if data.preset.penalty else {})
-    mode, end = mode_of(direag, sites(start), data, divide_by=total, low=low, high=high, **search)
+    total, once = jnp.sum(data.weight), jnp.ones((), int)
+    search: dict[str, Any] = {"low": low, "high": high, "curvature": curvature, "steps_by_hessian": steps_by_hessian}
+    mode, end = mode_of(direag, sites(start), data, divide_by=total, **search)
     raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
-    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, log_likelihood(raw, data))
+    reached = log_likelihood(raw, data)
+    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, reached, once, once)
 
 
 def padded_batch[Tree](batch: Tree) -> Tree:

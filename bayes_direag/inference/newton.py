@@ -60,7 +60,7 @@ def minimise_in_box(
     *,
     tolerance: float,
     curvature: Float[Array, "parameter parameter"] | None = None,
-    steps_by_hessian: int = 20,
+    steps_by_hessian: int | Int[Array, ""] = 20,
     max_steps: int = 500,
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.

@@ -4,7 +4,8 @@
 group                     content
 ========================  ==========================================================================================
 ``posterior``             natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
-``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum. NUTS: ``lp``,
+``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts`` of
+                          searches, which ended in ``n_optima`` different ones. NUTS: ``lp``,
                           ``energy``, ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
 ``log_likelihood``        ``target``: log probability of the state that occurred, by problem
 ``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
@@ -83,6 +84,8 @@ def map_posterior(
         "loss": optimum.loss[member],
         "projected_gradient": optimum.gradient[member],
         "n_steps": optimum.n_steps[member],
+        "n_starts": optimum.n_starts[member],
+        "n_optima": optimum.n_optima[member],
     }
     return _container(
         raw,

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
+import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console, RenderableType
@@ -204,6 +205,24 @@ class TestFit:
         assert "NO: the largest gradient is 0.1" in shown(summary_table(Fit(tree), "t"))
         tree["sample_stats"]["projected_gradient"][:] = np.nan
         assert fit_summary(Fit(tree))["converged"] is False
+
+    @pytest.mark.parametrize(
+        ("name", "starts", "optima", "says"),
+        [
+            ("paper", 8, 3, "0.500000, the lowest of 3 optima from 8 starts"),
+            ("paper", 8, 1, "0.500000, one optimum from 8 starts"),
+            ("paper", 1, 1, "0.500000, from the usual start alone: there may be lower optima"),
+            ("release", 1, 1, "0.500000, from the released start alone: there may be lower optima"),
+            ("bayes", 1, 1, "0.500000 seed"),
+        ],
+    )
+    def test_it_says_which_optimum_it_is(self, fit, name, starts, optima, says):
+        tree = fit.tree.copy(deep=True)
+        tree.attrs["preset"] = PRESETS[name].model_dump_json()
+        for stat, value in {"loss": 0.5, "n_starts": starts, "n_optima": optima}.items():
+            tree["sample_stats"][stat] = xr.full_like(tree["sample_stats"]["loss"], value)
+        assert says in " ".join(shown(summary_table(Fit(tree), "t")).split())
+        assert (fit_summary(Fit(tree))["starts"], fit_summary(Fit(tree))["optima"]) == (starts, optima)
 
     def test_the_summary_of_nuts_is_judged_by_its_chains(self):
         fit = good_fit()

@@ -47,7 +47,7 @@ def small_fit(observations: Observations | None = None, *, gradient: float = 1e-
     own = small_observations() if observations is None else observations
     tree = random_fit(own).tree
     dims = ("chain", "draw")
-    statistics = {"loss": 0.5, "projected_gradient": gradient, "n_steps": 12}
+    statistics = {"loss": 0.5, "projected_gradient": gradient, "n_steps": 12, "n_starts": 1, "n_optima": 1}
     tree["sample_stats"] = xr.DataTree(
         xr.Dataset({name: (dims, np.array([[one]])) for name, one in statistics.items()})
     )

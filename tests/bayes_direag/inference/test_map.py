@@ -11,11 +11,12 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError, DirEAGError
 from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.inference import map as inference
-from bayes_direag.inference.map import map_estimates, penalised_loss
+from bayes_direag.inference.map import Optimum, map_estimates, penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
+from bayes_direag.model.simulate import simulate_observations
 
 RECORDED_SEED = 20260517
 
@@ -133,6 +134,65 @@ def test_a_fit_that_starts_near_another_comes_to_its_own_optimum_sooner(simulate
     np.testing.assert_allclose(sooner.loss, alone.loss, rtol=1e-12)
     np.testing.assert_allclose(sooner.raw["slope"], alone.raw["slope"], atol=1e-5)
     assert sooner.n_steps[0] < alone.n_steps[0]
+
+
+def test_with_few_questions_the_lowest_of_several_optima_is_kept(simulated_few: Observations) -> None:
+    everything, one = np.ones((1, 60)), {"preset": PRESETS["paper"], "variant": "confidence"}
+    found = map_estimates(simulated_few, everything, **one)
+    usual = map_estimates(simulated_few, everything, **one, near=beginning(simulated_few))
+    assert (found.n_starts[0], usual.n_starts[0]) == (8, 1)
+    assert found.n_optima[0] > 1
+    assert found.loss[0] < usual.loss[0] - 0.01
+    assert max(found.gradient[0], usual.gradient[0]) <= 1e-8
+
+
+def test_which_optimum_is_kept_does_not_depend_on_the_order_of_questions_or_levels(simulated_few: Observations) -> None:
+    one = {"preset": PRESETS["paper"], "variant": "confidence"}
+    found = map_estimates(simulated_few, np.ones((1, 60)), **one)
+    turned = simulated_few.select(np.arange(60)[::-1]).align(simulated_few.level_names[::-1])
+    same = map_estimates(turned, np.ones((1, 60)), **one)
+    np.testing.assert_allclose(same.loss, found.loss, rtol=1e-9)
+    np.testing.assert_allclose(same.raw["weight"][:, ::-1], found.raw["weight"], atol=1e-4)
+    assert same.n_optima == found.n_optima
+
+
+def test_of_a_batch_only_fits_to_few_questions_are_started_again() -> None:
+    observations = simulate_observations(600, seed=2)
+    weight = np.stack([np.arange(600) < size for size in (600, 60, 599)]).astype(float)
+    found = map_estimates(observations, weight, preset=PRESETS["paper"], variant="level")
+    alone = map_estimates(observations, weight[1:2], preset=PRESETS["paper"], variant="level")
+    assert found.n_starts.tolist() == [1, 8, 1]
+    np.testing.assert_allclose(found.loss[1], alone.loss[0], rtol=1e-12)
+    for preset in (PRESETS["bayes"], PRESETS["release"]):
+        assert map_estimates(observations, weight[1:2], preset=preset, variant="level").n_starts.tolist() == [1]
+
+
+def test_on_real_observations_the_usual_start_is_not_enough(real_observations: Path) -> None:
+    everything = Observations.read(real_observations / "asdiv_llama8b_10runs.jsonl")
+    few = everything.select(np.random.default_rng(0).permutation(len(everything))[:100])
+    one = {"preset": PRESETS["paper"], "variant": "confidence"}
+    weight = likelihood_weights(np.ones((1, 100), bool), few, PRESETS["paper"])
+    found = map_estimates(few, weight, **one)
+    assert found.loss[0] < map_estimates(few, weight, **one, near=beginning(few)).loss[0] - 0.01
+
+
+def beginning(observations: Observations) -> Optimum:
+    """Return the usual start of ``paper`` as what to start near, and from there alone."""
+    n_levels, preset = len(observations.level_names), PRESETS["paper"]
+    names = preset.free_parameters("confidence")
+    raw = {
+        name: np.full((1, n_levels) if name in LEVEL_PARAMETERS else (1,), preset.parameter(name).start)
+        for name in names
+    }
+    n_raw, nothing = sum(value.size for value in raw.values()), np.zeros(1)
+    once, unknown = np.ones(1, int), np.full((1, n_raw, n_raw), np.nan)
+    return Optimum(raw, nothing, nothing, unknown, once, nothing[:, None], once, once)
+
+
+@pytest.fixture(scope="module")
+def simulated_few() -> Observations:
+    """Return questions whose loss has several optima under ``paper``, the usual start not in the lowest."""
+    return simulate_observations(60, seed=7)
 
 
 def test_what_is_compiled_for_one_fit_serves_a_batch(simulated: Observations) -> None:
