@@ -1,15 +1,19 @@
 """Sample files of the LM Evaluation Harness: ``samples_TASK_DATE.jsonl``, as ``--log_samples`` writes them."""
 
+import ast
 import math
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 
-from pydantic import BaseModel, JsonValue
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 from elicitation.importing.replies import Log, Reply, read_records
 
 
 class _Sample(BaseModel):
+    model_config = ConfigDict(extra="allow")  # the metrics, each by its name
+
     doc_id: int
     doc: JsonValue = None
     target: JsonValue
@@ -17,14 +21,16 @@ class _Sample(BaseModel):
     resps: list[list[JsonValue]]
     filtered_resps: list[JsonValue]
     filter: str = "none"
+    metrics: list[str] = []
 
 
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a sample file; the repeats of a question are levels of their own.
 
     The task is the level. Without a chosen filter the replies themselves are read; a chosen one gives the answer, and
-    the reply the confidence. In multiple choice the answer is the letter of the likeliest choice, and its confidence
-    the share of its likelihood in that of all choices.
+    the reply the confidence. Where several gold answers are right, the task's first metric judges the filter's answer.
+    In multiple choice the answer is the letter of the likeliest choice, and its confidence the share of its likelihood
+    in that of all choices.
     """
     name = log.level or re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
     found = list(read_records(log, _Sample))
@@ -63,7 +69,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
             question=question,
         )
         return
-    gold = str(sample.target).rpartition("####")[2].strip()  # GSM8K's target is its whole solution
+    gold = _only(str(sample.target))
     texts = [str(text) for text in sample.resps[0]]
     filtered = sample.filtered_resps[0]
     if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer out of all the replies
@@ -76,11 +82,27 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
             f"{level} {place}" if len(texts) > 1 else level,
             text,
             line,
-            given=_extracted(answers[place]) if log.scorers else {},
+            given=_extracted(answers[place]) | _judged(sample, gold, len(texts)) if log.scorers else {},
             gold=gold,
             question=question,
             group=level if len(texts) > 1 else None,
         )
+
+
+def _only(target: str) -> str | None:
+    """Return the gold answer, None if there are several; of GSM8K's target, its whole solution, the end."""
+    if target.startswith("["):
+        with suppress(ValueError, SyntaxError):
+            several = ast.literal_eval(target)
+            return str(several[0]) if len(several) == 1 else None
+    return target.rpartition("####")[2].strip()
+
+
+def _judged(sample: _Sample, gold: str | None, n_replies: int) -> dict[str, bool]:
+    """Return whether the one reply is right by the task's own metric, where no one gold answer says so."""
+    score = (sample.model_extra or {}).get(sample.metrics[0]) if sample.metrics else None
+    judged = gold is None and n_replies == 1 and sample.filtered_resps[0] != "[invalid]" and score in (0, 1)
+    return {"correct": bool(score)} if judged else {}
 
 
 def _extracted(answer: JsonValue) -> dict[str, str | float | bool | None]:

@@ -114,7 +114,8 @@ def put_together(
     asked : QuestionSet, optional
         The questions that were asked, for gold answers and texts; one without a reply stays, unanswered.
     kind : {"numeric", "choice", "text"}, optional
-        How answers are compared; by default as in ``asked``, else what the gold answers show.
+        How answers are compared; by default as in ``asked``, else what the gold answers show, or text if answers are
+        only judged.
     pattern : re.Pattern, optional
         What finds answer and confidence in a reply, in place of its final line.
 
@@ -143,7 +144,9 @@ def put_together(
     names = list(dict.fromkeys(level for _, level in taken))
     number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
     golds = [facts["gold_answer"] for facts in told.values() if facts.get("gold_answer")]
-    kind = kind or (asked.kind if asked is not None else infer_kind(golds))
+    if kind is None:
+        judged = not golds and any("correct" in reply.given for _, reply in taken.values())
+        kind = asked.kind if asked is not None else "text" if judged else infer_kind(golds)
     statuses: Counter[str] = Counter()
     observations: dict[str, list[Observation]] = {name: [] for name in told}
     for _, reply in taken.values():

@@ -103,6 +103,22 @@ class TestLMEval:
         imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
         assert imported.questions[0].gold_answer == "6"
 
+    def test_of_several_gold_answers_the_metric_judges(self, tmp_path: Path) -> None:
+        records = [record | {"target": "['6', 'six']"} for record in lines(LM_EVAL["filtered"])]
+        path = write(tmp_path / "a.jsonl", *records)
+        imported = import_logs("lm-eval", [path], scorers=["strict"])
+        metric = [bool(record["exact_match"]) for record in records if record["filter"] == "strict"]
+        reported = [question.observations[0] for question in imported.questions]
+        assert [one.correct for one in reported] == [
+            None if one.answer is None else right for one, right in zip(reported, metric, strict=True)
+        ]
+        assert {question.gold_answer for question in imported.questions} == {None}
+        assert Observations.from_questions(imported.questions).labelled.tolist() == [
+            None not in (one.answer, one.confidence) for one in reported
+        ]
+        one = write(tmp_path / "b.jsonl", records[0] | {"target": "['6']"})
+        assert import_logs("lm-eval", [one], kind="numeric", pattern="(.*)").questions[0].gold_answer == "6"
+
     def test_what_is_no_sample_is_named(self, tmp_path: Path) -> None:
         record = lines(LM_EVAL["choice"])[0]
         with pytest.raises(
