@@ -1,7 +1,10 @@
 """Runs whose replies come from a batch service, in as many rounds as it takes."""
 
 import json
+import os
+import subprocess
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from elicitation.batch_engine import BatchEngine
 from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.journal import read_journal
-from elicitation.run import RunSummary
+from elicitation.prompts import PROTOCOLS
+from elicitation.run import RunSummary, Sampling, elicit
 from tests.elicitation import runs
 from tests.elicitation.stub_server import solve
 
@@ -170,3 +174,32 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for wrong in (["--base-url", "http://127.0.0.1:9/v1"], ["--replay", "run/journal.jsonl"]):
         with pytest.raises(DirEAGError, match="saw no engine, or several"):
             told(*wrong)
+
+
+@pytest.mark.vllm
+def test_a_run_through_the_batch_runner_of_vllm(tmp_path: Path) -> None:
+    interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
+    if not interpreter or not model:
+        pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
+    final_line = r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]?%"
+    protocol = replace(PROTOCOLS["steered"], reply_pattern=final_line)
+    sampling = Sampling(max_tokens=64, structured=True)
+
+    def go_on(*results: Path) -> RunSummary:
+        engine = BatchEngine("tiny", tmp_path / "requests.jsonl", results)
+        return elicit(runs.questions(2), protocol, engine, tmp_path / "run", sampling, seed=3)
+
+    assert go_on().waiting == 10
+    runner = "-m vllm.entrypoints.openai.run_batch -i requests.jsonl -o results.jsonl --served-model-name tiny --model"
+    for_a_cpu = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill"
+    subprocess.run(  # noqa: S603
+        [interpreter, *runner.split(), model, *for_a_cpu.split(), "--max-num-batched-tokens", "4096"],
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+        | {"VLLM_CPU_KVCACHE_SPACE": "1", "HF_HUB_OFFLINE": "1", "VLLM_NO_USAGE_STATS": "1"},
+        check=True,
+        capture_output=True,
+    )
+    summary = go_on(tmp_path / "results.jsonl")
+    assert (summary.waiting, summary.statuses) == (0, {"ok": 10})
+    assert len({entry.text for entry in read_journal(tmp_path / "run" / "journal.jsonl")}) > 5
