@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from inspect_ai.log import read_eval_log
+from inspect_ai.scorer import Score
 
 from bayes_direag import Observations, fit_map, simulate_observations
 from bayes_direag.data.records import Observation, Question
@@ -27,13 +28,13 @@ from inspect_ai.solver import generate
 
 from elicitation.inspect_scores import benefit, direag_reducer
 
-fit, folder, epochs = sys.argv[1], sys.argv[2], int(sys.argv[3])
+fit, folder = sys.argv[1:]
 replies = [
     ["Answer and Confidence (0-100): 5, 90%", "Answer: 7\\nConfidence: 30%", "Answer: 5\\nConfidence: 60%"],
     ["Answer: 7\\nConfidence: 80%", "Answer: 7\\nConfidence: 95%", "Answer: 5\\nConfidence: 60%"],
     ["I cannot tell.", "I cannot tell.", "I cannot tell."],
 ]
-texts = iter([row[epoch % 3] for epoch in range(epochs) for row in replies])
+texts = iter([row[epoch] for epoch in range(3) for row in replies])
 
 
 def output(*_):
@@ -47,7 +48,7 @@ task = Task(
     solver=generate(),
     scorer=pattern(r"Answer[^:]*: (\\d+)"),
     metrics=[accuracy(), benefit()],
-    epochs=Epochs(epochs, direag_reducer(fit)),
+    epochs=Epochs(3, direag_reducer(fit)),
 )
 model = get_model("mockllm/canned", custom_outputs=output)
 eval(task, model=model, display="none", log_dir=folder, max_samples=1)
@@ -61,8 +62,8 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def evaluated(fit: Path, folder: Path, epochs: int = 3) -> Any:
-    command = [sys.executable, "-c", EVALUATION, str(fit), str(folder), str(epochs)]
+def evaluated(fit: Path, folder: Path) -> Any:
+    command = [sys.executable, "-c", EVALUATION, str(fit), str(folder)]
     subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
     (path,) = folder.glob("*.eval")
     return read_eval_log(str(path))
@@ -92,10 +93,9 @@ def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> No
     assert metrics["benefit"].value == pytest.approx((1 - (1 - p) ** 2 - q**2) / 3)
 
 
-def test_more_epochs_than_levels_are_refused(fit: Path, tmp_path: Path) -> None:
-    log = evaluated(fit, tmp_path, epochs=6)
-    assert log.status == "error"
-    assert "saw 6 epochs; expected at most 5, the levels of the fit" in log.error.message
+def test_more_epochs_than_levels_are_refused(fit: Path) -> None:
+    with pytest.raises(DirEAGError, match="saw 6 epochs; expected at most 5, the levels of the fit"):
+        direag_reducer(fit)([Score(value="C", answer="5")] * 6)
 
 
 def test_without_inspect_the_command_that_installs_it_is_named(fit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
