@@ -289,7 +289,7 @@ class Fit:
         Parameters
         ----------
         draws
-            A NumPyro run (collect :data:`~bayes_direag.inference.draws.NUMPYRO_STATISTICS` as its ``extra_fields``
+            A NumPyro run (collect :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``
             if it is to be diagnosed), or the raw parameters at the model's sites, ``weight_raw`` and so on, with
             leading axes chain and draw.
         observations

@@ -17,8 +17,7 @@ import numpyro.distributions as dist
 from jaxtyping import Shaped
 from numpyro.infer import MCMC, NUTS
 
-from bayes_direag.inference.draws import NUMPYRO_STATISTICS, statistics_of
-from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.nuts import NUMPYRO_STATISTICS, Draws, statistics_of
 from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData

@@ -14,11 +14,12 @@ double precision, whatever JAX's global setting.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -47,6 +48,16 @@ _FIRST_WINDOW, _LEARNING = 10, 0.8
 
 #: Doublings of a trajectory at most: in warm-up, where more are of little use while the matrix fits badly, and later.
 _TREE_DEPTHS = (6, 10)
+
+#: What NumPyro calls the statistics of a draw, and what the container does; to be collected as ``extra_fields``.
+NUMPYRO_STATISTICS = {
+    "potential_energy": "lp",
+    "energy": "energy",
+    "diverging": "diverging",
+    "num_steps": "n_steps",
+    "accept_prob": "acceptance_rate",
+    "adapt_state.step_size": "step_size",
+}
 
 _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
 
@@ -193,7 +204,7 @@ def _run(
             learned = inverse_mass_matrix(_joined(window).raw, chains.inverse_mass_matrix, shared=one_posterior)
             chains = _Chain(chains.number, raw, step_size, learned)
     raw, stats = jax.tree.map(lambda value: value[:, sampling.n_warmup :], _joined(blocks))
-    return Draws({name: raw[name] for name in shapes}, stats)
+    return Draws({name: raw[name] for name in shapes}, statistics_of(stats, (n, sampling.n_draws)))
 
 
 def _transposed(data: LikelihoodData) -> LikelihoodData:
@@ -264,16 +275,17 @@ def _advanced(
 
 
 def _recorded(state: HMCState) -> Draws:
-    stats: dict[str, Any] = {
-        "lp": -state.potential_energy,
-        "energy": state.energy,
-        "diverging": state.diverging,
-        "n_steps": state.num_steps,
-        "tree_depth": jnp.floor(jnp.log2(jnp.maximum(state.num_steps, 1))).astype(int) + 1,
-        "acceptance_rate": state.accept_prob,
-        "step_size": state.adapt_state.step_size,
-    }
-    return Draws(state.z, stats)
+    return Draws(state.z, {field: attrgetter(field)(state) for field in NUMPYRO_STATISTICS})
+
+
+def statistics_of(
+    fields: Mapping[str, ArrayLike], shape: tuple[int, ...]
+) -> dict[str, Shaped[np.ndarray, "chain draw"]]:
+    """Return NumPyro's statistics under the container's names; NaN for those that are not there."""
+    unknown = np.full(shape, np.nan)
+    stats = {name: np.asarray(fields.get(field, unknown)) for field, name in NUMPYRO_STATISTICS.items()}
+    depth = np.floor(np.log2(np.maximum(stats["n_steps"], 1))) + 1
+    return stats | {"lp": -stats["lp"], "tree_depth": depth.astype(stats["n_steps"].dtype)}
 
 
 def _for_each_chain[Chain, Result](

@@ -78,22 +78,17 @@ class State(dist.Distribution):  # type: ignore[misc]
 
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
         """Return ``weight * log P(value)``: a question of weight 2 counts as two that are alike."""
+        value = jnp.asarray(value)
         if self._parameters.is_additive:
-            occurred, total = self.concentration(value)
-            return jnp.asarray(self._data.weight) * (jnp.log(occurred) - jnp.log(total))
-        scores, states = self._log_scores(), self._states()
-        named = jnp.asarray(value)[..., None, :] == states
-        occurred = jax.nn.logsumexp(jnp.where(named, scores, -jnp.inf), axis=-2)
-        return jnp.asarray(self._data.weight) * (occurred - jax.nn.logsumexp(scores, axis=0))
-
-    def concentration(
-        self, value: Int[Array | np.ndarray, "*sample problem"]
-    ) -> tuple[Float[Array, "*sample problem"], Float[Array, " problem"]]:
-        """Return alpha of a state of each question, and of all its states together."""
-        share, given, _, null, total, _ = self._evidence
-        named = jnp.asarray(value)[..., None, :] == jnp.asarray(self._data.merged).T
-        candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
-        return jnp.where(value < 0, null, candidate), total
+            share, given, _, null, total, _ = self._evidence
+            named = value[..., None, :] == jnp.asarray(self._data.merged).T
+            candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
+            occurred = jnp.log(jnp.where(value < 0, null, candidate)) - jnp.log(total)
+        else:
+            scores = self._log_scores()
+            named = value[..., None, :] == self._states()
+            occurred = jax.nn.logsumexp(jnp.where(named, scores, -jnp.inf), axis=-2) - jax.nn.logsumexp(scores, axis=0)
+        return jnp.asarray(self._data.weight) * occurred
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
         """Draw states, each candidate for itself."""

@@ -10,7 +10,7 @@ from numpyro.infer import MCMC, NUTS
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.draws import NUMPYRO_STATISTICS
+from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.evidence import Reports, clipped_logit
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import direag
