@@ -212,7 +212,7 @@ def _held_out(method: Method, learned: Sequence[Any], parts: Sequence[Part], eva
     """Return the answers of every fold's questions, missing where a question is in no fold."""
     tables = []
     for part, state in zip(parts, learned, strict=True):
-        asked = evaluated.select(part.asked).align(part.labelled.level_names)
+        asked = evaluated.select(part.asked).align(part.labelled.level_names, part.labelled.groups)
         tables.append(_table(method.answer(state, asked), asked).set_axis(part.asked, axis=0))
     whole = pd.concat(tables).reindex(range(len(evaluated)))
     return whole.assign(right=whole["right"].astype("boolean").fillna(value=False))

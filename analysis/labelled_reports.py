@@ -58,7 +58,7 @@ class LabelledReports:
         DirEAGError
             If there is no fit, or they have learned different levels.
         """
-        levels = {fit.level_names for fit in fits}
+        levels = {fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
         questions: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}

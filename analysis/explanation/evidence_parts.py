@@ -65,7 +65,7 @@ class EvidenceParts:
         candidate = question.candidate[0, level]
         reports = Reports.of(question, fit.preset.eps)
         with jax.enable_x64(True):
-            parameters = sampled_parameters(fit.tree)
+            parameters = sampled_parameters(fit.tree, question.slots)
             calibrated, weighed, supports = _weighed(reports, parameters)
         weights = np.asarray(parameters.weight)
         weight = weights[:, level]

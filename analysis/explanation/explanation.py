@@ -144,7 +144,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
     states = _states(parts, question, order, interval_level)
-    n_used = (fit.tree["constant_data"]["candidate"] >= 0).sum("level").to_numpy()
+    n_used = fit.fitted.usable.sum(axis=1)
     labelled = bool(question.labelled[0])
     return Explanation(
         problem_id=problem_id,

@@ -111,8 +111,8 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     if "loo" in fit.tree:
         return fit.tree["loo"]["support"].to_numpy()
     with jax.enable_x64(True):
-        parameters = sampled_parameters(fit.tree)
-        every = np.asarray(supports(fit.likelihood_data.reports, parameters))
+        data = fit.likelihood_data
+        every = np.asarray(supports(data.reports, sampled_parameters(fit.tree, data.slots)))
     return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
 
 

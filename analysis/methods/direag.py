@@ -1,8 +1,7 @@
 """DirEAG fits as methods: the support of the selected answer, and its probability after the final calibration."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -14,7 +13,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.fits.prediction import PatternPredictor, Selection, select_reports
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -65,11 +64,13 @@ class Fitted:
     """A fit that remembers what it has predicted."""
 
     fit: Fit
+    _predictors: dict[tuple[int, ...] | None, PatternPredictor] = field(default_factory=dict, init=False, repr=False)
 
-    @cached_property
-    def predictor(self) -> PatternPredictor:
-        """What predicts questions."""
-        return self.fit.predictor()
+    def predictor(self, slots: tuple[int, ...] | None) -> PatternPredictor:
+        """Return what predicts questions whose columns are of these levels."""
+        if slots not in self._predictors:
+            self._predictors[slots] = self.fit.predictor(slots=slots)
+        return self._predictors[slots]
 
 
 def before_calibration(fitted: Fitted, observations: Observations) -> Answers:
@@ -84,11 +85,12 @@ def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
 
 def _answers(fitted: Fitted, observations: Observations, column: str) -> Answers:
     reports = Reports.of(observations, fitted.fit.preset.eps)
-    columns = fitted.predictor(reports)
-    return Answers(columns["candidate"], columns[column], _mean_support(fitted, reports))
+    predictor = fitted.predictor(observations.slots)
+    columns = predictor(reports)
+    return Answers(columns["candidate"], columns[column], _mean_support(predictor.parameters, reports))
 
 
-def _mean_support(fitted: Fitted, reports: Reports) -> Float[np.ndarray, "problem state"]:
+def _mean_support(parameters: Parameters, reports: Reports) -> Float[np.ndarray, "problem state"]:
     """Return the probability of every candidate and null before the final calibration, averaged over the draws."""
     n_levels = np.shape(reports.candidate)[1]
 
@@ -96,4 +98,4 @@ def _mean_support(fitted: Fitted, reports: Reports) -> Float[np.ndarray, "proble
         missing = n_levels - selection.mean_support.shape[1]
         return np.column_stack([np.pad(selection.mean_support, ((0, 0), (0, missing))), selection.null_probability])
 
-    return np.concatenate(list(select_reports(reports, fitted.predictor.parameters, states)))
+    return np.concatenate(list(select_reports(reports, parameters, states)))

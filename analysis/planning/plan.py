@@ -200,7 +200,7 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     aligned = observations.align(fit.level_names)
     draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
     with jax.enable_x64(True):
-        parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree))
+        parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, aligned.slots))
         probability = np.asarray(supports(Reports.of(aligned, fit.preset.eps), parameters))
     selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
     final = fit.recalibration

@@ -1,6 +1,7 @@
 """Tables that others made: under which names they hold what an observation file holds, and in what form."""
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ Scale = Literal["percent", "fraction"]
 
 type Row = dict[str, object]
 
-_NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster")
+_NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster", "group")
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
 
 
@@ -26,8 +27,9 @@ class Columns:
 
     Attributes
     ----------
-    question, level, answer, confidence, gold, correct, cluster : str
-        The name of each. A level may be a number from 0, or a name: names are numbered.
+    question, level, answer, confidence, gold, correct, cluster, group : str
+        The name of each. A level may be a number from 0, or a name: names are numbered. Reports of a group need none:
+        they are the first, second ... of their group in the question.
     levels : sequence of str, optional
         The names of the levels in their order; by default that in which they appear.
     scale : {"percent", "fraction"}, optional
@@ -42,6 +44,7 @@ class Columns:
     gold: str = "gold_answer"
     correct: str = "correct"
     cluster: str = "cluster"
+    group: str = "group"
     levels: Sequence[str] | None = None
     scale: Scale | None = None
 
@@ -101,6 +104,12 @@ class Columns:
         ObservationError
             For a level that is not among those given, or a fraction above 1.
         """
+        n_of: Counter[tuple[object, object]] = Counter()
+        for _, row in numbered:
+            if row.get("group") is not None and row.get("level") is None:
+                of = row.get("problem_id"), row["group"]
+                n_of[of] += 1
+                row["level"] = f"{row['group']} {n_of[of]}"
         stated = [row["level"] for _, row in numbered if row.get("level") is not None]
         place = dict(zip(self.levels, range(len(self.levels)), strict=True)) if self.levels else {}
         names = all(isinstance(level, str) for level in stated)

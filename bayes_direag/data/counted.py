@@ -209,6 +209,7 @@ def _observations(table: pyarrow.Table, found: Survey) -> Observations:
         questions=(record,) * table.num_rows,
         origin=Origin(found.path, (None,) * table.num_rows),
         multiplicity=table["multiplicity"].to_numpy(),
+        groups=found.groups,
     )
 
 

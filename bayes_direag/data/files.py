@@ -206,8 +206,8 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
 
     JSON Lines keep every field. The tables are in long form and hold the columns ``problem_id``, ``level``,
-    ``level_name``, ``answer``, ``confidence``, ``correct``, ``gold_answer``, ``cluster``, ``dataset``, ``model``
-    and ``question``; a question without observations is one row with an empty level.
+    ``level_name``, ``answer``, ``confidence``, ``correct``, ``group``, ``gold_answer``, ``cluster``,
+    ``dataset``, ``model`` and ``question``; a question without observations is one row with an empty level.
 
     Raises
     ------
@@ -378,7 +378,8 @@ def check_columns(given: Sequence[str], path: Path | None, columns: Columns) -> 
     Raises ObservationError unless it has those that it needs, and those that were named, each once.
     """
     spelling, default = columns.spelling, Columns().spelling
-    wanted = [spelling[name] for name in default if name in _REQUIRED or spelling[name] != default[name]]
+    required = [name for name in _REQUIRED if name != "level" or columns.group not in given]
+    wanted = [spelling[name] for name in default if name in required or spelling[name] != default[name]]
     missing = [name for name in wanted if name not in given]
     if missing or len(set(given)) < len(given):
         raise ObservationError(
@@ -404,7 +405,7 @@ def _to_csv(questions: Sequence[Question], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(COLUMNS)
-        for row in long_form(questions):
+        for row in _long_form(questions):
             writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
 
 
@@ -415,10 +416,19 @@ def _to_parquet(questions: Sequence[Question], path: Path) -> None:
 
     types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
     schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    parquet.write_table(pyarrow.Table.from_pylist(list(long_form(questions)), schema=schema), path)
+    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
 
 
-def long_form(questions: Iterable[Question]) -> Iterator[Row]:
+def long_frame(questions: Iterable[Question]) -> "pandas.DataFrame":
+    """Return questions in long form: a row an observation, in the columns of a table that is written."""
+    import pandas as pd
+
+    types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
+    table = pd.DataFrame(list(_long_form(questions)), columns=list(COLUMNS))
+    return table.astype({name: types.get(name, "str") for name in COLUMNS})
+
+
+def _long_form(questions: Iterable[Question]) -> Iterator[Row]:
     """Yield the rows of questions in long form, in the columns that observation files have."""
     for question in questions:
         for observation in question.observations or (None,):

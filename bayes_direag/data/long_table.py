@@ -5,7 +5,7 @@ columns. From these follow the levels of a file, the kind of its answers, and th
 reports are usable, and which answers are right.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
@@ -44,6 +44,8 @@ class LongTable:
         1 where the answer is flagged as right, 0 where as wrong, -1 where it is not flagged.
     gold : Texts
         The gold answer of each question.
+    group : Texts
+        The group of the level of each row.
     """
 
     source: Origin
@@ -55,6 +57,7 @@ class LongTable:
     percent: Float[np.ndarray, " row"]
     flag: Int[np.ndarray, " row"]
     gold: Texts
+    group: Texts
 
 
 def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
@@ -70,6 +73,7 @@ def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
         percent=np.array([report.confidence for report in reports], float),
         flag=np.array([-1 if report.correct is None else report.correct for report in reports], np.int8),
         gold=_coded(question.gold_answer for question in questions),
+        group=_coded(report.group for report in reports),
     )
 
 
@@ -87,6 +91,8 @@ class Overview:
     ----------
     pairs : dict
         The pairs of level and level name that occur, in the order of the file, with the line of the first question.
+    grouped : dict
+        The same of level and group; each level has no more than one.
     kinds, flagged
         What the gold answers of each part show, and whether any answer is flagged right or wrong.
     n_stated, largest, any_between
@@ -94,6 +100,7 @@ class Overview:
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
+    grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     kinds: set[AnswerKind] = field(default_factory=set)
     flagged: bool = False
     n_stated: int = 0
@@ -102,12 +109,12 @@ class Overview:
 
     def add(self, table: LongTable) -> None:
         """Take in some questions."""
-        names = table.level_name
-        _, first = np.unique(table.level * (len(names.values) + 1) + names.code, return_index=True)
-        for row in np.sort(first).tolist():
-            code = int(names.code[row])
-            pair = int(table.level[row]), names.values[code] if code >= 0 else None
-            self.pairs.setdefault(pair, table.source.lines[table.question[row]])
+        for texts, pairs in ((table.level_name, self.pairs), (table.group, self.grouped)):
+            _, first = np.unique(table.level * (len(texts.values) + 1) + texts.code, return_index=True)
+            for row in np.sort(first).tolist():
+                code = int(texts.code[row])
+                pair = int(table.level[row]), texts.values[code] if code >= 0 else None
+                pairs.setdefault(pair, table.source.lines[table.question[row]])
         self.flagged |= bool((table.flag >= 0).any())
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))
@@ -144,6 +151,28 @@ class Overview:
                 raise _level_error(f"level {level} has the name of another level", name, path, names.get(name))
             table[level] = name
         return table
+
+    def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
+        """Return the group of each level, or its own name where it has none; None where no level has one.
+
+        Raises ObservationError if a level is of two groups, or a group is called like a level outside it.
+        """
+        group: dict[int, str] = {}
+        for (level, name), line in self.grouped.items():
+            taken = levels.items() if name is not None and group.get(level) is None else ()
+            outside = [number for number, own in taken if own == name and (number, name) not in self.grouped]
+            if name is not None and (group.setdefault(level, name) != name or outside):
+                raise ObservationError(
+                    f"level {levels[level]!r} is of group {group[level]!r} before" if not outside
+                    else "this group has the name of a level that is not in it",
+                    path=path,
+                    line=line,
+                    field="group",
+                    seen=name,
+                    expected="one group for each level in all questions, called like no other level",
+                    remedy="Rename the group, or give the level's reports one group.",
+                )  # fmt: skip
+        return tuple(group.get(number, name) for number, name in levels.items()) if group else None
 
     def check_percentages(self, path: Path | None) -> None:
         """Raise ObservationError if five or more confidences look like fractions: all in 0..1, some inside it."""
@@ -185,6 +214,25 @@ def level_columns(
                 "the level if it is one of these; else remove its observations, or fit anew with it."
             )
     return [known.index(name) for name in level_names]
+
+
+def aligned_columns(
+    own: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
+) -> tuple[Int[np.ndarray, " column"], tuple[str, ...]]:
+    """Put columns of some levels, several of one perhaps, in the order of a fit; -1 for a level that has none.
+
+    Returns their levels besides; raises LevelError as :func:`level_columns` does.
+
+    Examples
+    --------
+    >>> aligned_columns(["b", "a", "b"], ["a", "b", "c"], None, lambda _: None)
+    (array([ 1,  0,  2, -1]), ('a', 'b', 'b', 'c'))
+    """
+    level = np.array(level_columns(own, known, path, line_of), int)
+    places = [np.flatnonzero(level == number) for number in range(len(known))]
+    places = [place if len(place) else np.array([-1]) for place in places]
+    order = np.concatenate([np.zeros(0, int), *places])
+    return order, tuple(name for name, place in zip(known, places, strict=True) for _ in place)
 
 
 def _level_error(problem: str, name: str, path: Path | None, line: int | None) -> ObservationError:

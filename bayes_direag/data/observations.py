@@ -18,15 +18,15 @@ from bayes_direag.data.columns import Columns, Scale, wide_rows
 from bayes_direag.data.files import (
     as_records,
     check_columns,
-    long_form,
+    long_frame,
     questions_of_records,
     questions_of_rows,
     read_file,
     write_questions,
 )
-from bayes_direag.data.long_table import LongTable, Overview, Status, level_columns, long_table, question_arrays
+from bayes_direag.data.long_table import LongTable, Overview, Status, aligned_columns, long_table, question_arrays
 from bayes_direag.data.quality import ObservationQuality
-from bayes_direag.data.records import COLUMNS, Observation, Origin, Question, check_unique
+from bayes_direag.data.records import Observation, Origin, Question, check_unique
 
 if TYPE_CHECKING:
     import pandas
@@ -79,6 +79,8 @@ class Observations:
         How many questions each row stands for; None if one. See :mod:`~bayes_direag.data.counted`.
     cluster : tuple of str or None, optional
         The cluster of each question, None for one that hangs together with no other; None if none is in any.
+    groups : tuple of str, optional
+        The group of each level, or its own name where it is in none; None if no level is in any.
     """
 
     problem_id: tuple[str, ...]
@@ -95,6 +97,7 @@ class Observations:
     origin: Origin
     multiplicity: Int[np.ndarray, "problem"] | None = None
     cluster: tuple[str | None, ...] | None = None
+    groups: tuple[str, ...] | None = None
 
     @classmethod
     def read(
@@ -123,12 +126,8 @@ class Observations:
 
         Examples
         --------
-        >>> records = [
-        ...     {"problem_id": "a", "level": "plain", "answer": 51, "confidence": 85, "gold_answer": 51},
-        ...     {"problem_id": "a", "level": "bold", "answer": 61, "confidence": 100, "gold_answer": 51},
-        ... ]
-        >>> Observations.from_records(records)
-        Observations(1 question, 1 answered, 1 labelled; 2 levels: plain, bold; numeric answers)
+        >>> Observations.from_records([{"problem_id": "a", "level": "bold", "answer": 51, "confidence": 85}], "numeric")
+        Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
         columns = columns or Columns()
         numbered: list[tuple[int, object]] = [*enumerate(records, 1)]
@@ -146,6 +145,7 @@ class Observations:
         gold: str = "gold_answer",
         correct: str = "correct",
         cluster: str = "cluster",
+        group: str = "group",
         levels: Sequence[str] | None = None,
         scale: Scale | None = None,
         answers: AnswerKind | None = None,
@@ -154,9 +154,10 @@ class Observations:
 
         Parameters
         ----------
-        question, level, answer, confidence, gold, correct, cluster
-            The names of its columns; the last three need not be there. See :mod:`bayes_direag.data.records` for what
-            they hold. Levels may be numbers from 0, or names, which are numbered. NaN, None and NA are missing.
+        question, level, answer, confidence, gold, correct, cluster, group
+            The names of its columns; the last four need not be there. See :mod:`bayes_direag.data.records` for what
+            they hold. Levels may be numbers from 0, or names, which are numbered; reports of a group need none. NaN,
+            None and NA are missing.
         levels
             The names of the levels in their order; by default that in which they appear.
         scale
@@ -169,7 +170,7 @@ class Observations:
         ObservationError
             As :meth:`from_questions` does; it calls the first row line 1. Or if a column is not there.
         """
-        columns = Columns(question, level, answer, confidence, gold, correct, cluster, levels, scale)
+        columns = Columns(question, level, answer, confidence, gold, correct, cluster, group, levels, scale)
         check_columns([str(name) for name in frame.columns], None, columns)
         return cls.from_records(as_records(frame), answers, columns)
 
@@ -270,6 +271,7 @@ class Observations:
             questions=tuple(questions),
             origin=table.source,
             cluster=cluster if any(cluster) else None,
+            groups=overview.groups(levels, path),
         )
 
     def __len__(self) -> int:
@@ -279,6 +281,16 @@ class Observations:
     def n_levels(self) -> int:
         """The number of levels."""
         return len(self.level_names)
+
+    @property
+    def learned_levels(self) -> tuple[str, ...]:
+        """What a fit calls its levels: the groups, and the levels that are in none."""
+        return tuple(dict.fromkeys(self.groups or self.level_names))
+
+    @property
+    def slots(self) -> tuple[int, ...] | None:
+        """Which of the :attr:`learned_levels` each column holds reports of; None where each has its own."""
+        return None if self.groups is None else tuple(map(self.learned_levels.index, self.groups))
 
     @property
     def usable(self) -> Bool[np.ndarray, "problem level"]:
@@ -335,8 +347,9 @@ class Observations:
             digest.update(array.astype(form).tobytes())
         if self.multiplicity is not None:
             digest.update(self.multiplicity.astype("<i8").tobytes())
-        if self.cluster is not None:
-            digest.update(json.dumps(self.cluster).encode())
+        for names in (self.cluster, self.groups):
+            if names is not None:
+                digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
@@ -358,41 +371,42 @@ class Observations:
             cluster=None if self.cluster is None else tuple(self.cluster[row] for row in rows),
         )
 
-    def align(self, level_names: Sequence[str]) -> "Observations":
+    def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the same observations under the levels of a fit, in its order.
 
-        A level of the fit that these observations lack is absent from every question. The records stay as
-        they are, so :meth:`write` writes the levels of the file. Raises LevelError if the fit does not know a level.
+        A level of the fit that these observations lack is absent from every question. Of a group that the fit knows
+        there may be any number of levels, one beside the other. The records stay as they are, so :meth:`write` writes
+        the levels of the file. With ``groups`` the names are those of single levels, and these their groups. Raises
+        LevelError if the fit does not know a level.
         """
-        columns = level_columns(self.level_names, level_names, self.origin.path, self._first_line_of)
+        own = (None if groups else self.groups) or self.level_names
+        order, names = aligned_columns(
+            own, level_names, self.origin.path, lambda name: self._first_line_of(own.index(name))
+        )
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
-            wider = np.full((len(self), len(level_names)), absent, array.dtype)
-            wider[:, columns] = array
+            wider = np.full((len(self), len(order)), absent, array.dtype)
+            wider[:, order >= 0] = array[:, order[order >= 0]]
             return wider
 
         return replace(
             self,
-            level_names=tuple(level_names),
+            level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in zip(order, names, strict=True)),
+            groups=groups or (self.groups and names),
             confidence=aligned(self.confidence, np.nan),
             candidate=aligned(self.candidate, -1),
             correct=aligned(self.correct, False),
             status=aligned(self.status, Status.ABSENT),
         )
 
-    def _first_line_of(self, level_name: str) -> int | None:
+    def _first_line_of(self, column: int) -> int | None:
         """Return the line of the first question that has a level, as far as that is known."""
-        column = self.level_names.index(level_name)
         row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
         return self.origin.lines[row] if self.origin.lines else None
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return the records in long form: a row an observation, in the columns that :meth:`write` writes."""
-        import pandas as pd
-
-        types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
-        table = pd.DataFrame(list(long_form(self.questions)), columns=list(COLUMNS))
-        return table.astype({name: types.get(name, "str") for name in COLUMNS})
+        return long_frame(self.questions)
 
     def __repr__(self) -> str:
         source = "" if self.origin.path is None else f"; {self.origin.path}"
@@ -407,17 +421,7 @@ class Observations:
 
     def quality(self) -> ObservationQuality:
         """Count what can be used, by level and over all."""
-        times = np.ones(len(self), int) if self.multiplicity is None else self.multiplicity
-        return ObservationQuality(
-            n_questions=int(times.sum()),
-            n_answered=int(times @ self.answered),
-            n_labelled=int(times @ self.labelled),
-            n_gold_generated=int(times @ self.gold_generated),
-            n_several_correct=int(times @ (self.correct_candidate.sum(axis=1) > 1)),
-            n_conflicts=int(times @ self.conflicting),
-            level_names=self.level_names,
-            counts=np.tensordot(times, self.status[:, :, None] == np.array(Status), axes=1),
-        )
+        return ObservationQuality.of(self)
 
 
 def read_questions(path: str | Path) -> list[Question]:

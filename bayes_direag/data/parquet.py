@@ -134,7 +134,8 @@ class Part:
         level = self._number("level")
         row = np.flatnonzero(_is_level(level))
         question = np.repeat(np.arange(len(self.start)), np.diff(self.start, append=len(level)))
-        name, answer, gold = (texts_of(self.columns[name]) for name in ("level_name", "answer", "gold_answer"))
+        texts = ("level_name", "answer", "gold_answer", "group")
+        name, answer, gold, group = (texts_of(self.columns[name]) for name in texts)
         return LongTable(
             source=Origin(self.path, tuple(self.line[self.start].tolist())),
             record=self.record,
@@ -145,6 +146,7 @@ class Part:
             percent=self._number("confidence")[row],
             flag=self.columns["correct"].cast("int8").fill_null(-1).to_numpy()[row],
             gold=Texts(gold.values, np.maximum.reduceat(gold.code, self.start)),
+            group=Texts(group.values, group.code[row]),
         )
 
     def _number(self, name: str) -> Float[np.ndarray, " row"]:
@@ -300,6 +302,8 @@ class Survey:
         Those that are looked at.
     levels, lines : dict
         The name of each level by number, and the line of the first question with a level by name.
+    groups : tuple of str or None
+        As in :class:`~bayes_direag.data.observations.Observations`.
     datasets, models : str
         The distinct names, separated by commas; looked for with the labels only.
     together : bool
@@ -313,6 +317,7 @@ class Survey:
     n_rows: int
     n_questions: int
     levels: dict[int, str]
+    groups: tuple[str, ...] | None
     lines: dict[str, int | None]
     kind: AnswerKind
     datasets: str
@@ -368,7 +373,9 @@ def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
     about = {name: dict[str, None]() for name in ("dataset", "model")}
     telling = ("correct", "gold_answer") if kind is None else ()
     overview, hashes, starts = Overview(), [], []
-    for part in parts(path, ("problem_id", "level", "level_name", "confidence", *telling, *(about if labels else ()))):
+    for part in parts(
+        path, ("problem_id", "level", "level_name", "group", "confidence", *telling, *(about if labels else ()))
+    ):
         overview.add(part.long_table())
         hashes.append(_hashed(part.problem_id))
         starts.append(part.line[part.start] - 1)
@@ -391,6 +398,7 @@ def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
         n_rows=n_rows,
         n_questions=len(distinct),
         levels=levels,
+        groups=overview.groups(levels, path),
         lines={levels[number]: line for (number, _), line in reversed(overview.pairs.items())},
         kind=kind,
         datasets=", ".join(about["dataset"]),

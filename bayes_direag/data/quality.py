@@ -1,11 +1,15 @@
 """How much of a set of observations can be used, in numbers, in a line, in a table."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from jaxtyping import Int
 
 from bayes_direag.data.long_table import Status
+
+if TYPE_CHECKING:
+    import bayes_direag.data.observations
 
 #: Levels that are named in a line.
 _LEVELS_SHOWN = 5
@@ -37,6 +41,22 @@ class ObservationQuality:
     n_conflicts: int
     level_names: tuple[str, ...]
     counts: Int[np.ndarray, "level status"]
+
+    @classmethod
+    def of(cls, observations: "bayes_direag.data.observations.Observations") -> "ObservationQuality":
+        """Count what can be used, by level and over all."""
+        n = len(observations)
+        times = np.ones(n, int) if observations.multiplicity is None else observations.multiplicity
+        return cls(
+            n_questions=int(times.sum()),
+            n_answered=int(times @ observations.answered),
+            n_labelled=int(times @ observations.labelled),
+            n_gold_generated=int(times @ observations.gold_generated),
+            n_several_correct=int(times @ (observations.correct_candidate.sum(axis=1) > 1)),
+            n_conflicts=int(times @ observations.conflicting),
+            level_names=observations.level_names,
+            counts=np.tensordot(times, observations.status[:, :, None] == np.array(Status), axes=1),
+        )
 
     @property
     def summary(self) -> str:

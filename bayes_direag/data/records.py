@@ -32,6 +32,8 @@ class Observation(BaseModel):
         As stated, in percent, 0..100.
     correct : bool, optional
         Whether the answer is right, where equality with the gold answer does not decide that.
+    group : str, optional
+        What exchangeable levels, such as runs of one model, have in common: all that a fit learns of them.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
@@ -41,6 +43,7 @@ class Observation(BaseModel):
     answer: OptionalText = None
     confidence: Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)] | None = None
     correct: Annotated[bool, Field(strict=True)] | None = None
+    group: OptionalText = None
 
 
 class Question(BaseModel):
@@ -82,7 +85,7 @@ class Question(BaseModel):
 
 
 #: The columns of a table in long form: one row an observation, or a question that has none.
-OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct")
+OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct", "group")
 OF_QUESTION = ("gold_answer", "cluster", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
 

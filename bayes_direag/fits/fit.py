@@ -23,7 +23,7 @@ from bayes_direag.inference import recalibration
 from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import add_left_out
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import fitted_observations, nuts_posterior, sampled_parameters
+from bayes_direag.inference.posterior import fitted_observations, level_names, nuts_posterior, sampled_parameters
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
@@ -123,8 +123,8 @@ class Fit:
 
     @cached_property
     def level_names(self) -> tuple[str, ...]:
-        """The levels it has learned, in order."""
-        return tuple(str(name) for name in self.tree["constant_data"]["level"].to_numpy())
+        """The levels it has learned, in order; of levels in a group the group."""
+        return level_names(self.tree)
 
     @cached_property
     def recalibration(self) -> recalibration.Recalibration:
@@ -220,7 +220,7 @@ class Fit:
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
         aligned = observations.align(self.level_names)
-        columns = self.predictor(interval_level)(Reports.of(aligned, self.preset.eps))
+        columns = self.predictor(interval_level, aligned.slots)(Reports.of(aligned, self.preset.eps))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
@@ -232,13 +232,15 @@ class Fit:
             }
         )
 
-    def predictor(self, interval_level: float = 0.9) -> PatternPredictor:
+    def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
         """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
 
         Parameters
         ----------
         interval_level
             As in :meth:`predict`.
+        slots
+            Which of the levels each column of the reports is of; where left out, each of its own.
 
         Raises
         ------
@@ -248,7 +250,7 @@ class Fit:
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         with jax.enable_x64(True):
-            parameters = sampled_parameters(self.tree)
+            parameters = sampled_parameters(self.tree, slots)
         return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
 
     def left_out_confidence(self) -> Float[np.ndarray, " problem"]:

@@ -194,6 +194,8 @@ def fit_multi_setting(
             f"saw no question both labelled and answered in {len(fitted)} settings; expected some in at least one. "
             "Give gold answers."
         )
+    if any(one.groups for one in fitted):
+        raise DirEAGError("saw groups of levels; expected none, as levels are pooled one by one. Leave the groups out.")
     levels = tuple(dict.fromkeys(name for one in fitted for name in one.level_names))
     aligned = [one.align(levels) for one in fitted]
     drawn = draw_settings(

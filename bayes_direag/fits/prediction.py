@@ -214,7 +214,7 @@ def supports_each(
         pieces = [piece.mean_support for piece in select(observations, member, eps)]
         return np.concatenate([np.pad(piece, ((0, 0), (0, most - piece.shape[1]))) for piece in pieces])
 
-    batch: Parameters = jax.tree.map(np.asarray, parameters)
+    batch: Parameters = jax.tree.map(np.asarray, parameters.of_slots(observations.slots))
     members = range(len(batch.weight))
     return np.stack([of_member(jax.tree.map(lambda value, at=at: value[at : at + 1], batch)) for at in members])
 

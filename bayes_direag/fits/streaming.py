@@ -54,9 +54,13 @@ def predict_parquet(
     """
     on_step(f"looking through {source}")
     found = survey(source, fit.tree.attrs["answers"], labels=False)
-    columns = level_columns(list(found.levels.values()), fit.level_names, source, found.lines.get)
-    predictor = fit.predictor(interval_level)
-    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), len(fit.level_names))
+    slots = None
+    columns = level_columns(found.groups or list(found.levels.values()), fit.level_names, source, found.lines.get)
+    n_columns = len(fit.level_names)
+    if found.groups is not None:
+        slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
+    predictor = fit.predictor(interval_level, slots)
+    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), n_columns)
     tables = _counted(found.run(job, engine), found.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         whole = pyarrow.concat_tables(tables)

@@ -97,7 +97,7 @@ def leave_one_out(
     log_likelihood
         Of each question, in every draw.
     parameters
-        Natural parameters of all draws, chains one after the other.
+        Natural parameters of all draws, chains one after the other, for each column of the reports.
     """
     from arviz_stats import ess  # here, as its import takes a second that a MAP fit need not wait for
 
@@ -136,7 +136,7 @@ def add_left_out(tree: xr.DataTree, fitted: Observations, preset: Preset, varian
     """Predict the questions of a posterior container without their own labels, and put that in as group ``loo``."""
     raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
     with jax.enable_x64(True):
-        parameters = sampled_parameters(tree)
+        parameters = sampled_parameters(tree, fitted.slots)
     left_out = leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
     tree["loo"] = xr.DataTree(left_out.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
     return left_out

@@ -11,7 +11,8 @@ group                     content
 ``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
                           or -1 where no candidate is right
 ``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to;
-                          ``cluster`` ("" for none) where questions hang together
+                          ``cluster`` ("" for none) where questions hang together. Where levels are groups reports have
+                          a dimension ``report`` of their own, with the ``group`` of each
 ``prior``                 NUTS only: parameters drawn from the prior, as in ``posterior``
 ``prior_predictive``      NUTS only: a ``target`` for every problem given each of them
 ``posterior_predictive``  NUTS only: a ``target`` for every problem given each of a thinned set of draws
@@ -22,7 +23,7 @@ Under a preset that pools levels, ``weight_raw`` is a level's offset in units of
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 
@@ -54,6 +55,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
+    "group": ("report",),
 }
 
 
@@ -191,7 +193,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     names = tuple(str(name) for name in data["problem"].to_numpy())
     return Observations(
         problem_id=names,
-        level_names=tuple(str(name) for name in data["level"].to_numpy()),
+        level_names=tuple(str(name) for name in data["report" if "group" in data else "level"].to_numpy()),
+        groups=tuple(str(name) for name in data["group"].to_numpy()) if "group" in data else None,
         kind=tree.attrs["answers"],
         confidence=data["confidence"].to_numpy(),
         candidate=candidate,
@@ -207,15 +210,25 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     )
 
 
-def sampled_parameters(posterior: xr.DataTree) -> Parameters:
-    """Return the natural parameters of all draws, chains one after the other: a leading ``sample`` axis on each."""
+def level_names(tree: xr.DataTree) -> tuple[str, ...]:
+    """Return the levels of a container, in order."""
+    data = tree["constant_data"].to_dataset()
+    return tuple(dict.fromkeys(str(name) for name in data["group" if "group" in data else "level"].to_numpy()))
+
+
+def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
+    """Return the natural parameters of all draws, chains one after the other: a leading ``sample`` axis on each.
+
+    With ``slots`` those of each column of some reports, see :meth:`Parameters.of_slots
+    <bayes_direag.model.evidence.Parameters.of_slots>`.
+    """
     samples = posterior["posterior"].to_dataset()
 
     def stacked(name: str) -> Array:
         values = samples[name].to_numpy()
         return jnp.asarray(values.reshape(-1, *values.shape[2:]))
 
-    return Parameters(**{name: stacked(name) for name in Parameters._fields if name in samples})
+    return Parameters(**{name: stacked(name) for name in Parameters._fields if name in samples}).of_slots(slots)
 
 
 def _container(
@@ -231,6 +244,8 @@ def _container(
 ) -> xr.DataTree:
     right, cluster = observations.correct_candidate, observations.cluster
     named = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
+    if observations.groups is not None:
+        named["group"] = np.array(observations.groups, dtype=object)
     tree = _datasets(
         {
             "posterior": _with_natural(raw, preset, variant),
@@ -263,14 +278,16 @@ def _container(
 def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
     """Put arrays by group and name into datasets as ArviZ expects them; see :data:`_DIMS`."""
     names = {
-        "level": np.array(observations.level_names, dtype=object),
+        "level": np.array(observations.learned_levels, dtype=object),
+        "report": np.array(observations.level_names, dtype=object),
         "candidate": np.arange(observations.n_levels),
         "problem": np.array(observations.problem_id, dtype=object),
     }
 
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         leading = () if group in _DATA else ("chain", "draw")
-        variables = {name: ((*leading, *_DIMS.get(name, ())), array) for name, array in arrays.items()}
+        dims = _DIMS if observations.groups is None else _DIMS | dict.fromkeys(_OF_REPORTS, ("problem", "report"))
+        variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}
         sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}
         return xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
 
@@ -296,6 +313,9 @@ def _versions() -> str:
 def _distinct(names: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
 
+
+#: What there is of every report.
+_OF_REPORTS = ("confidence", "candidate")
 
 #: How many draws the predictive groups hold.
 _PRIOR_DRAWS = 1000

@@ -28,6 +28,7 @@ the dtype of its parameters; the project's own fits run in double precision.
 """
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -37,6 +38,7 @@ from jaxtyping import Array, Float, Int
 from scipy.special import logit
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.model.settings import LEVEL_PARAMETERS
 
 
 class Parameters(NamedTuple):
@@ -78,6 +80,13 @@ class Parameters(NamedTuple):
     def is_additive(self) -> bool:
         """Whether support is a share of the evidence, as in the paper."""
         return self.sharpness is None and self.vote is None and self.vote_slope is None
+
+    def of_slots(self, slots: Sequence[int] | None) -> "Parameters":
+        """Return those of each column of reports, given which level it is of; as they are where each is of its own."""
+        if slots is None:
+            return self
+        own = {name: getattr(self, name) for name in LEVEL_PARAMETERS}
+        return self._replace(**{name: value[..., list(slots)] for name, value in own.items() if value is not None})
 
 
 class Reports(NamedTuple):

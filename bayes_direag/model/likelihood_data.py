@@ -37,6 +37,8 @@ class LikelihoodData:
         What the parameters are, and their priors.
     most_candidates : int
         At least as many as any question has.
+    slots : tuple of int or None
+        Which level each column of the reports is of, where levels are groups; None where each is of its own.
 
     Examples
     --------
@@ -54,6 +56,7 @@ class LikelihoodData:
     preset: Preset
     variant: Variant
     most_candidates: int
+    slots: tuple[int, ...] | None = None
 
     @classmethod
     def of(
@@ -82,15 +85,18 @@ class LikelihoodData:
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
         most = max(int(observations.n_candidates.max(initial=0)), 1)
-        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, most)
+        static = preset.model_settings, variant, most, observations.slots
+        return cls(reports, target, merged, np.maximum(n_right, 1), weight, *static)
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int]]:
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int, tuple[int, ...] | None]]:
         """Return the arrays, and the static parts."""
         arrays = self.reports, self.target, self.merged, self.n_merged, self.weight
-        return arrays, (self.preset, self.variant, self.most_candidates)
+        return arrays, (self.preset, self.variant, self.most_candidates, self.slots)
 
     @classmethod
-    def tree_unflatten(cls, static: tuple[Preset, Variant, int], arrays: tuple[Any, ...]) -> "LikelihoodData":
+    def tree_unflatten(
+        cls, static: tuple[Preset, Variant, int, tuple[int, ...] | None], arrays: tuple[Any, ...]
+    ) -> "LikelihoodData":
         """Put them together again; JAX may have put anything in the place of the arrays."""
         data = object.__new__(cls)
         for field, value in zip(fields(cls), (*arrays, *static), strict=True):
@@ -100,7 +106,7 @@ class LikelihoodData:
     @property
     def n_levels(self) -> int:
         """The number of levels."""
-        return int(self.reports.candidate.shape[-1])
+        return int(self.reports.candidate.shape[-1]) if self.slots is None else max(self.slots) + 1
 
     @property
     def unlabelled(self) -> "LikelihoodData":
@@ -128,6 +134,7 @@ class LikelihoodData:
             self.preset,
             self.variant,
             self.most_candidates,
+            self.slots,
         )
 
     def patterns(self) -> Patterns:

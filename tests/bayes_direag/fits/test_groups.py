@@ -1,0 +1,243 @@
+"""Exchangeable levels share their parameters exactly: against equations with tied parameters, written one by one."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import jax
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.methods.direag import Fitted, after_calibration
+from bayes_direag.data.counted import count_patterns, read_labelled
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.errors import DirEAGError, LevelError, ObservationError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
+from bayes_direag.fits.multi_setting import fit_multi_setting
+from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.inference.map import penalised_loss
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import log_likelihood, raw_from_vector
+from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.simulate import simulate_observations
+from tests.bayes_direag import brute_force
+from tests.bayes_direag.family import VOTING
+
+GROUPS = {"very_cautious": "careful", "cautious": "careful", "confident": "bold", "very_confident": "bold"}
+
+
+def grouped(observations: Observations) -> Observations:
+    """Return the observations with two groups of two levels, and one level for itself between them."""
+    questions = [
+        question.model_copy(
+            update={
+                "observations": tuple(
+                    report.model_copy(update={"group": GROUPS.get(report.level_name)})
+                    for report in question.observations
+                )
+            }
+        )
+        for question in observations.questions
+    ]
+    return Observations.from_questions(questions, answers=observations.kind)
+
+
+def permuted(observations: Observations, seed: int) -> Observations:
+    """Return the observations with the reports of each group shuffled, question by question."""
+    rng = np.random.default_rng(seed)
+    questions = []
+    for question in observations.questions:
+        reports = list(question.observations)
+        for group in set(GROUPS.values()):
+            own = [place for place, report in enumerate(reports) if report.group == group]
+            slots = [(reports[place].level, reports[place].level_name) for place in own]
+            for place, (level, name) in zip(own, rng.permutation(np.array(slots, object)).tolist(), strict=True):
+                reports[place] = reports[place].model_copy(update={"level": level, "level_name": name})
+        questions.append(question.model_copy(update={"observations": tuple(reports)}))
+    return Observations.from_questions(questions, answers=observations.kind)
+
+
+def tied(observations: Observations, question: int) -> list[tuple[int, str, float]]:
+    """Return one question's reports under the number of their group, by name."""
+    number = {"careful": 0, "vanilla": 1, "bold": 2}
+    names = [GROUPS.get(name, name) for name in observations.level_names]
+    return [(number[names[k]], answer, q) for k, answer, q in brute_force.reports_of(observations, question)]
+
+
+@pytest.fixture(scope="module")
+def observations(simulated: Observations) -> Observations:
+    return grouped(simulated.select(slice(0, 120)))
+
+
+@pytest.fixture(scope="module")
+def fit(observations: Observations) -> Fit:
+    return fit_map(observations)
+
+
+def test_a_fit_names_groups_as_its_levels(fit: Fit, observations: Observations) -> None:
+    assert observations.groups == ("careful", "careful", "vanilla", "bold", "bold")
+    assert observations.slots == (0, 0, 1, 2, 2)
+    assert fit.level_names == observations.learned_levels == ("careful", "vanilla", "bold")
+    assert fit.tree["posterior"]["weight"].sizes["level"] == 3
+    assert fit.fitted.groups == observations.groups
+    table = fit.parameters()
+    assert table.loc[table["parameter"] == "weight", "level"].tolist() == ["careful", "vanilla", "bold"]
+
+
+@pytest.mark.parametrize("preset", ["bayes", "paper", VOTING])
+def test_the_likelihood_is_that_of_tied_parameters(observations: Observations, preset) -> None:
+    data = LikelihoodData.of(observations, preset=preset)
+    labelled = observations.select(observations.labelled & observations.answered)
+    names = data.preset.free_parameters("confidence")
+    assert data.n_levels == 3
+    rng = np.random.default_rng(0)
+    n_raw = sum(3 if name in ("weight", "bias", "vote") else 1 for name in names)
+    with jax.enable_x64(True):
+        raw = raw_from_vector(rng.normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=3)
+        reached = np.asarray(log_likelihood(raw, data))[: len(labelled)]
+        loss = float(penalised_loss(raw, data))
+    values = brute_force.natural({name: np.asarray(value) for name, value in raw.items()}, data.preset)
+    expected = []
+    for question in range(len(labelled)):
+        scores = brute_force.scores(tied(labelled, question), values, data.preset.eps)
+        support = brute_force.support(scores)
+        right = np.flatnonzero(labelled.correct_candidate[question])
+        occurred = sum(support[labelled.candidates[question][k]] for k in right) if len(right) else support["null"]
+        expected.append(np.log(occurred))
+    np.testing.assert_allclose(reached, expected, rtol=1e-9)
+    priors = brute_force.raw_priors(
+        {name: np.asarray(value) for name, value in raw.items()}, data.preset, len(labelled)
+    )
+    penalty = sum(
+        (((np.asarray(raw[name]) - location) / scale) ** 2).sum() / 2 for name, (location, scale) in priors.items()
+    )
+    assert loss == pytest.approx((penalty - np.sum(expected)) / len(labelled), rel=1e-9)
+
+
+def test_predictions_are_those_of_tied_parameters(fit: Fit, observations: Observations) -> None:
+    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
+    table = fit.predict(observations)
+    for question, row in table.iterrows():
+        own = tied(observations, question)
+        if own:
+            support = brute_force.support(brute_force.scores(own, values, fit.preset.eps))
+            null = support.pop("null")
+            assert (row["support"], row["null_probability"]) == pytest.approx((max(support.values()), null))
+
+
+def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observations: Observations) -> None:
+    shuffled = permuted(observations, seed=4)
+    assert (shuffled.candidate != observations.candidate).any()
+    again = fit_map(shuffled)
+    np.testing.assert_allclose(again.parameters()["mean"], fit.parameters()["mean"], rtol=1e-4, atol=1e-6)
+    pd.testing.assert_frame_equal(fit.predict(shuffled), fit.predict(observations), rtol=1e-12)
+
+
+def test_a_group_of_one_changes_nothing(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 60))
+    alone = replace(some, groups=("a", *some.level_names[1:]))
+    pd.testing.assert_frame_equal(
+        fit_map(alone, variant="level").predict(alone), fit_map(some, variant="level").predict(some), rtol=1e-12
+    )
+
+
+def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "1") -> Question:
+    reports = tuple(
+        Observation(level=k, level_name=f"{group} {k}", group=group, answer=answer, confidence=confidence)
+        for k, (answer, confidence) in enumerate(said)
+    )
+    return Question(problem_id=name, gold_answer=gold, observations=reports)
+
+
+def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> None:
+    said = [[("1", 80.0)], [("1", 80.0), ("2", 60.0)] * 4, [("2", 90.0)] * 7, []]
+    new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
+    assert new.n_levels == 8
+    table = fit.predict(new)
+    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
+    for own, (_, row) in zip(said[:-1], table.iterrows(), strict=False):
+        reports = [(0, answer, confidence / 100) for answer, confidence in own]
+        support = brute_force.support(brute_force.scores(reports, values, fit.preset.eps))
+        assert row["null_probability"] == pytest.approx(support["null"])
+    assert table["n_used"].tolist() == [1, 8, 7, 0]
+    for suffix in ("jsonl", "parquet", "csv"):
+        new.write(tmp_path / f"new.{suffix}")
+        pd.testing.assert_frame_equal(fit.predict(tmp_path / f"new.{suffix}"), table)
+    predict_parquet(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
+    aligned = new.align(fit.level_names)
+    answers = after_calibration(Fitted(fit), aligned)
+    np.testing.assert_allclose(answers.confidence, table["confidence"])
+
+
+def test_a_fit_of_several_counts_and_its_folds(observations: Observations) -> None:
+    fewer = [
+        question.model_copy(update={"observations": question.observations[: 2 + row % 4]})
+        for row, question in enumerate(observations.questions)
+    ]
+    ragged = Observations.from_questions(fewer, "numeric")
+    for held_out in cross_fit(ragged, n_folds=2):
+        assert held_out.fit.level_names == ragged.learned_levels
+        assert held_out.predictions["confidence"].notna().all()
+
+
+def test_patterns_of_a_parquet_file_keep_their_groups(observations: Observations, tmp_path: Path) -> None:
+    observations.write(tmp_path / "o.parquet")
+    preset = {"variant": "level", "preset": "release"}
+    read = read_labelled(tmp_path / "o.parquet", "numeric", by_pattern=True)
+    assert read.groups == count_patterns(observations).groups == observations.groups
+    found, known = fit_map(read, **preset).parameters(), fit_map(observations, **preset).parameters()
+    np.testing.assert_allclose(found["mean"], known["mean"], rtol=1e-5, atol=1e-7)
+
+
+def test_the_posterior_has_a_parameter_a_group(observations: Observations, tmp_path: Path) -> None:
+    sampling = SamplingSettings(n_chains=2, n_warmup=100, n_draws=50)
+    found = fit_nuts(observations.select(slice(0, 50)), sampling=sampling, seed=1)
+    assert dict(found.tree["posterior"]["weight"].sizes) == {"chain": 2, "draw": 50, "level": 3}
+    found.save(tmp_path / "fit.nc")
+    loaded = Fit.load(tmp_path / "fit.nc")
+    pd.testing.assert_frame_equal(loaded.predict(observations), found.predict(observations))
+    assert loaded.level_names == ("careful", "vanilla", "bold")
+    shuffled = permuted(observations, seed=1)
+    pd.testing.assert_frame_equal(found.predict(shuffled), found.predict(observations), rtol=1e-9)
+
+
+def test_rows_of_a_group_need_no_level() -> None:
+    table = pd.DataFrame(
+        {"id": [1, 1, 1, 2, 2], "model": ["a", "b", "a", "a", "b"], "answer": [7, 7, 8, 7, 9], "confidence": 80}
+    )
+    found = Observations.from_frame(table, question="id", group="model", answers="numeric")
+    assert (found.level_names, found.groups) == (("a 1", "b 1", "a 2"), ("a", "b", "a"))
+    np.testing.assert_array_equal(found.candidate, [[0, 0, 1], [0, 1, -1]])
+    back = Observations.from_frame(found.to_frame(), answers="numeric")
+    assert back.fingerprint == found.fingerprint
+
+
+class TestWhatIsWrong:
+    def test_a_level_of_two_groups(self) -> None:
+        questions = [runs("a", "x", [("1", 50)]), runs("b", "y", [("1", 50)])]
+        renamed = questions[1].observations[0].model_copy(update={"level_name": "x 0"})
+        second = questions[1].model_copy(update={"observations": (renamed,)})
+        with pytest.raises(ObservationError, match="level 'x 0' is of group 'x' before; saw 'y'; expected one group"):
+            Observations.from_questions([questions[0], second], "numeric")
+
+    def test_a_group_called_like_another_level(self) -> None:
+        question = runs("a", "x", [("1", 50)])
+        other = Observation(level=3, level_name="x", answer="1", confidence=50)
+        with pytest.raises(ObservationError, match="this group has the name of a level that is not in it; saw 'x'"):
+            Observations.from_questions(
+                [question.model_copy(update={"observations": (*question.observations, other)})], "numeric"
+            )
+
+    def test_a_group_that_the_fit_does_not_know(self, fit: Fit) -> None:
+        with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
+            fit.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))
+
+    def test_settings_are_not_pooled_by_group(self, observations: Observations) -> None:
+        worlds = {"first": observations, "second": grouped(simulate_observations(30, seed=9))}
+        with pytest.raises(DirEAGError, match="saw groups of levels; expected none"):
+            fit_multi_setting(worlds)
