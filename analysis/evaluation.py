@@ -55,9 +55,9 @@ class Evaluation:
     predictions : DataFrame
         A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``;
         where the method states a distribution, ``null_probability`` and ``state_probability``, that of the state that
-        occurred (for fits both are before the final calibration); ``cluster``, if the question is of one. Within a
-        method: fold by fold, each in file order, then the unanswered questions (no fold, no answer, no confidence, not
-        correct). ``correct`` is missing where there is no gold answer.
+        occurred (for fits before the final calibration where that is of the selected answer alone); ``cluster``, if the
+        question is of one. Within a method: fold by fold, each in file order, then the unanswered questions (no fold,
+        no answer, no confidence, not correct). ``correct`` is missing where there is no gold answer.
     metrics : DataFrame
         A row a method: ``method``, ``n`` (answered questions with a gold answer), ``unanswered`` (further questions
         with a gold answer); the scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, which are over
@@ -221,12 +221,11 @@ def _held_out(method: Method, learned: Sequence[Any], parts: Sequence[Part], eva
 def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
     """Return what a method says, by question."""
     pairs = zip(asked.candidates, answers.candidate, strict=True)
-    distribution = answers.distribution
     return pd.DataFrame(
         {
             "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
             "confidence": answers.confidence,
-            "null_probability": np.nan if distribution is None else distribution[:, -1],
+            "null_probability": answers.null_probability,
             "state_probability": answers.state_probability(asked),
             "right": answers.is_right(asked),
         }

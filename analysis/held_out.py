@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from analysis.evaluated_run import read_evaluated_run
 from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
-from analysis.methods.direag import FITTED_METHODS, Fitted, before_calibration
+from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
 from analysis.scores.scoring import cluster_column, cluster_of
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
@@ -156,13 +156,16 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     predicted = fit.predict(kept)
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
     aligned = kept.align(fit.level_names)
-    shared = predicted[["problem_id", "answer", "null_probability"]].assign(
-        correct=right,
-        state_probability=before_calibration(Fitted(fit), aligned).state_probability(aligned),
-        cluster=cluster_column(kept),
-    )
+    fitted = Fitted(fit)
+    stages = {"support": before_calibration(fitted, aligned), "confidence": after_calibration(fitted, aligned)}
+    shared = predicted[["problem_id", "answer"]].assign(correct=right, cluster=cluster_column(kept))
     parts = [
-        shared.assign(method=method, confidence=predicted[column])
+        shared.assign(
+            method=method,
+            confidence=predicted[column],
+            null_probability=stages[column].null_probability,
+            state_probability=stages[column].state_probability(aligned),
+        )
         for method, (variant, column) in FITTED_METHODS.items()
         if variant == fit.variant
     ]

@@ -19,7 +19,8 @@ from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
+from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.model.evidence import clipped_logit
 
 #: Why a report could not be used.
 REASONS = {
@@ -79,8 +80,9 @@ class Explanation:
         ``concentration``, their sum; ``support``; ``selected``; ``right`` (missing if not labelled).
     calibration : DataFrame
         A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws. In
-        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``. Empty where
-        nothing is selected or the recalibration is another.
+        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``; the values
+        are missing under ``softmax``, which is of all states. Empty where nothing is selected or the recalibration is
+        another.
     parts : DataFrame
         What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
         or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
@@ -199,11 +201,12 @@ def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: 
 def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.DataFrame:
     """Return the terms of a logistic recalibration and what each is multiplied by, means over the draws."""
     final = fit.recalibration
-    rows = []
+    rows: list[tuple[str, float, float]] = []
     if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
-        support = parts.support.sum(axis=1)[:, selected, None]
-        for name, values in linear_terms(support, final.eps).items():
-            rows.append((name, float(final.coefficients[name].mean()), float(values.mean())))
+        score = clipped_logit(parts.support.sum(axis=1)[:, selected], final.eps).mean()
+        values = (np.nan, np.nan) if final.method == "softmax" else (1.0, float(score))
+        coefficients = (float(draws.mean()) for draws in final.coefficients.values())
+        rows = list(zip(final.coefficients, coefficients, values, strict=True))
     return pd.DataFrame(rows, columns=["term", "coefficient", "value"])
 
 

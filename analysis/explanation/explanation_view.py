@@ -17,9 +17,6 @@ from bayes_direag.data.files import as_records
 
 NULL = "no candidate is right"
 _LONGEST_QUESTION = 300
-_TERMS = {
-    "slope": "logit of the support",
-}
 
 
 def explanation_text(explanation: Explanation) -> Group:
@@ -155,17 +152,15 @@ def _recalibration(explanation: Explanation) -> str:
         return "the support itself; this fit has no recalibration"
     if explanation.recalibration == "isotonic":
         return f"isotonic regression makes {confidence:.3f} of a support of {support:.3f}"
-    terms = explanation.calibration.set_index("term")
-    intercept, *others = terms["coefficient"]
-    sum_ = " + ".join(
-        [f"{intercept:.3f}", *(f"{b:.3f} x {x:.3f}" for b, x in zip(others, terms["value"][1:], strict=True))]
-    )
-    meanings = "; ".join(
-        f"{terms['value'][name]:.3f}: {meaning}" for name, meaning in _TERMS.items() if name in terms.index
-    )
-    if explanation.n_samples == 1:
-        return f"sigmoid({sum_}) = {confidence:.3f}. {meanings}"
-    return f"{confidence:.3f}, the mean over the draws of a sigmoid, with means sigmoid({sum_}). {meanings}"
+    intercept, slope = explanation.calibration["coefficient"]
+    averaged = "" if explanation.n_samples == 1 else ", averaged over the draws (the numbers named are means)"
+    if explanation.recalibration == "softmax":
+        return (
+            f"{confidence:.3f}: every support to the power {slope:.3f}, those of answers times "
+            f"{math.exp(intercept):.3f}, in shares of their sum{averaged}"
+        )
+    score = explanation.calibration["value"].iloc[-1]
+    return f"{confidence:.3f} = sigmoid({intercept:.3f} + {slope:.3f} x logit of the support, {score:.3f}){averaged}"
 
 
 def _gold(explanation: Explanation) -> str:

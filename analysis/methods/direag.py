@@ -6,14 +6,14 @@ from types import MappingProxyType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from analysis.methods.method import Answers
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
-from bayes_direag.fits.prediction import PatternPredictor, Selection, select_reports
-from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.fits.prediction import PatternPredictor, distribution
+from bayes_direag.inference.recalibration import UNCALIBRATED, Recalibration
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -75,27 +75,18 @@ class Fitted:
 
 def before_calibration(fitted: Fitted, observations: Observations) -> Answers:
     """Answer with the support of the selected answer."""
-    return _answers(fitted, observations, "support")
+    return _answers(fitted, observations, "support", UNCALIBRATED)
 
 
 def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
-    """Answer with the final probability; the distribution is that *before* the final calibration."""
-    return _answers(fitted, observations, "confidence")
+    """Answer with the final probability; where that is of the selected answer alone, the distribution is support."""
+    return _answers(fitted, observations, "confidence", fitted.fit.recalibration)
 
 
-def _answers(fitted: Fitted, observations: Observations, column: str) -> Answers:
+def _answers(fitted: Fitted, observations: Observations, column: str, final: Recalibration) -> Answers:
     reports = Reports.of(observations, fitted.fit.preset.eps)
     predictor = fitted.predictor(observations.slots)
     columns = predictor(reports)
-    return Answers(columns["candidate"], columns[column], _mean_support(predictor.parameters, reports))
-
-
-def _mean_support(parameters: Parameters, reports: Reports) -> Float[np.ndarray, "problem state"]:
-    """Return the probability of every candidate and null before the final calibration, averaged over the draws."""
-    n_levels = np.shape(reports.candidate)[1]
-
-    def states(selection: Selection) -> Float[np.ndarray, "problem state"]:
-        missing = n_levels - selection.mean_support.shape[1]
-        return np.column_stack([np.pad(selection.mean_support, ((0, 0), (0, missing))), selection.null_probability])
-
-    return np.concatenate(list(select_reports(reports, parameters, states)))
+    states = distribution(reports, predictor.parameters, final)
+    absent = [-1] * (np.shape(reports.candidate)[1] + 1 - states.shape[1])
+    return Answers(columns["candidate"], columns[column], np.insert(states, absent, 0.0, axis=1))

@@ -47,6 +47,11 @@ class Answers:
         chosen = np.take_along_axis(observations.correct_candidate, self.candidate[:, None], axis=1)[:, 0]
         return np.asarray(chosen & (self.candidate >= 0))
 
+    @property
+    def null_probability(self) -> Float[np.ndarray, " problem"]:
+        """The probability that no candidate is right; NaN without a distribution."""
+        return np.full(len(self.candidate), np.nan) if self.distribution is None else self.distribution[:, -1]
+
     def state_probability(self, observations: Observations) -> Float[np.ndarray, " problem"]:
         """Return the probability of the state that occurred: that of the right candidates together, else of the null.
 

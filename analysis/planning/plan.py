@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import entr, expit
+from scipy.special import entr, expit, logsumexp
 
 from analysis.planning.ensemble import (
     Information,
@@ -29,8 +29,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, lowest_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration, linear_terms
-from bayes_direag.model.evidence import Parameters, Reports, supports
+from bayes_direag.inference.recalibration import LogisticRecalibration
+from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, supports
 
 #: Further labels that a plan looks at, unless others are asked for.
 MORE = (0, 50, 100, 200, 500, 1000)
@@ -39,6 +39,7 @@ _DRAWS = 500
 _MOST_QUESTIONS = 2000
 _FUTURES = 100
 _NEGLIGIBLE = 1e-4
+_NOT_THERE = -100.0  # in the place of the log of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,7 +92,8 @@ class _Beliefs(NamedTuple):
     probability
         Of each state.
     score
-        Logit of the support of the selected answer.
+        What the final calibration is applied to, of the selected answer: the logit of its support. Under ``softmax``
+        instead the log of how probable each other state is beside it, the null last.
     coefficients
         Of the final calibration.
     recalibration
@@ -99,18 +101,20 @@ class _Beliefs(NamedTuple):
     """
 
     probability: Float[np.ndarray, "sample problem state"]
-    score: Float[np.ndarray, "sample problem"]
+    score: Float[np.ndarray, "sample part problem"]
     coefficients: Float[np.ndarray, "sample term"]
     recalibration: LogisticRecalibration
 
     def linear(
-        self, score: Float[np.ndarray, "sample problem"], coefficients: Float[np.ndarray, "sample term"]
+        self, score: Float[np.ndarray, "sample part problem"], coefficients: Float[np.ndarray, "sample term"]
     ) -> Float[np.ndarray, "sample problem"]:
         """Return the log odds of being right, for other scores and coefficients."""
-        names = tuple(self.recalibration.coefficients)
-        terms = linear_terms(expit(score), self.recalibration.eps)
-        parts = [coefficient[:, None] * terms[name] for coefficient, name in zip(coefficients.T, names, strict=True)]
-        return np.asarray(np.sum(parts, axis=0))
+        intercept, slope = coefficients.T[:, :, None]
+        if self.recalibration.method != "softmax":
+            return np.asarray(intercept + slope * score[:, 0])
+        odds_against = slope[..., None] * np.swapaxes(score, 1, 2)
+        odds_against[..., -1] -= intercept
+        return -logsumexp(odds_against, axis=2)
 
     @property
     def right(self) -> Float[np.ndarray, "sample problem"]:
@@ -205,10 +209,18 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
     final = fit.recalibration
     assert isinstance(final, LogisticRecalibration)  # noqa: S101 - narrows the type: NUTS has no other
-    support = np.clip(probability[:, np.arange(len(selected)), selected], final.eps, 1 - final.eps)
+    question = np.arange(len(selected))
+    support = probability[:, question, selected]
+    if final.method == "softmax":
+        logs = np.log(np.maximum(probability, final.eps))
+        beside = np.where(probability > 0, logs - logs[:, question, selected][..., None], _NOT_THERE)
+        beside[:, question, selected] = _NOT_THERE
+        score = np.swapaxes(beside, 1, 2)
+    else:
+        score = clipped_logit(support, final.eps)[:, None]
     return _Beliefs(
         probability,
-        np.log(support) - np.log1p(-support),
+        score,
         np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1),
         final,
     )

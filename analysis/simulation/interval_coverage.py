@@ -22,7 +22,7 @@ from jaxtyping import Array, Float
 
 from analysis.simulation.simulated_worlds import Worlds, parameters_of, right_levels, world_support
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.prediction import select
+from bayes_direag.fits.prediction import select_reports
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import LogisticRecalibration
@@ -96,13 +96,13 @@ def place_truth(
         correct = right_levels(fitted.candidate, target[None])[0]
         raw = {name: np.asarray(value[world]) for name, value in draws.raw.items()}
         parameters = parameters_of(raw, preset=preset, variant=variant)
-        parts = list(select(fresh, parameters, preset.eps))
-        support = np.concatenate([part.support for part in parts], axis=1)
-        candidate = np.concatenate([part.candidate for part in parts])
-        right = truth[world, np.arange(len(fresh)), candidate]
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
-            rows.setdefault(final.method, []).append(_placed(final(support), right))
+            parts = list(select_reports(Reports.of(fresh, preset.eps), parameters, final, lambda found: found))
+            probability = final.of_selected(np.concatenate([part.probability for part in parts], axis=1))
+            candidate = np.concatenate([part.candidate for part in parts])
+            right = truth[world, np.arange(len(fresh)), candidate]
+            rows.setdefault(final.method, []).append(_placed(probability, right))
     return {method: Placement(*map(np.stack, zip(*placed, strict=True))) for method, placed in rows.items()}
 
 
@@ -159,7 +159,7 @@ def _recalibrations(
     with jax.enable_x64(True):
         reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
     left_out = leave_one_out(labelled, posterior, np.asarray(reached)[None], parameters, preset.eps)
-    return [identity, draw_recalibration(left_out.selected, final, shape, rng)]
+    return [identity, draw_recalibration(left_out.outcomes(labelled.right_state, final.method), final, shape, rng)]
 
 
 def _placed(

@@ -30,6 +30,10 @@ def predict_command(
     ] = 0.9,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    candidates: Annotated[
+        bool,
+        typer.Option("--candidates", help="Write a row a candidate, and one for none of them, with its probability."),
+    ] = False,
     engine: EngineOption = "local",
     setting: SettingOption = None,
     target_accuracy: Annotated[
@@ -55,6 +59,9 @@ def predict_command(
     Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
     adds the interval of that probability, and the probability that the selected answer would change.
 
+    With --candidates the table has a row for every candidate and one, without an answer, for none of them: their
+    probabilities sum to one. This takes a final calibration of all states, as that of preset bayes.
+
     Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
 
     With a target accuracy the table has a column more, answered, and what is said of it is guaranteed for questions of
@@ -72,6 +79,10 @@ def predict_command(
             f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them "
             "out."
         )
+    if candidates and (target_accuracy is not None or engine != "local"):
+        raise DirEAGError(
+            "--candidates writes another table, in this process; leave --target-accuracy and --engine out."
+        )
     columns = chosen_columns(column, scale)
     prepare(engine, observations, columns)
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
@@ -83,7 +94,7 @@ def predict_command(
     learned, taken = chosen_fit(fit, observations, setting, columns)
     with progress() as step:
         decided = None
-        if is_parquet(observations) and target_accuracy is None and columns is None:
+        if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
             predicted = predict_parquet(
                 learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
             )
@@ -96,7 +107,7 @@ def predict_command(
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
                 decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
                 table = decided.table
-            write_table(table, target)
+            write_table(learned.predict_candidates(questions) if candidates else table, target)
             predicted = Predicted(len(table), int(table["confidence"].isna().sum()))
     n, unanswered = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}

@@ -328,6 +328,12 @@ class Observations:
         place: dict[str | int, int] = {}
         return np.array([place.setdefault(name or row, len(place)) for row, name in enumerate(self.cluster)], int)
 
+    @property
+    def right_state(self) -> Bool[np.ndarray, "problem state"]:
+        """Whether each state came true: the right candidates, or else the null, which is the last."""
+        right = self.correct_candidate[:, : max(int(self.n_candidates.max(initial=0)), 1)]
+        return np.column_stack([right, ~right.any(axis=1)])
+
     def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
         """Say of a candidate of each question whether it is right; a missing one (None, NaN) is not."""
         rows = zip(answers, self.candidates, self.correct_candidate, strict=True)

@@ -196,7 +196,8 @@ def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " pr
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return the same of the questions that were fitted to, each as predicted without its own label."""
     if "loo" in fit.tree.children:
-        return fit.left_out_confidence(), fit.tree["loo"]["correct"].to_numpy()
+        loo = fit.tree["loo"]
+        return loo["confidence"].to_numpy(), loo["correct"].to_numpy()
     questions = fit.fitted
     confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
     seed = int(fit.tree.attrs["seed"])

@@ -18,10 +18,10 @@ from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.fits.prediction import PatternPredictor, distribution
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.draws import raw_draws_of
-from bayes_direag.inference.loo import add_left_out
+from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import fitted_observations, level_names, nuts_posterior, sampled_parameters
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
@@ -196,14 +196,15 @@ class Fit:
         -------
         DataFrame
             A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
-            usable); ``confidence``, its final probability of being right; ``support``, the same before
-            recalibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
-            answers; ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
+            usable): the one of greatest final probability; ``confidence``, that probability of being right;
+            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right (before
+            the final calibration where that is of the selected answer alone); ``n_candidates``, distinct answers;
+            ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
             null_probability is 1.
 
             Over several posterior draws each is the mean, and three columns follow the confidence:
             ``confidence_low`` and ``confidence_high``, its equal-tailed interval over the draws, and
-            ``change_probability``, the share of draws in which another answer has more support. What the interval
+            ``change_probability``, the share of draws in which another answer is more probable. What the interval
             covers is what the labelled questions leave open about the parameters.
 
         Raises
@@ -213,13 +214,7 @@ class Fit:
         DirEAGError
             If their answers are of another kind than those it was fitted to, or the level is out of range.
         """
-        observations = observations_of(observations, self.tree.attrs["answers"])
-        if observations.kind != self.tree.attrs["answers"]:
-            raise DirEAGError(
-                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
-                f"fit. Read them with answers={self.tree.attrs['answers']!r}."
-            )
-        aligned = observations.align(self.level_names)
+        aligned = self._aligned(observations)
         columns = self.predictor(interval_level, aligned.slots)(Reports.of(aligned, self.preset.eps))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
@@ -231,6 +226,47 @@ class Fit:
                 "n_used": aligned.usable.sum(axis=1),
             }
         )
+
+    def predict_candidates(self, observations: Source) -> pd.DataFrame:
+        """Say of every candidate of every question, and of none of them, how probably it is right.
+
+        Returns
+        -------
+        DataFrame
+            For each question, in order, a row a candidate by falling probability, then one for the null:
+            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws. Those
+            of a question sum to 1. A question without a candidate has the null alone.
+
+        Raises
+        ------
+        LevelError, DirEAGError
+            As :meth:`predict` does; or if the final calibration is of the selected answer alone.
+        """
+        if self.recalibration.method not in ("softmax", "none"):
+            raise DirEAGError(
+                f"the fit's final calibration, {self.recalibration.method}, is of the selected answer alone; expected "
+                "softmax, which is of every candidate. Fit again with --recalibration softmax."
+            )
+        aligned = self._aligned(observations)
+        parameters = self.predictor(slots=aligned.slots).parameters
+        probability = distribution(Reports.of(aligned, self.preset.eps), parameters, self.recalibration)
+        rows = []
+        for name, answers, own in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
+            order = np.argsort(-own[: len(answers)], kind="stable")
+            rows += [(name, answers[place], own[place]) for place in order]
+            rows.append((name, None, own[-1]))
+        table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
+        return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
+
+    def _aligned(self, observations: Source) -> Observations:
+        """Return the observations under the levels of the fit, if their answers are of its kind."""
+        observations = observations_of(observations, self.tree.attrs["answers"])
+        if observations.kind != self.tree.attrs["answers"]:
+            raise DirEAGError(
+                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
+                f"fit. Read them with answers={self.tree.attrs['answers']!r}."
+            )
+        return observations.align(self.level_names)
 
     def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
         """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
@@ -252,16 +288,6 @@ class Fit:
         with jax.enable_x64(True):
             parameters = sampled_parameters(self.tree, slots)
         return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
-
-    def left_out_confidence(self) -> Float[np.ndarray, " problem"]:
-        """Return the final probability of each question that was fitted to, as predicted without its own label.
-
-        Only under NUTS, whose container has the group ``loo``. The final calibration itself has learned from all.
-        """
-        support = self.tree["loo"]["support"].to_numpy()
-        parts = np.array_split(support, -(-len(support) * self.n_samples // _CELLS))
-        every = [np.broadcast_to(part, (self.n_samples, len(part))) for part in parts]
-        return np.concatenate([self.recalibration(one).mean(axis=0) for one in every])
 
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters: see :func:`~bayes_direag.fits.fit.parameter_table`."""
@@ -318,12 +344,14 @@ class Fit:
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
         tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
-        left_out = add_left_out(tree, fitted, settings, variant)
+        left_out = left_out_of(tree, fitted, settings, variant)
         if final.method == "none":
             calibration = recalibration.LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
             rng = np.random.default_rng([seed, 2])
-            calibration = draw_recalibration(left_out.selected, final, (n_chains, n_draws), rng)
+            outcomes = left_out.outcomes(fitted.right_state, final.method)
+            calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
+        tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         return cls(tree)
 
@@ -355,6 +383,3 @@ class Fit:
                 "expected a NetCDF file written by `direag fit`. Fit again."
             ) from error
         return fit
-
-
-_CELLS = 1 << 22

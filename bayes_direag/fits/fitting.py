@@ -13,12 +13,13 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import takes_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
-from bayes_direag.fits.prediction import supports_each
-from bayes_direag.inference import recalibration
+from bayes_direag.fits.prediction import distribution
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
+from bayes_direag.inference.recalibration import UNCALIBRATED, Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
@@ -74,14 +75,14 @@ def fit_map_batch(
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
-    candidates = [supports.argmax(axis=2)]
+    selections = [supports[..., :-1].argmax(axis=2)]
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
-        candidates.append(supports.argmax(axis=2))
+        selections.append(supports[..., :-1].argmax(axis=2))
     times = used * (1.0 if observations.multiplicity is None else observations.multiplicity.astype(float))
-    final = recalibration.recalibrate(
-        _selected(candidates, supports, observations.correct_candidate, times), settings.recalibration
-    )
+    method = settings.recalibration.method
+    outcomes = Outcomes.of_selected(method, supports, observations.right_state, times, *selections)
+    final = recalibrate(outcomes, settings.recalibration)
     fits = []
     for member, row in enumerate(used):
         tree = map_posterior(
@@ -198,24 +199,6 @@ def assign_folds(
     return fold[member]
 
 
-def _selected(
-    candidates: list[Int[np.ndarray, "batch problem"]],
-    supports: Float[np.ndarray, "batch problem candidate"],
-    right: Bool[np.ndarray, "problem level"],
-    times: Float[np.ndarray, "batch problem"],
-) -> recalibration.Selected:
-    """Return the answers that the final calibration learns from; those of several selections share a question's weight.
-
-    Out of folds there are two, see :meth:`LeaveOneOut.selected <bayes_direag.inference.loo.LeaveOneOut.selected>`.
-    """
-    question = np.arange(supports.shape[1])
-    reached = [np.take_along_axis(supports, chosen[:, :, None], axis=2)[:, :, 0] for chosen in candidates]
-    correct = [right[question, chosen] for chosen in candidates]
-    return recalibration.Selected(
-        *(np.concatenate(parts, axis=1) for parts in (reached, correct, [times / len(candidates)] * len(candidates)))
-    )
-
-
 def _out_of_fold(
     observations: Observations,
     used: Bool[np.ndarray, "batch problem"],
@@ -223,8 +206,8 @@ def _out_of_fold(
     preset: Preset,
     variant: Variant,
     seed: int,
-) -> Float[np.ndarray, "batch problem candidate"]:
-    """Return the support of each question's candidates, from fits that did not see the question.
+) -> Float[np.ndarray, "batch problem state"]:
+    """Return the support of each question's states, from fits that did not see the question.
 
     They start from the optimum of the fit to all questions, to be there sooner; under bounds, those of ``release``,
     from the preset's start. Where a member has a single question (or cluster), nothing is left to fit to without it:
@@ -249,11 +232,14 @@ def _out_of_fold(
 
 def _supports(
     optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
-) -> Float[np.ndarray, "batch problem candidate"]:
-    """Return the support of each question's candidates, for every fit of a batch."""
+) -> Float[np.ndarray, "batch problem state"]:
+    """Return the support of each question's states, the null last, for every fit of a batch."""
+    reports = Reports.of(observations, preset.eps)
     with jax.enable_x64(True):
-        parameters = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
-    return supports_each(observations, parameters, preset.eps)
+        of_all = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
+    batch = jax.tree.map(np.asarray, of_all.of_slots(observations.slots))
+    each = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
+    return np.stack([distribution(reports, one, UNCALIBRATED) for one in each])
 
 
 def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:

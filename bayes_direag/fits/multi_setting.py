@@ -26,7 +26,7 @@ from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.loo import add_left_out
+from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDraws, draw_recalibrations, draw_settings
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior
@@ -213,12 +213,19 @@ def fit_multi_setting(
     trees = [container(own.raw, one) for own, one in zip(drawn.settings, fitted, strict=True)]
     new = container({name: own.new for name, own in drawn.populations.items()}, aligned[0].select(slice(0, 0)))
     left_out = [
-        add_left_out(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
+        left_out_of(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
     ]
-    selected = [None if loo is None else loo.selected for loo in left_out]
-    final = draw_recalibrations(selected, chosen.recalibration, runs, seed, progress=progress)
+    method = chosen.recalibration.method
+    outcomes = [
+        None if loo is None else loo.outcomes(one.right_state, method)
+        for loo, one in zip(left_out, fitted, strict=True)
+    ]
+    final = draw_recalibrations(outcomes, chosen.recalibration, runs, seed, progress=progress)
     for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+    for tree, loo, one, calibration in zip(trees, left_out, fitted, final.settings, strict=True):
+        if loo is not None:
+            tree["loo"] = xr.DataTree(loo.to_dataset(one, calibration))
     for tree, one in zip(trees, observations.values(), strict=True):
         tree.attrs["pairs"] = json.dumps(sorted(pairs_of(one)))
     fits = {name: Fit(tree) for name, tree in zip(observations, trees, strict=True)}
@@ -244,8 +251,8 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
         (preset.is_weighted, "weighs questions unequally"),
         (preset.is_bounded, "keeps raw parameters within bounds"),
         (preset.penalty is not None, "has a penalty in the place of priors"),
-        (final.method not in ("platt", "none"), "asks for a final calibration without a posterior"),
-        (final.method == "platt" and final.scale is None, "has a final calibration without a prior of its own"),
+        (final.method not in ("softmax", "platt", "none"), "asks for a final calibration without a posterior"),
+        (final.method != "none" and final.scale is None, "has a final calibration without a prior of its own"),
     ):
         if holds:
             raise DirEAGError(

@@ -17,7 +17,6 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Shaped
 
 from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
-from bayes_direag.data.observations import Observations
 from bayes_direag.inference.recalibration import Recalibration
 from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
 
@@ -31,43 +30,40 @@ class Selection(NamedTuple):
     Attributes
     ----------
     candidate : (problem,) array
-        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to the
-        one whose canonical answer comes first in string order, which is the order of the candidates.
+        The candidate of greatest mean probability over the samples; -1 for a question without candidates. Ties go to
+        the one whose canonical answer comes first in string order, which is the order of the candidates.
     support : (sample, problem) array
         Its support in every sample; NaN without candidates.
-    mean_support : (problem, candidate) array
-        Mean support of every candidate, 0 for one that a question does not have.
-    null_probability : (problem,) array
-        Mean support of the null.
+    probability : (sample, problem) array
+        Its probability in every sample; NaN without candidates.
+    mean_probability : (problem, state) array
+        Mean probability of every state, the null last; 0 for one that a question does not have.
     change_probability : (problem,) array
-        Share of the samples in which another candidate has the greatest support; NaN without candidates.
+        Share of the samples in which another candidate is the most probable; NaN without candidates.
     tied : (problem,) array
-        Whether another candidate has the same support, in the mean or in a sample, so that their order matters.
+        Whether another candidate is as probable, in the mean or in a sample, so that their order matters.
     """
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
-    mean_support: Float[np.ndarray, "problem candidate"]
-    null_probability: Float[np.ndarray, " problem"]
+    probability: Float[np.ndarray, "sample problem"]
+    mean_probability: Float[np.ndarray, "problem state"]
     change_probability: Float[np.ndarray, " problem"]
     tied: Bool[np.ndarray, " problem"]
 
 
-def select(observations: Observations, parameters: Parameters, eps: float) -> Iterator[Selection]:
-    """Select one answer a question from all samples together, piece by piece.
+def select_reports[Result](
+    reports: Reports, parameters: Parameters, final: Recalibration, then: Callable[[Selection], Result]
+) -> Iterator[Result]:
+    """Select one answer a question from all samples together; yield what ``then`` makes of each piece, on all cores.
 
     Parameters
     ----------
     parameters
         Each with a leading sample axis.
+    final
+        The final calibration. Where it is of the selected answer alone, states are as probable as their support.
     """
-    return select_reports(Reports.of(observations, eps), parameters, lambda selection: selection)
-
-
-def select_reports[Result](
-    reports: Reports, parameters: Parameters, then: Callable[[Selection], Result]
-) -> Iterator[Result]:
-    """Select as :func:`select` does, and yield what ``then`` makes of each piece, on all cores."""
     samples: Parameters = jax.tree.map(np.asarray, parameters)
     size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
@@ -77,9 +73,20 @@ def select_reports[Result](
             pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
 
             def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
-                return then(_selected(block.select(piece), table, piece, samples))
+                return then(_selected(block.select(piece), table, piece, samples, final))
 
             yield from threads.map(done, pieces)
+
+
+def distribution(reports: Reports, parameters: Parameters, final: Recalibration) -> Float[np.ndarray, "problem state"]:
+    """Return the mean probability of every state over the samples, the null last; see :func:`select_reports`."""
+    most = max(int(np.max(reports.n_candidates, initial=0)), 1)
+
+    def of_piece(found: Selection) -> Float[np.ndarray, "problem state"]:
+        missing = most + 1 - found.mean_probability.shape[1]
+        return np.insert(found.mean_probability, [-1] * missing, 0.0, axis=1)
+
+    return np.concatenate(list(select_reports(reports, parameters, final, of_piece)))
 
 
 class _Table(NamedTuple):
@@ -154,15 +161,16 @@ def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
         yield reports.select(slice(start, start + size))
 
 
-def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters) -> Selection:
+def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters, final: Recalibration) -> Selection:
     """Select the answers of one piece; the equations are those of :mod:`bayes_direag.model.evidence`."""
     candidate, entry = np.asarray(reports.candidate), table.entry[piece]
     n_candidates = np.asarray(reports.n_candidates)
     n, n_levels = candidate.shape
     question = np.arange(n)
     share = samples.prior_strength / (n_candidates[:, None] + 1)
-    alpha = np.repeat(share[None], max(n_candidates.max(initial=0), 1), axis=0)
-    null = np.asarray(share + samples.null_base)
+    states = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
+    alpha, null = states[:-1], states[-1]
+    null += samples.null_base
     for level in range(n_levels):
         alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
         null += table.doubt[entry[:, level]]
@@ -170,53 +178,28 @@ def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters
     if not samples.is_additive:
         sharpness = np.ones(1) if samples.sharpness is None else np.asarray(samples.sharpness)
         with np.errstate(divide="ignore"):
-            alpha, null = sharpness * np.log(alpha), sharpness * np.log(null)
+            states[:] = sharpness * np.log(states)
         if table.vote is not None:
             for level in range(n_levels):
                 alpha[candidate[:, level], question] += table.vote[entry[:, level]]
-        largest = np.maximum(alpha.max(axis=0), null)
-        alpha, null = np.exp(alpha - largest), np.exp(null - largest)
-    total = alpha.sum(axis=0) + null
-    alpha /= total
-    mean = alpha.mean(axis=2)
-    best = mean.argmax(axis=0)
-    mine = alpha[best, question]
-    changes, tied = np.zeros(mine.shape, bool), (mean == mean[best, question]).sum(axis=0) > 1
-    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
-        same = support == mine
-        changes |= (support > mine) | (same & (other < best)[:, None])
+        states -= states.max(axis=0)
+        np.exp(states, out=states)
+    states /= states.sum(axis=0)
+    probability = final.of_states(states)
+    mean = probability.mean(axis=2)
+    best = mean[:-1].argmax(axis=0)
+    mine = probability[best, question]
+    changes, tied = np.zeros(mine.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
+    for other, reached in enumerate(probability[:-1] if len(alpha) > 1 else ()):
+        same = reached == mine
+        changes |= (reached > mine) | (same & (other < best)[:, None])
         tied |= (other != best) & same.any(axis=1)
     some = n_candidates > 0
-    mine[~some] = np.nan
+    support = states[best, question]
+    mine[~some] = support[~some] = np.nan
     return Selection(
-        np.where(some, best, -1),
-        mine.T,
-        mean.T,
-        (null / total).mean(axis=1),
-        np.where(some, changes.mean(axis=1), np.nan),
-        some & tied,
+        np.where(some, best, -1), support.T, mine.T, mean.T, np.where(some, changes.mean(axis=1), np.nan), some & tied
     )
-
-
-def supports_each(
-    observations: Observations, parameters: Parameters, eps: float
-) -> Float[np.ndarray, "batch problem candidate"]:
-    """Return the support of every candidate for each fit of a batch, 0 for one that a question does not have.
-
-    Parameters
-    ----------
-    parameters
-        Each with a leading batch axis.
-    """
-    most = max(int(observations.n_candidates.max(initial=0)), 1)
-
-    def of_member(member: Parameters) -> Float[np.ndarray, "problem candidate"]:
-        pieces = [piece.mean_support for piece in select(observations, member, eps)]
-        return np.concatenate([np.pad(piece, ((0, 0), (0, most - piece.shape[1]))) for piece in pieces])
-
-    batch: Parameters = jax.tree.map(np.asarray, parameters.of_slots(observations.slots))
-    members = range(len(batch.weight))
-    return np.stack([of_member(jax.tree.map(lambda value, at=at: value[at : at + 1], batch)) for at in members])
 
 
 #: Patterns that are remembered from one call to the next.
@@ -294,11 +277,11 @@ class PatternPredictor:
 
     def _predict(self, reports: Reports) -> Columns:
         """Predict every one of some questions; candidates are named as they are there."""
-        parts = list(select_reports(reports, self.parameters, self._summary))
+        parts = list(select_reports(reports, self.parameters, self.recalibration, self._summary))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
     def _summary(self, selection: Selection) -> Columns:
-        confidence = self.recalibration(selection.support)
+        confidence = self.recalibration.of_selected(selection.probability)
         columns = {"candidate": selection.candidate, "confidence": confidence.mean(axis=0)}
         if self.n_samples > 1:
             tails = [(1 - self.interval_level) / 2, (1 + self.interval_level) / 2]
@@ -310,7 +293,7 @@ class PatternPredictor:
             }
         return columns | {
             "support": selection.support.mean(axis=0),
-            "null_probability": selection.null_probability,
+            "null_probability": selection.mean_probability[:, -1],
             "tied": selection.tied,
         }
 

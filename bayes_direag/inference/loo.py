@@ -19,9 +19,9 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import Selected
+from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
 from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
-from bayes_direag.model.settings import Preset, Variant
+from bayes_direag.model.settings import Preset, RecalibrationMethod, Variant
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
 LARGEST_PARETO_K = 0.7
@@ -40,43 +40,53 @@ class LeaveOneOut(NamedTuple):
     pareto_k : (problem,) array
         Shape of the tail of its importance weights; infinite, and the weights unsmoothed, where all of the tail is
         one value, as with chains that stand still.
-    candidate : (problem,) array
-        The candidate of greatest leave-one-out support.
-    support : (problem,) array
-        That support.
-    correct : (problem,) array
-        Whether that candidate is right.
-    candidate_of_all : (problem,) array
-        The candidate of greatest support by all labels, its own among them.
-    support_of_all, correct_of_all : (problem,) arrays
-        Its leave-one-out support, and whether it is right.
+    support : (problem, state) array
+        Support of every state, the null last.
+    support_of_all : (problem, state) array
+        The same by all labels, its own among them.
     """
 
     elpd: Float[np.ndarray, " problem"]
     pareto_k: Float[np.ndarray, " problem"]
-    candidate: Int[np.ndarray, " problem"]
-    support: Float[np.ndarray, " problem"]
-    correct: Bool[np.ndarray, " problem"]
-    candidate_of_all: Int[np.ndarray, " problem"]
-    support_of_all: Float[np.ndarray, " problem"]
-    correct_of_all: Bool[np.ndarray, " problem"]
+    support: Float[np.ndarray, "problem state"]
+    support_of_all: Float[np.ndarray, "problem state"]
 
-    @property
-    def selected(self) -> Selected:
-        """The answers that the final calibration learns from, as a batch of one.
+    def outcomes(self, right: Bool[np.ndarray, "problem state"], method: RecalibrationMethod) -> Outcomes:
+        """Return what a final calibration of this method learns from, as a batch of one."""
+        selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
+        return Outcomes.of_selected(method, self.support[None], right, np.ones((1, len(right))), *selections)
 
-        Each question counts by halves, once with the answer selected without its label and once with the answer
-        selected with it. They differ where its label tips the balance: the first is then wrong, the second right.
+    def to_dataset(self, observations: Observations, final: LogisticRecalibration) -> xr.Dataset:
+        """Return the group ``loo`` of a posterior container of these questions.
+
+        Beside ``elpd`` and ``pareto_k`` it says, of the answer that would be selected without the question's own label,
+        which ``candidate`` it is, whether it is ``correct``, its ``support``, and its final probability ``confidence``.
+        The final calibration itself has learned from all labels.
         """
-        support, correct = (
-            np.concatenate(pair)[None]
-            for pair in ((self.support, self.support_of_all), (self.correct, self.correct_of_all))
-        )
-        return Selected(support, correct, np.full(support.shape, 0.5))
+        n_samples = final.coefficients["slope"].size
+        pieces = np.array_split(self.support, -(-self.support.size * n_samples // _CELLS))
+        selected = (_selected(piece, final, n_samples) for piece in pieces)
+        candidate, confidence = (np.concatenate(parts) for parts in zip(*selected, strict=True))
+        question = np.arange(len(candidate))
+        values = {
+            "elpd": self.elpd,
+            "pareto_k": self.pareto_k,
+            "candidate": candidate,
+            "correct": observations.right_state[question, candidate],
+            "support": self.support[question, candidate],
+            "confidence": confidence,
+        }
+        variables = {name: ("problem", column) for name, column in values.items()}
+        return xr.Dataset(variables, coords={"problem": list(observations.problem_id)})
 
-    def to_dataset(self) -> xr.Dataset:
-        """Return a variable an attribute."""
-        return xr.Dataset({name: ("problem", values) for name, values in self._asdict().items()})
+
+def _selected(
+    support: Float[np.ndarray, "problem state"], final: LogisticRecalibration, n_samples: int
+) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
+    """Return the most probable candidate of each question over the samples, and its mean final probability."""
+    states = final.of_states(np.broadcast_to(support.T[..., None], (*support.T.shape, n_samples)))
+    best = states[:-1].mean(axis=2).argmax(axis=0)
+    return best, final.of_selected(states[best, np.arange(len(best))].T).mean(axis=0)
 
 
 def leave_one_out(
@@ -119,27 +129,19 @@ def leave_one_out(
         known = reports.select(piece)
         with jax.enable_x64(True):
             expected = _expected(known.padded(at_once), parameters, weight, n_candidates=most)
-        without, with_label = (np.asarray(part)[: len(piece), :-1] for part in expected)
-        question = np.arange(len(piece))
-        best, best_of_all = without.argmax(axis=1), with_label.argmax(axis=1)
-        return elpd, pareto_k, best, without[question, best], best_of_all, without[question, best_of_all]
+        return elpd, pareto_k, *(np.asarray(part)[: len(piece)] for part in expected)
 
     with ThreadPoolExecutor(_THREADS) as pool:
         parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
-    elpd, pareto_k, best, reached, best_of_all, reached_of_all = map(np.concatenate, zip(*parts, strict=True))
-    right = observations.correct_candidate
-    correct, correct_of_all = (right[np.arange(n), candidate] for candidate in (best, best_of_all))
-    return LeaveOneOut(elpd, pareto_k, best, reached, correct, best_of_all, reached_of_all, correct_of_all)
+    return LeaveOneOut(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def add_left_out(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
-    """Predict the questions of a posterior container without their own labels, and put that in as group ``loo``."""
+def left_out_of(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
+    """Predict the questions of a posterior container without their own labels."""
     raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
     with jax.enable_x64(True):
         parameters = sampled_parameters(tree, fitted.slots)
-    left_out = leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
-    tree["loo"] = xr.DataTree(left_out.to_dataset().assign_coords(problem=tree["observed_data"]["problem"]))
-    return left_out
+    return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
 
 
 def _smoothed(

@@ -18,7 +18,7 @@ from jaxtyping import Shaped
 from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS, Draws, statistics_of
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms
+from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes, log_support
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, raw_priors
@@ -101,7 +101,7 @@ def draw_settings(
 
 
 def draw_recalibrations(
-    selected: Sequence[Selected | None],
+    outcomes: Sequence[Outcomes | None],
     settings: RecalibrationSettings,
     sampling: SamplingSettings,
     seed: int,
@@ -112,35 +112,38 @@ def draw_recalibrations(
 
     Parameters
     ----------
-    selected
-        The answers of greatest leave-one-out support in each setting, a batch of one; None without labels.
+    outcomes
+        Leave-one-out support and what came true in each setting, a batch of one; None without labels.
     """
     shape = (sampling.n_chains, sampling.n_draws)
     if settings.method == "none":
         identity = LogisticRecalibration.identity(shape, settings.eps)
-        return SettingCalibrations((identity,) * len(selected), identity, {}, {})
-    parts = [(s, one) for s, one in enumerate(selected) if one is not None]
-    size = padded_size(sum(one.correct.shape[1] for _, one in parts), least=64, per_octave=8)
-    terms = {name: np.zeros(size) for name in IDENTITY}
-    correct, setting = np.zeros(size, bool), np.zeros((size, len(selected)))
+        return SettingCalibrations((identity,) * len(outcomes), identity, {}, {})
+    parts = [(s, one) for s, one in enumerate(outcomes) if one is not None]
+    n = sum(one.weight.shape[1] for _, one in parts)
+    n_states = max(one.support.shape[2] for _, one in parts)
+    shape_of_all = (padded_size(n, least=64, per_octave=8), n_states)
+    logs, right = np.zeros(shape_of_all), np.ones(shape_of_all, bool)
+    setting = np.zeros((shape_of_all[0], len(outcomes)))
     start = 0
     for s, one in parts:
-        place = slice(start, start := start + one.correct.shape[1])
-        correct[place], setting[place, s] = one.correct[0], one.weight[0]
-        for name, term in linear_terms(one.support, settings.eps).items():
-            terms[name][place] = term[0]
+        place = slice(start, start := start + one.weight.shape[1])
+        absent = [-1] * (n_states - one.support.shape[2])
+        logs[place] = np.insert(log_support(one, settings)[0], absent, -np.inf, axis=1)
+        right[place] = np.insert(one.right[0], absent, False, axis=1)
+        setting[place, s] = one.weight[0]
     scale = settings.prior_scale(1)
     model = partial(multi_setting_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
-        data = jax.tree.map(jnp.asarray, (terms, correct, setting))
+        data = jax.tree.map(jnp.asarray, (logs, right, setting))
         found, stats = _nuts(model, sampling, seed + 1, progress, *data)
     priors = {name: dist.Normal(IDENTITY[name], scale) for name in IDENTITY}
     values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))
 
     def calibration(own: dict[str, np.ndarray]) -> LogisticRecalibration:
-        return LogisticRecalibration("platt", own, settings.eps)
+        return LogisticRecalibration(settings.method, own, settings.eps)
 
-    each = tuple(calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(selected)))
+    each = tuple(calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(outcomes)))
     return SettingCalibrations(each, calibration({name: p.new for name, p in populations.items()}), populations, stats)
 
 

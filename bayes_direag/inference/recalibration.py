@@ -1,8 +1,11 @@
-r"""The final calibration: from the support of the selected answer to a probability of being correct.
+r"""The final calibration: from support to the probability of being correct.
 
-The house form is :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of
-the support), found as the MAP of its own NumPyro model. ``release`` stops the same objective after 1200 plain
-gradient steps; temperature scaling and isotonic regression are scikit-learn's.
+``softmax``, the form of ``bayes``, is of the whole distribution: every candidate and the null get
+:math:`\operatorname{softmax}(b \log P + a [\text{candidate}])`, so that they sum to one. The paper's form is of the
+selected answer alone, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of the
+support): it is the same with two states, the selected answer and all else. Both are learned from whether selected
+answers are right, as the MAP of one NumPyro model. ``release`` stops the same objective after 1200 plain gradient
+steps; temperature scaling and isotonic regression are scikit-learn's.
 """
 
 from dataclasses import dataclass
@@ -28,27 +31,54 @@ from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, Recalibra
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
 
-class Selected(NamedTuple):
-    """Selected answers, as a batch of fits sees them.
+class Outcomes(NamedTuple):
+    """What the final calibration learns from, as a batch of fits sees it: whether selected answers are right.
 
     Attributes
     ----------
-    support : (batch, answer) array
-        Support; anything for an answer that does not count.
-    correct : (batch, answer) array
-        Whether it is right.
+    support : (batch, answer, state) array
+        Support of every state of its question, the null last and 0 for one that is not there; or, of the selected
+        answer alone, its support and that of all else.
+    right : (batch, answer, state) array
+        The states of which one came true: the selected answer, or all the others.
     weight : (batch, answer) array
-        How often it counts; 0 leaves it out.
+        How often each counts; 0 leaves it out.
     """
 
-    support: Float[np.ndarray, "batch answer"]
-    correct: Bool[np.ndarray, "batch answer"]
+    support: Float[np.ndarray, "batch answer state"]
+    right: Bool[np.ndarray, "batch answer state"]
     weight: Float[np.ndarray, "batch answer"]
+
+    @classmethod
+    def of_selected(
+        cls,
+        method: RecalibrationMethod,
+        support: Float[np.ndarray, "batch problem state"],
+        right: Bool[np.ndarray, "problem state"],
+        weight: Float[np.ndarray, "batch problem"],
+        *selections: Int[np.ndarray, "batch problem"],
+    ) -> "Outcomes":
+        """Take selected candidates, of several selections each for an equal part.
+
+        Where a question's own label tips the balance, the answer selected without it is always wrong, and the one
+        selected with it always right: half of each is even.
+        """
+        parts = []
+        for selected in selections:
+            is_mine = np.arange(support.shape[2]) == selected[..., None]
+            won = (is_mine & right).any(axis=2, keepdims=True)
+            if method == "softmax":
+                parts.append(cls(support, is_mine == won, weight / len(selections)))
+            else:
+                mine = np.where(is_mine, support, 0.0).sum(axis=2)
+                states = np.stack([mine, 1 - mine], axis=2)
+                parts.append(cls(states, np.concatenate([won, ~won], axis=2), weight / len(selections)))
+        return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """``sigmoid(intercept + slope * z)`` with z the logit of the clipped support; method ``none``: support itself.
+    """An intercept and a slope for every posterior draw, used as its ``method`` says.
 
     Attributes
     ----------
@@ -65,15 +95,30 @@ class LogisticRecalibration:
         """Leave support as it is, for so many chains and draws."""
         return cls("none", {name: np.full(shape, value) for name, value in IDENTITY.items()}, eps)
 
-    def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Recalibrate each sample with its own coefficients."""
-        if self.method == "none":
+    def of_states(
+        self, support: Float[np.ndarray, "state problem sample"]
+    ) -> Float[np.ndarray, "state problem sample"]:
+        """Return the probability of every state, the null last; support itself where only the selected answer's is.
+
+        A state of support 0 is not there, and stays at 0.
+        """
+        if self.method != "softmax":
             return support
-        score = 0.0
-        for name, term in linear_terms(support, self.eps).items():
-            score = score + self.coefficients[name].reshape(-1, 1) * term
+        intercept, slope = (self.coefficients[name].ravel() for name in IDENTITY)
+        score = slope * np.log(np.maximum(support, self.eps))
+        score[:-1] += intercept
+        score[support == 0] = -np.inf
+        score -= score.max(axis=0)
+        probability = np.exp(score, out=score)
+        return np.asarray(probability / probability.sum(axis=0))
+
+    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of selected answers, from what :meth:`of_states` says of them."""
+        if self.method in ("softmax", "none"):
+            return probability
+        intercept, slope = (self.coefficients[name].reshape(-1, 1) for name in IDENTITY)
         with np.errstate(over="ignore"):
-            return np.asarray(1 / (1 + np.exp(-score)))
+            return np.asarray(1 / (1 + np.exp(-intercept - slope * _log_odds(probability, self.eps))))
 
     def to_dataset(self) -> xr.Dataset:
         """Return the coefficients by chain and draw."""
@@ -81,13 +126,9 @@ class LogisticRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps})
 
 
-def linear_terms(
-    support: Float[np.ndarray, "*sample problem"], eps: float
-) -> dict[str, Float[np.ndarray, "*sample problem"]]:
-    """Return what each coefficient multiplies: 1, and the logit of the support clipped to ``[eps, 1 - eps]``."""
-    clipped = np.clip(support, eps, 1 - eps)
-    score = np.log(clipped) - np.log1p(-clipped)  # several times as fast as scipy's logit
-    return {"intercept": np.ones_like(score), "slope": score}
+def _log_odds(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
+    clipped = np.clip(probability, eps, 1 - eps)
+    return np.asarray(np.log(clipped) - np.log1p(-clipped))  # several times as fast as scipy's logit
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,9 +139,15 @@ class IsotonicRecalibration:
     probability: Float[np.ndarray, " knot"]
     method: RecalibrationMethod = "isotonic"
 
-    def __call__(self, support: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Recalibrate every sample with the same function."""
-        return np.asarray(np.interp(support, self.support, self.probability))
+    def of_states(
+        self, support: Float[np.ndarray, "state problem sample"]
+    ) -> Float[np.ndarray, "state problem sample"]:
+        """Return support as it is: only the selected answer is calibrated."""
+        return support
+
+    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of selected answers, from their support."""
+        return np.asarray(np.interp(probability, self.support, self.probability))
 
     def to_dataset(self) -> xr.Dataset:
         """Return the knots."""
@@ -108,7 +155,10 @@ class IsotonicRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method})
 
 
-#: A map from support, (sample, problem), to probability: one version for each posterior draw.
+#: Leaves support as it is, in any number of samples.
+UNCALIBRATED = LogisticRecalibration.identity((1, 1), 0.0)
+
+#: A map from support to probability, one for each posterior draw: of all states, or of the selected answer.
 Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
@@ -120,13 +170,13 @@ def from_dataset(stored: xr.Dataset) -> Recalibration:
     return LogisticRecalibration(stored.attrs["method"], coefficients, float(stored.attrs["eps"]))
 
 
-def recalibrate(selected: Selected, settings: RecalibrationSettings) -> list[Recalibration]:
+def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
     """Fit one recalibration for each row of a batch.
 
     Parameters
     ----------
-    selected
-        The selected answers.
+    outcomes
+        From :meth:`Outcomes.of_selected`, by the same method.
     settings
         Method, penalty or prior scale, eps. See :class:`~bayes_direag.model.settings.RecalibrationSettings`.
 
@@ -137,39 +187,58 @@ def recalibrate(selected: Selected, settings: RecalibrationSettings) -> list[Rec
     ConvergenceError
         If an optimum is not reached.
     """
-    rows = zip(*selected, strict=True)
     match settings.method:
         case "none":
-            return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in selected.support]
-        case "isotonic":
-            return [_isotonic(s[w > 0], y[w > 0], w[w > 0]) for s, y, w in rows]
-        case "temperature":
-            return [
-                _temperature(clipped_logit(s[w > 0], settings.eps), y[w > 0], w[w > 0], settings.eps)
-                for s, y, w in rows
-            ]
-        case "platt" | "release":
-            return _platt(selected, settings)
+            return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
+        case "isotonic" | "temperature":
+            of_one = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
+            rows = zip(outcomes.support[..., 0], outcomes.right[..., 0], outcomes.weight, strict=True)
+            return [of_one(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
+        case "softmax" | "platt" | "release":
+            return _logistic(outcomes, settings)
 
 
-def _platt(selected: Selected, settings: RecalibrationSettings) -> list[Recalibration]:
-    times = selected.weight
-    prior_scale = np.array([settings.prior_scale(n) for n in times.sum(axis=1)])
-    terms = linear_terms(selected.support, settings.eps)
-    terms = {name: np.where(times > 0, values, 0.0) for name, values in terms.items()}
+def log_support(outcomes: Outcomes, settings: RecalibrationSettings) -> Float[np.ndarray, "batch problem state"]:
+    """Return the logs of support, clipped; minus infinity for a state that is not there.
+
+    Of the selected answer alone support is clipped to ``[eps, 1 - eps]``, of all states at eps from below.
+    """
+    support, eps = outcomes.support, settings.eps
+    if settings.method != "softmax":
+        return np.asarray(np.log(np.clip(support, eps, 1 - eps)))
+    return np.where(support > 0, np.log(np.maximum(support, eps)), -np.inf)
+
+
+def padded_states(
+    outcomes: Outcomes, settings: RecalibrationSettings
+) -> tuple[
+    Float[np.ndarray, "batch size state"], Bool[np.ndarray, "batch size state"], Float[np.ndarray, "batch size"]
+]:
+    """Return :func:`log_support`, what came true and the weights, filled up to one of few sizes; for the model.
+
+    Questions that do not count come true whatever is believed of them, so that they have no gradient.
+    """
+    missing = (0, padded_size(outcomes.weight.shape[1], least=LEAST_SIZE) - outcomes.weight.shape[1])
+    counts = np.pad(outcomes.weight > 0, ((0, 0), missing))[..., None]
+    logs, right = (
+        np.pad(part, ((0, 0), missing, (0, 0))) for part in (log_support(outcomes, settings), outcomes.right)
+    )
+    return np.where(counts, logs, 0.0), right | ~counts, np.pad(outcomes.weight, ((0, 0), missing))
+
+
+def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
+    prior_scale = np.array([settings.prior_scale(n) for n in outcomes.weight.sum(axis=1)])
     released = settings.method == "release"
-    missing = ((0, 0), (0, padded_size(times.shape[1], least=LEAST_SIZE) - times.shape[1]))
-    padded = jax.tree.map(lambda array: np.pad(array, missing), (terms, selected.correct, times))
+    modes = partial(_logistic_modes, gradient_steps=released)
     with jax.enable_x64(True):
-        found = on_batch(partial(_logistic_modes, gradient_steps=released), (*padded, prior_scale))
+        found = on_batch(modes, (*padded_states(outcomes, settings), prior_scale))
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
-    modes = {name: found.coefficients[name] for name in IDENTITY}
     return [
         LogisticRecalibration(
-            settings.method, {name: np.full((1, 1), values[row]) for name, values in modes.items()}, settings.eps
+            settings.method, {name: np.full((1, 1), found.coefficients[name][row]) for name in IDENTITY}, settings.eps
         )
-        for row in range(len(times))
+        for row in range(len(prior_scale))
     ]
 
 
@@ -183,40 +252,41 @@ class _LogisticMode(NamedTuple):
 @partial(jax.jit, static_argnames="gradient_steps")
 def _logistic_modes(
     n: Int[Array, ""],
-    terms: dict[str, Float[Array, "batch problem"]],
-    correct: Bool[Array, "batch problem"],
+    log_support: Float[Array, "batch problem state"],
+    right: Bool[Array, "batch problem state"],
     weight: Float[Array, "batch problem"],
     prior_scale: Float[Array, " batch"],
     *,
     gradient_steps: bool,
 ) -> _LogisticMode:
     """Find the mode of the first n of a batch."""
-    return each_in_turn(partial(_logistic_mode, gradient_steps=gradient_steps), n, terms, correct, weight, prior_scale)
+    one = partial(_logistic_mode, gradient_steps=gradient_steps)
+    return each_in_turn(one, n, log_support, right, weight, prior_scale)
 
 
 def _logistic_mode(
-    terms: dict[str, Float[Array, " problem"]],
-    correct: Bool[Array, " problem"],
+    log_support: Float[Array, "problem state"],
+    right: Bool[Array, "problem state"],
     weight: Float[Array, " problem"],
     prior_scale: Float[Array, ""],
     *,
     gradient_steps: bool,
 ) -> _LogisticMode:
-    identity = {name: jnp.asarray(IDENTITY[name]) for name in terms}
+    identity = {name: jnp.asarray(value) for name, value in IDENTITY.items()}
     model = partial(recalibration, prior_scale=prior_scale, weight=weight)
     total = jnp.sum(weight)
     if gradient_steps:
-        return _release_steps(scale(model, scale=1 / total), identity, terms, correct)
-    mode, end = mode_of(model, identity, terms, correct, divide_by=total)
+        return _release_steps(scale(model, scale=1 / total), identity, log_support, right)
+    mode, end = mode_of(model, identity, log_support, right, divide_by=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
-def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, Array], y: Array) -> _LogisticMode:
+def _release_steps(model: object, identity: dict[str, Array], log_support: Array, right: Array) -> _LogisticMode:
     """Take the release's 1200 plain gradient steps; where they end is not an optimum, so no gradient is vouched for."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
-    state = svi.init(jax.random.key(0), terms, y)
-    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, terms, y)[0], state)
+    state = svi.init(jax.random.key(0), log_support, right)
+    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, log_support, right)[0], state)
     found = svi.get_params(state)
     unknown = jnp.full((), jnp.nan)
     steps = jnp.full((), _RELEASE_STEPS, jnp.int32)
@@ -224,7 +294,7 @@ def _release_steps(model: object, identity: dict[str, Array], terms: dict[str, A
 
 
 def _temperature(
-    score: Float[np.ndarray, " problem"],
+    support: Float[np.ndarray, " problem"],
     correct: Bool[np.ndarray, " problem"],
     times: Float[np.ndarray, " problem"],
     eps: float,
@@ -237,7 +307,7 @@ def _temperature(
             "right and wrong ones. Use recalibration 'platt', whose prior keeps it finite."
         )
     regression = LogisticRegression(C=np.inf, fit_intercept=False, solver="newton-cholesky", tol=1e-10)
-    slope = float(regression.fit(score[:, None], correct, times).coef_[0, 0])
+    slope = float(regression.fit(clipped_logit(support, eps)[:, None], correct, times).coef_[0, 0])
     return LogisticRecalibration("temperature", {"intercept": np.zeros((1, 1)), "slope": np.full((1, 1), slope)}, eps)
 
 

@@ -1,83 +1,48 @@
 r"""The posterior of the final calibration, learned from support that had not seen the labels.
 
-The data are, for every labelled question, the leave-one-out support of its selected answer, and whether that is right;
-so no question vouches for itself. Which answer is selected may hang on the question's own label: so it counts by
-halves, once with the answer selected without that label and once with the answer selected with it. With the first alone
-a tie would always be wrong, with the second always right. The coefficients t of the calibration
+The data are, for every labelled question, the leave-one-out support of its states, and whether the selected answer is
+right; so no question vouches for itself. The coefficients :math:`(a, b)` of the calibration
 (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
 
-.. math:: p(t \mid x, y) \propto \prod_j \mathrm{N}(t_j; t^0_j, \sigma)
-          \prod_i \operatorname{Bernoulli}(y_i \mid \operatorname{sigmoid}(t^\top x_i))^{1/2}
+.. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
+          \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad
+          p_i = \operatorname{softmax}(b \log P_i + a [\text{candidate}])_{\text{selected}}
 
-with :math:`x_i` 1 and the logit of the support, for both answers of every question.
-
-One t is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior. (Scores
-taken draw by draw would leave in each draw its own fit to the labels; on held-out questions that was worse with 30
-to 100 labels.)
+One pair is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior.
+(Scores taken draw by draw would leave in each draw its own fit to the labels; on held-out questions that was worse with
+30 to 100 labels.)
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from functools import partial
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
-from scipy.special import expit, log_expit
+from jaxtyping import Array, Bool, Float
+from numpyro.infer.util import log_density
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected, linear_terms, recalibrate
+from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes, padded_states, recalibrate
+from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
 
 _DEGREES_OF_FREEDOM = 8
 _SHARE_AT_MODE = 0.8
 _SETTLING = 50
-_AT_ONCE, _THREADS = 1 << 22, 2
-
-
-class _Target(NamedTuple):
-    """The posterior of the coefficients.
-
-    Attributes
-    ----------
-    terms
-        What each coefficient multiplies, negative where the answer is wrong.
-    weight
-        How often each answer counts.
-    loc, scale
-        Of the normal priors.
-    """
-
-    terms: Float[np.ndarray, "answer term"]
-    weight: Float[np.ndarray, " answer"]
-    loc: Float[np.ndarray, " term"]
-    scale: float
-
-    def log_density(self, points: Float[np.ndarray, "point term"]) -> Float[np.ndarray, " point"]:
-        """Return the log density of each point, up to a constant; a bounded number of numbers at once."""
-        parts = np.array_split(points, -(-len(points) * len(self.terms) // _AT_ONCE))
-        with ThreadPoolExecutor(_THREADS) as threads:
-            each = threads.map(lambda part: log_expit(part @ self.terms.T) @ self.weight, parts)
-            reached = np.concatenate(list(each))
-        return np.asarray(reached - (((points - self.loc) / self.scale) ** 2).sum(axis=1) / 2)
-
-    def curvature(self, point: Float[np.ndarray, " term"]) -> Float[np.ndarray, "term term"]:
-        """Return the Hessian of minus the log density."""
-        right = expit(self.terms @ point)
-        return np.asarray(
-            self.terms.T * (self.weight * right * (1 - right)) @ self.terms + np.eye(len(point)) / self.scale**2
-        )
+_AT_ONCE = 64
 
 
 def require_posterior(final: RecalibrationSettings) -> None:
     """Raise DirEAGError unless this final calibration has a posterior to be drawn from, or is left out."""
-    if final.method not in ("platt", "none"):
+    if final.method not in ("softmax", "platt", "none"):
         raise DirEAGError(
-            f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws the final "
-            "calibration from its posterior."
+            f"recalibration method {final.method} is for MAP; expected softmax, platt or none under NUTS, which draws "
+            "the final calibration from its posterior."
         )
 
 
 def draw_recalibration(
-    selected: Selected, settings: RecalibrationSettings, shape: tuple[int, int], rng: np.random.Generator
+    outcomes: Outcomes, settings: RecalibrationSettings, shape: tuple[int, int], rng: np.random.Generator
 ) -> LogisticRecalibration:
     """Draw the coefficients from their posterior.
 
@@ -88,11 +53,11 @@ def draw_recalibration(
 
     Parameters
     ----------
-    selected
-        The answers of greatest leave-one-out support: a batch of one. One class alone is fine, the prior keeps the
+    outcomes
+        Leave-one-out support and what came true: a batch of one. One class alone is fine, the prior keeps the
         coefficients finite.
     settings
-        Terms, prior scales and eps; see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
+        Prior scale and eps; see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
     shape
         Number of chains and of draws in each.
     rng
@@ -103,39 +68,64 @@ def draw_recalibration(
     ConvergenceError
         If the mode is not reached.
     """
-    found = recalibrate(selected, settings)[0]
+    found = recalibrate(outcomes, settings)[0]
     assert isinstance(found, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
-    names = tuple(IDENTITY)
-    mode = np.array([found.coefficients[name][0, 0] for name in names])
-    target = _target(selected, settings)
+    mode = np.array([found.coefficients[name][0, 0] for name in IDENTITY])
+    prior_scale = settings.prior_scale(outcomes.weight.sum())
+    data = (*(part[0] for part in padded_states(outcomes, settings)), prior_scale)
+    with jax.enable_x64(True):
+        curvature = np.asarray(_curvature(mode, *data))
     n_chains, n_draws = shape
     n_steps = _SETTLING + n_draws
-    points, log_proposal = _proposals(mode, target, n_chains * n_steps, rng)
-    advantage = (target.log_density(points) - log_proposal).reshape(n_chains, n_steps)
+    points, log_proposal = _proposals(mode, curvature, prior_scale, n_chains * n_steps, rng)
+    with jax.enable_x64(True):
+        reached = np.asarray(_log_densities(points, *data))
+    advantage = (reached - log_proposal).reshape(n_chains, n_steps)
     taken = _accepted(advantage, np.log(rng.uniform(size=advantage.shape)))[:, _SETTLING:]
     drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], taken]
-    return LogisticRecalibration("platt", {name: drawn[..., k] for k, name in enumerate(names)}, settings.eps)
+    coefficients = {name: drawn[..., place] for place, name in enumerate(IDENTITY)}
+    return LogisticRecalibration(settings.method, coefficients, settings.eps)
 
 
-def _target(selected: Selected, settings: RecalibrationSettings) -> _Target:
-    terms = linear_terms(selected.support, settings.eps)
-    columns = np.stack([values[0] for values in terms.values()], axis=1)
-    return _Target(
-        np.where(selected.correct[0, :, None], columns, -columns),
-        selected.weight[0],
-        np.array([IDENTITY[name] for name in terms]),
-        settings.prior_scale(selected.weight.sum()),
-    )
+def _log_density(
+    point: Float[Array, " coefficient"],
+    log_support: Float[Array, "problem state"],
+    right: Bool[Array, "problem state"],
+    weight: Float[Array, " problem"],
+    prior_scale: Float[Array, ""],
+) -> Float[Array, ""]:
+    """Return the log density of the model at one pair of coefficients."""
+    model = partial(recalibration, prior_scale=prior_scale, weight=weight)
+    reached: Array = log_density(model, (log_support, right), {}, dict(zip(IDENTITY, point, strict=True)))[0]
+    return reached
+
+
+@jax.jit
+def _log_densities(points: Float[Array, "point coefficient"], *data: Array) -> Float[Array, " point"]:
+    """Return the log density of each point, a bounded number of points at once."""
+    reached: Array = jax.lax.map(lambda point: _log_density(point, *data), points, batch_size=_AT_ONCE)
+    return reached
+
+
+@jax.jit
+def _curvature(mode: Float[Array, " coefficient"], *data: Array) -> Float[Array, "coefficient coefficient"]:
+    """Return the Hessian of minus the log density."""
+    curvature: Array = -jax.hessian(_log_density)(jnp.asarray(mode), *data)
+    return curvature
 
 
 def _proposals(
-    mode: Float[np.ndarray, " term"], target: _Target, n: int, rng: np.random.Generator
-) -> tuple[Float[np.ndarray, "point term"], Float[np.ndarray, " point"]]:
+    mode: Float[np.ndarray, " coefficient"],
+    curvature: Float[np.ndarray, "coefficient coefficient"],
+    prior_scale: float,
+    n: int,
+    rng: np.random.Generator,
+) -> tuple[Float[np.ndarray, "point coefficient"], Float[np.ndarray, " point"]]:
     """Draw points around the mode and as widely as the prior, with the log density of the mixture at each."""
     from scipy.stats import multivariate_t  # here, as its import takes long, and a MAP fit draws nothing
 
-    narrow = multivariate_t(mode, np.linalg.inv(target.curvature(mode)), _DEGREES_OF_FREEDOM)
-    wide = multivariate_t(target.loc, np.eye(len(mode)) * target.scale**2, _DEGREES_OF_FREEDOM)
+    narrow = multivariate_t(mode, np.linalg.inv(curvature), _DEGREES_OF_FREEDOM)
+    wide = multivariate_t(list(IDENTITY.values()), np.eye(len(mode)) * prior_scale**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
     near, far = (one.rvs(n, random_state=rng).reshape(n, -1) for one in (narrow, wide))
     points = np.where(is_narrow[:, None], near, far)

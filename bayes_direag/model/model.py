@@ -1,4 +1,4 @@
-r"""The NumPyro models: evidence aggregation and the final binary recalibration.
+r"""The NumPyro models: evidence aggregation and the final calibration.
 
 Which state of a question occurs is a categorical draw with the probabilities P. Without sharpness and votes these are
 the Dirichlet mean, and it is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says
@@ -109,31 +109,54 @@ class State(dist.Distribution):  # type: ignore[misc]
 
 
 def recalibration(
-    terms: dict[str, Float[Array, " problem"]],
-    correct: Bool[Array, " problem"] | None,
+    log_support: Float[Array, "problem state"],
+    right: Bool[Array, "problem state"] | None,
     *,
     prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw a coefficient for each term around the identity, then which selected answers are right (site ``correct``).
+    """Draw intercept and slope around the identity, then which state of each question comes true (site ``state``).
 
     Parameters
     ----------
-    terms
-        What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
+    log_support
+        Log of the support of every state, the null last; minus infinity for one that is not there.
+    right
+        Which states came true: where several did, their probabilities add up. None: draw one.
     prior_scale
         Standard deviation of the coefficients' normal priors.
     weight
         How often each question counts; once if left out.
     """
-    drawn = {name: numpyro.sample(name, dist.Normal(IDENTITY[name], prior_scale)) for name in terms}
-    score = sum((drawn[name] * term for name, term in terms.items()), start=jnp.zeros(()))
-    with numpyro.plate("problem", score.shape[0]):
-        if correct is None:
-            numpyro.sample("correct", dist.Bernoulli(logits=score))
-        else:  # written out: the gradient of numpyro's Bernoulli is wrong at logit 0, that is at support 0.5
-            reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
-            numpyro.factor("correct", reached if weight is None else weight * reached)
+    drawn = {name: numpyro.sample(name, dist.Normal(value, prior_scale)) for name, value in IDENTITY.items()}
+    with numpyro.plate("problem", len(log_support)):
+        if right is None:
+            probability = jax.nn.softmax(calibrated_scores(log_support, **drawn))
+            numpyro.sample("state", dist.Categorical(probs=probability))
+        else:
+            reached = calibrated_log_prob(log_support, right, **drawn)
+            numpyro.factor("state", reached if weight is None else weight * reached)
+
+
+def calibrated_scores(
+    log_support: Float[Array, "problem state"], intercept: Float[Array, "*problem"], slope: Float[Array, "*problem"]
+) -> Float[Array, "problem state"]:
+    """Return ``slope * log P + intercept``, without the intercept for the null, the last state."""
+    exists = jnp.isfinite(log_support)
+    is_candidate = jnp.arange(log_support.shape[1])[None] < log_support.shape[1] - 1
+    shift, power = (jnp.reshape(coefficient, (-1, 1)) for coefficient in (intercept, slope))
+    return jnp.where(exists, power * jnp.where(exists, log_support, 0.0) + shift * is_candidate, -jnp.inf)
+
+
+def calibrated_log_prob(
+    log_support: Float[Array, "problem state"],
+    right: Bool[Array, "problem state"],
+    intercept: Float[Array, "*problem"],
+    slope: Float[Array, "*problem"],
+) -> Float[Array, " problem"]:
+    """Return the log of the calibrated probability of what came true."""
+    score = calibrated_scores(log_support, intercept, slope)
+    return jax.nn.logsumexp(score, axis=1, where=right) - jax.nn.logsumexp(score, axis=1)
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:

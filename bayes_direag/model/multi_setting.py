@@ -40,7 +40,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, log_likelihood, raw_priors
+from bayes_direag.model.model import Raw, calibrated_log_prob, log_likelihood, raw_priors
 from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS
 
 #: The share r of a parameter's prior variance that is expected to lie between settings.
@@ -87,30 +87,30 @@ def multi_setting_direag(data: LikelihoodData) -> None:
 
 
 def multi_setting_recalibration(
-    terms: dict[str, Float[Array, " problem"]],
-    correct: Bool[Array, " problem"],
+    log_support: Float[Array, "problem state"],
+    right: Bool[Array, "problem state"],
     setting: Float[Array, "problem setting"],
     *,
     prior_scale: float,
 ) -> None:
-    """Draw the coefficients of every setting, then which selected answers are right (site ``correct``).
+    """Draw the coefficients of every setting, then which state of each question comes true (site ``state``).
 
     Parameters
     ----------
-    terms
-        What each coefficient multiplies, see :func:`bayes_direag.inference.recalibration.linear_terms`.
+    log_support, right
+        As in :func:`bayes_direag.model.model.recalibration`.
     setting
-        How much an answer counts in its setting, 0 in the others; one of none does not count.
+        How much a question counts in its setting, 0 in the others; one of none does not count.
     prior_scale
         Standard deviation of the priors of one setting alone.
     """
-    score, counts = jnp.zeros(correct.shape), setting.sum(axis=1)
+    counts = setting.sum(axis=1)
     belongs = setting / jnp.where(counts > 0, counts, 1.0)[:, None]
-    for name, term in terms.items():
-        own = sample_settings(name, dist.Normal(IDENTITY[name], prior_scale), (setting.shape[1],))
-        score = score + (belongs @ own) * term
-    reached = jax.nn.log_sigmoid(jnp.where(correct, score, -score))
-    numpyro.factor("correct", counts @ reached)
+    of_question = {
+        name: belongs @ sample_settings(name, dist.Normal(value, prior_scale), (setting.shape[1],))
+        for name, value in IDENTITY.items()
+    }
+    numpyro.factor("state", counts @ calibrated_log_prob(log_support, right, **of_question))
 
 
 def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Float[Array, "setting ..."]:

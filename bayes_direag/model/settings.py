@@ -9,7 +9,7 @@ from bayes_direag.errors import DirEAGError
 
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
-RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
+RecalibrationMethod = Literal["softmax", "platt", "release", "temperature", "isotonic", "none"]
 Method = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes"]
 
@@ -66,12 +66,14 @@ class RawParameter(Settings):
 class RecalibrationSettings(Settings):
     r"""The final calibration, or one of its alternatives.
 
-    .. math:: \operatorname{sigmoid}(a + b \operatorname{logit}(\text{support}))
+    .. math:: \operatorname{softmax}(b \log P + a [\text{candidate}]) \quad \text{or} \quad
+              \operatorname{sigmoid}(a + b \operatorname{logit} P)
 
     Attributes
     ----------
     method
-        ``platt``: both parameters, to the optimum. ``release``: the same objective, 1200 plain gradient steps of 0.05
+        ``softmax``: the former, of the support P of all states. The others are of the selected answer alone.
+        ``platt``: the latter, to the optimum. ``release``: the same objective, 1200 plain gradient steps of 0.05
         from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
         ``none``: support as it is.
     penalty

@@ -16,6 +16,8 @@ from scipy.special import expit, logit, logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LeaveOneOut
+from bayes_direag.inference.recalibration import from_dataset
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
@@ -159,9 +161,12 @@ def made_posterior(
     state = np.concatenate([right, ~right.any(axis=1, keepdims=True)], axis=1)
     log_likelihood = np.log((support * state).sum(axis=-1))
     importance = -log_likelihood - logsumexp(-log_likelihood, axis=(0, 1))
-    left_out = np.einsum("cdp,cdpk->pk", np.exp(importance), support)[:, :-1]
-    candidate, candidate_of_all = left_out.argmax(axis=1), support.mean(axis=(0, 1))[:, :-1].argmax(axis=1)
-    question = np.arange(len(right))
+    left_out = LeaveOneOut(
+        elpd=np.log(n_chains * n_draws) - logsumexp(-log_likelihood, axis=(0, 1)),
+        pareto_k=np.full(len(observations), 0.1),
+        support=np.einsum("cdp,cdpk->pk", np.exp(importance), support),
+        support_of_all=support.mean(axis=(0, 1)),
+    )
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     priors = _prior_draws(observations, raw, settings, rng)
     noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
@@ -173,23 +178,9 @@ def made_posterior(
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
     }
     tree = _container(groups, observations, settings, "confidence", method="nuts")
-    tree["loo"] = xr.DataTree(
-        xr.Dataset(
-            {
-                "elpd": ("problem", -logsumexp(-log_likelihood, axis=(0, 1)) + np.log(n_chains * n_draws)),
-                "pareto_k": ("problem", np.full(len(observations), 0.1)),
-                "candidate": ("problem", candidate),
-                "support": ("problem", left_out.max(axis=1)),
-                "correct": ("problem", right[question, candidate]),
-                "candidate_of_all": ("problem", candidate_of_all),
-                "support_of_all": ("problem", left_out[question, candidate_of_all]),
-                "correct_of_all": ("problem", right[question, candidate_of_all]),
-            },
-            coords={"problem": tree["observed_data"]["problem"]},
-        )
-    )
     final = {name: calibrated[term] + noise[term] for term, name in enumerate(("intercept", "slope"))}
     tree["recalibration"] = _recalibration(final, settings.recalibration.method)
+    tree["loo"] = xr.DataTree(left_out.to_dataset(observations, from_dataset(tree["recalibration"].to_dataset())))
     sampling = SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws)
     tree.attrs |= {"versions": "{}", "seed": seed, "sampling": sampling.model_dump_json()}
     return Fit(tree)

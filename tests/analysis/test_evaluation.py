@@ -17,8 +17,9 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
-from bayes_direag.fits.prediction import supports_each
-from bayes_direag.inference.recalibration import Selected, recalibrate
+from bayes_direag.fits.prediction import distribution
+from bayes_direag.inference.recalibration import UNCALIBRATED, Outcomes, recalibrate
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
@@ -97,13 +98,15 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
 
-        (supports,) = supports_each(fitting, parameters, release.eps)
-        right = fitting.correct_candidate[np.arange(len(fitting)), supports.argmax(axis=1)]
-        support = supports.max(axis=1)
-        (final,) = recalibrate(Selected(support[None], right[None], np.ones((1, len(right)))), release.recalibration)
-        support = supports_each(mine, parameters, release.eps).max(axis=2)
+        learned, support = (
+            distribution(Reports.of(one, release.eps), parameters, UNCALIBRATED) for one in (fitting, mine)
+        )
+        best = learned[None, :, :-1].argmax(axis=2)
+        outcomes = Outcomes.of_selected("release", learned[None], fitting.right_state, np.ones(best.shape), best)
+        (final,) = recalibrate(outcomes, release.recalibration)
         before, after = before_and_after[config.variant]
-        for method, confidence in ((before, support[0]), (after, final(support)[0])):
+        best = support[:, :-1].max(axis=1)
+        for method, confidence in ((before, best), (after, final.of_selected(best[None])[0])):
             expected = recorded.loc[method].loc[list(mine.problem_id)]
             np.testing.assert_allclose(confidence, expected, atol=1e-6, rtol=0)
 

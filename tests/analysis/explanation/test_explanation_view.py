@@ -103,7 +103,7 @@ class TestText:
         assert "interval" not in text
         assert "draws" not in text
         score = f"{logit(found.support):.3f}"
-        formula = f"sigmoid(0.300 + 1.200 x {score}) = {found.confidence:.3f}. {score}: logit of the support"
+        formula = f"{found.confidence:.3f} = sigmoid(0.300 + 1.200 x logit of the support, {score})"
         assert formula in text
 
     def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:

@@ -161,11 +161,12 @@ def test_a_map_before_and_after_its_calibration(monkeypatch: pytest.MonkeyPatch)
 
 def test_the_distribution_of_a_posterior_is_its_mean() -> None:
     fitted = direag.Fitted(made_posterior(LABELLED, gaussian_draws(1, n_chains=2, n_draws=40), calibrated=(0.3, 0.8)))
-    found = direag.before_calibration(fitted, TESTED)
-    chosen = np.maximum(found.candidate, 0)
-    own = found.distribution[np.arange(100), chosen]
-    np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
-    np.testing.assert_allclose(found.distribution[:, -1], fitted.fit.predict(TESTED)["null_probability"])
+    for stage in (direag.before_calibration, direag.after_calibration):
+        found = stage(fitted, TESTED)
+        own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]
+        np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
+        np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
+    np.testing.assert_allclose(found.null_probability, fitted.fit.predict(TESTED)["null_probability"])
 
 
 def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -> None:

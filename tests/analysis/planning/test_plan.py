@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from analysis.planning import plan as plan_module
 from analysis.planning.plan import Plan, plan
 from bayes_direag.data.long_table import Status
 from bayes_direag.data.observations import Observations
@@ -24,13 +25,14 @@ def found() -> Plan:
     return plan(good_fit(), NEW, more=[0, 100, 400], n_worth=10, target=0.7)
 
 
-def test_without_more_labels_intervals_are_those_of_a_prediction(found: Plan) -> None:
-    predictions = good_fit().predict(NEW)
+def test_without_more_labels_intervals_are_those_of_a_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_module, "_DRAWS", 10**6)
+    found, predictions = plan(good_fit(), NEW, more=[0], target=0.7), good_fit().predict(NEW)
     width = (predictions["confidence_high"] - predictions["confidence_low"]).mean()
-    assert found.curve["width"][0] == pytest.approx(width, rel=0.03)  # half of the draws are looked at
+    assert found.curve["width"][0] == pytest.approx(width, rel=1e-9)
     confidence = predictions["confidence"].to_numpy()
     entropy = -(confidence * np.log(confidence) + (1 - confidence) * np.log1p(-confidence))
-    assert found.curve["nll"][0] == pytest.approx(entropy.mean(), rel=0.01)
+    assert found.curve["nll"][0] == pytest.approx(entropy.mean(), rel=1e-9)
 
 
 def test_more_labels_narrow_and_lower(found: Plan) -> None:

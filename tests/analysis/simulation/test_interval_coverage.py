@@ -11,7 +11,7 @@ from analysis.simulation.interval_coverage import Placement, coverage, place_tru
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_levels, world_support
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
+from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
@@ -84,10 +84,10 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     raw = fits.gaussian_draws(3, spread=0.3, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
     coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1]}
-    final = LogisticRecalibration("platt", coefficients, 1e-6)
+    final = LogisticRecalibration("softmax", coefficients, 1e-6)
 
-    def given(selected: Selected, *_: object) -> LogisticRecalibration:
-        seen.append(selected)
+    def given(outcomes: Outcomes, *_: object) -> LogisticRecalibration:
+        seen.append(outcomes)
         return final
 
     monkeypatch.setattr(interval_coverage, "draw_recalibration", given)
@@ -97,14 +97,15 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
 
     labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
     fit = fits.made_posterior(labelled, raw)
-    (selected,) = seen
-    halves = [[fit.tree["loo"][f"{name}{of}"] for of in ("", "_of_all")] for name in ("support", "correct")]
-    np.testing.assert_allclose(selected.support[0], np.concatenate(halves[0]), atol=0.01)
-    assert (selected.correct[0] == np.concatenate(halves[1])).all()
-    assert (selected.weight == 0.5).all()
+    (outcomes,) = seen
+    candidate = fit.tree["loo"]["candidate"].to_numpy()
+    mine = (0, np.arange(len(candidate)), candidate)
+    np.testing.assert_allclose(outcomes.support[mine], fit.tree["loo"]["support"], atol=0.01)
+    assert (outcomes.right[mine] == fit.tree["loo"]["correct"].to_numpy()).all()
+    assert (outcomes.weight == 0.5).all()
 
     truth = world_support(one, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")[0]
-    for method in ("none", "platt"):
+    for method in ("none", "softmax"):
         fit.tree["recalibration"] = xr.DataTree(replace(final, method=method).to_dataset())
         predicted = Fit(fit.tree).predict(FRESH)
         answers = zip(FRESH.candidates, predicted["answer"], strict=True)

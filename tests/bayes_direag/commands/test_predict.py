@@ -64,6 +64,17 @@ def test_json(tmp_path, fitted, questions):
     assert printed == {"out": str(path), "n": 81, "unanswered": 1}
 
 
+def test_every_candidate(tmp_path, fitted, questions):
+    path = tmp_path / "candidates.csv"
+    assert "81 questions, 1 of them unanswered." in succeed(
+        "predict", fitted[0], questions, "--out", path, "--candidates"
+    )
+    table = pd.read_csv(path, dtype={"answer": "str"})
+    assert table.columns.tolist() == ["problem_id", "answer", "probability"]
+    assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81
+    assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
+
+
 def test_nothing_is_answered(tmp_path, fitted):
     path = tmp_path / "silent.jsonl"
     path.write_text('{"problem_id": "a", "observations": [{"level": 0, "level_name": "vanilla"}]}\n')

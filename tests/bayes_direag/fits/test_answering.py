@@ -92,23 +92,11 @@ def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
 
 def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
     rng = np.random.default_rng(2)
-    support, correct = rng.random(140), rng.random(140) < 0.9
+    confidence, correct = rng.random(140), rng.random(140) < 0.9
     tree = fit.tree.copy()
-    left_out = {"support": support, "correct": correct, "candidate": np.zeros(140, int)}
+    left_out = {"confidence": confidence, "correct": correct}
     tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
-    tree["posterior"] = xr.DataTree(xr.concat([tree["posterior"].to_dataset()] * 2, "chain"))
-    tree["recalibration"] = xr.DataTree(
-        xr.Dataset(
-            {
-                "intercept": (("chain", "draw"), [[0.0], [1.0]]),
-                "slope": (("chain", "draw"), [[1.0], [2.0]]),
-            },
-            attrs={"method": "platt", "eps": 1e-6},
-        )
-    )
     sampled = Fit(tree)
-    odds = support / (1 - support)
-    confidence = (support + 1 / (1 + 1 / (np.e * odds**2))) / 2
     expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
     found = answer(sampled, NEW, sampled.predict(NEW), target=0.7).decision
     assert found.n_answered == expected.n_answered > 0

@@ -1,4 +1,5 @@
 import json
+import math
 from pathlib import Path
 
 import arviz_base
@@ -15,6 +16,7 @@ from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_bat
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
 
 
@@ -39,13 +41,15 @@ def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations
     for i, row in table.iterrows():
         own = brute_force.reports_of(simulated, i)
         support = brute_force.support(brute_force.scores(own, values, fit.preset.eps))
-        null = support.pop(brute_force.NULL)
+        a, b = final["intercept"].item(), final["slope"].item()
+        power = {k: value**b * (1 if k == brute_force.NULL else math.exp(a)) for k, value in support.items()}
+        null, total = power[brute_force.NULL], sum(power.values())
+        del support[brute_force.NULL]
         best = max(support.values())
         assert row["answer"] == min(answer for answer, value in support.items() if value == best)
         np.testing.assert_allclose(row["support"], best, rtol=1e-12)
-        np.testing.assert_allclose(row["null_probability"], null, rtol=1e-12)
-        score = final["intercept"].item() + final["slope"].item() * np.log(best / (1 - best))
-        np.testing.assert_allclose(row["confidence"], brute_force.sigmoid(score), rtol=1e-12)
+        np.testing.assert_allclose(row["null_probability"], null / total, rtol=1e-12)
+        np.testing.assert_allclose(row["confidence"], power[row["answer"]] / total, rtol=1e-12)
         assert (row["n_candidates"], row["n_used"]) == (len(support), len(own))
 
 
@@ -297,3 +301,37 @@ class TestWhatIsTaken:
         assert isinstance(caught.value, TypeError)
         assert isinstance(caught.value, DirEAGError)
         assert str(caught.value).startswith(fitted.__qualname__)
+
+
+class TestCandidates:
+    def test_probabilities_sum_to_one_and_the_first_is_the_prediction(self, fit: Fit, simulated: Observations) -> None:
+        table, predicted = fit.predict_candidates(simulated), fit.predict(simulated).set_index("problem_id")
+        np.testing.assert_allclose(table.groupby("problem_id")["probability"].sum(), 1)
+        assert len(table) == (simulated.n_candidates + 1).sum()
+        assert table["problem_id"].drop_duplicates().tolist() == list(simulated.problem_id)
+        for name, rows in table.groupby("problem_id"):
+            assert rows["answer"].isna().tolist() == [False] * (len(rows) - 1) + [True]
+            assert (rows["probability"].iloc[:-1].diff().dropna() <= 0).all()
+            assert rows["answer"].iloc[0] == predicted["answer"][name]
+            assert rows["probability"].iloc[0] == pytest.approx(predicted["confidence"][name], rel=1e-12)
+            assert rows["probability"].iloc[-1] == pytest.approx(predicted["null_probability"][name], rel=1e-12)
+
+    def test_without_a_usable_report_there_is_none_of_them_alone(self, fit: Fit, simulated: Observations) -> None:
+        nothing = [Observation(level=number, level_name=name) for number, name in enumerate(simulated.level_names)]
+        silent = Observations.from_questions([Question(problem_id="silent", observations=nothing)], answers="numeric")
+        assert fit.predict_candidates(silent)["probability"].tolist() == [1.0]
+
+    def test_a_calibration_of_the_selected_answer_has_no_others(self, simulated: Observations) -> None:
+        with pytest.raises(DirEAGError, match="platt, is of the selected answer alone; expected softmax"):
+            fit_map(simulated, preset="paper").predict_candidates(simulated)
+
+
+def test_of_two_levels_that_disagree_the_other_candidate_may_be_selected_by_the_final_probability() -> None:
+    """With a slope below 0 the candidate of less support is the more probable one, and is selected."""
+    simulated = simulate_observations(60, seed=2)
+    fit = fit_map(simulated, variant="count")
+    final = fit.tree["recalibration"].to_dataset()
+    fit.tree["recalibration"] = final.assign(slope=-final["slope"])
+    table = Fit(fit.tree).predict(simulated)
+    several = simulated.n_candidates > 1
+    assert (table["support"] < 0.5)[several].mean() > 0.9

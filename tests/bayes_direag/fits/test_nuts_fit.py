@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from numpyro.infer import MCMC
 from scipy import stats
-from scipy.special import logit
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -141,25 +140,18 @@ class TestContainer:
     def test_a_recalibration_for_every_draw(self, nuts: Fit) -> None:
         found = nuts.tree["recalibration"].to_dataset()
         assert found["intercept"].shape == found["slope"].shape == (N_CHAINS, N_DRAWS)
-        assert (found.attrs["method"], found.attrs["eps"]) == ("platt", 1e-6)
+        assert (found.attrs["method"], found.attrs["eps"]) == ("softmax", 1e-6)
         assert len(np.unique(found["slope"])) > 0.5 * nuts.n_samples
 
-    def test_it_is_learned_from_leave_one_out_support(self, nuts: Fit) -> None:
-        """Its means are those of draws from its prior, weighted by the likelihood of what the group ``loo`` holds."""
-        rng = np.random.default_rng(0)
-        loo, prior, reached = nuts.tree["loo"], np.array([0, 1]) + rng.normal(size=(300_000, 2)), 0.0
-        for which in ("", "_of_all"):  # the answers selected without and with a question's own label, each by half
-            score = logit(loo[f"support{which}"].to_numpy())
-            terms = np.stack([np.ones(len(score)), score])
-            signed = np.where(loo[f"correct{which}"], terms, -terms)
-            reached = reached - np.logaddexp(0, -prior @ signed).sum(axis=1) / 2
-        weight = np.exp(reached - reached.max())
-        weight /= weight.sum()
-        for term, name in enumerate(("intercept", "slope")):
-            mean = weight @ prior[:, term]
-            sd = np.sqrt(weight @ (prior[:, term] - mean) ** 2)
-            drawn = nuts.tree["recalibration"][name].to_numpy()
-            assert abs(drawn.mean() - mean) < 4 * sd * np.sqrt(2 / drawn.size + (weight**2).sum())
+    def test_what_the_group_loo_says_of_the_selected_answer(self, nuts: Fit, labelled: Observations) -> None:
+        loo, fitted = nuts.tree["loo"], nuts.fitted
+        assert set(loo.data_vars) == {"elpd", "pareto_k", "candidate", "correct", "support", "confidence"}
+        question = np.arange(len(fitted))
+        assert (fitted.correct_candidate[question, loo["candidate"]] == loo["correct"].to_numpy()).all()
+        inside = nuts.predict(labelled.select(labelled.labelled & labelled.answered))
+        apart = loo["confidence"].to_numpy() - inside["confidence"].to_numpy()
+        assert 0 < np.abs(apart).mean() < 0.1
+        assert abs(loo["confidence"].mean() - loo["correct"].mean()) < 0.05
 
     def test_saving_loses_nothing(self, nuts: Fit, labelled: Observations, tmp_path: Path) -> None:
         nuts.save(tmp_path / "fit.nc")
@@ -212,17 +204,18 @@ class TestPredictions:
         changes = []
         for question in range(0, len(simulated), 11):
             support, row = supports(nuts, simulated, question), table.iloc[question]
-            mean = support.mean(axis=0)
-            best = int(mean[:-1].argmax())
-            mine = support[:, best]
-            confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
+            every = np.maximum(support, 1e-6) ** b[:, None]
+            every[:, :-1] *= np.exp(a[:, None])
+            every /= every.sum(axis=1, keepdims=True)
+            best = int(every[:, :-1].mean(axis=0).argmax())
+            confidence = every[:, best]
             assert row["answer"] == simulated.candidates[question][best]
-            np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["null_probability"], mean[-1], rtol=1e-10)
+            np.testing.assert_allclose(row["support"], support[:, best].mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["null_probability"], every[:, -1].mean(), rtol=1e-10)
             np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
             ends = np.quantile(confidence, [0.2, 0.8])
             np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
-            changes.append((support[:, :-1].argmax(axis=1) != best).mean())
+            changes.append((every[:, :-1].argmax(axis=1) != best).mean())
             assert row["change_probability"] == pytest.approx(changes[-1])
         assert max(changes) > 0.05
         assert min(changes) == 0
@@ -384,7 +377,7 @@ class TestRuns:
     )
     def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations, changes, seen) -> None:
         preset = PRESETS["bayes"].override(recalibration=changes)
-        with pytest.raises(DirEAGError, match=rf"recalibration {seen} is for MAP; expected platt or none"):
+        with pytest.raises(DirEAGError, match=rf"recalibration {seen} is for MAP; expected softmax, platt or none"):
             fit_nuts(labelled, preset=preset, sampling=TINY)
 
     def test_nothing_to_learn_from(self, unlearnable: Observations) -> None:

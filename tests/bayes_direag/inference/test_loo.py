@@ -14,6 +14,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
+from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
@@ -183,37 +184,61 @@ class TestByHand:
             rows.append(np.array([[one[answer] for answer in own] for one in each]))
         return rows
 
-    def test_the_selected_candidate_and_its_support(self, found, weight, support) -> None:
+    def test_support_of_every_candidate(self, found, weight, support) -> None:
         np.testing.assert_allclose(weight.sum(axis=0), 1)
         for question, every in enumerate(support):
-            loo = weight[:, question] @ every
-            assert found.candidate[question] == loo.argmax()
-            np.testing.assert_allclose(found.support[question], loo.max(), rtol=1e-10)
+            n = every.shape[1]
+            np.testing.assert_allclose(found.support[question, :n], weight[:, question] @ every, rtol=1e-10)
+            np.testing.assert_allclose(found.support_of_all[question, :n], every.mean(axis=0), rtol=1e-10)
+            assert (found.support[question, n:-1] == 0).all()
+        np.testing.assert_allclose(found.support.sum(axis=1), 1)
+        assert (found.support.argmax(axis=1) != found.support_of_all.argmax(axis=1)).any()
 
     def test_elpd(self, found, weight, log_likelihood) -> None:
         expected = logsumexp(log_likelihood.reshape(-1, 50), b=weight, axis=0)
         np.testing.assert_allclose(found.elpd, expected, rtol=1e-10)
 
-    def test_any_of_several_right_answers_is_right(self, found, observations) -> None:
+    def test_what_the_final_calibration_learns_from(self, found, observations) -> None:
+        """Answers selected without and with a question's own label, by halves."""
+        every = found.outcomes(observations.right_state, "softmax")
+        alone = found.outcomes(observations.right_state, "platt")
+        question = np.arange(50)
+        for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
+            best = by[:, :-1].argmax(axis=1)
+            right = observations.correct_candidate[question, best]
+            np.testing.assert_array_equal(every.support[0, half], found.support)
+            assert ((np.arange(found.support.shape[1]) == best[:, None]) == right[:, None]).tolist() == every.right[
+                0, half
+            ].tolist()
+            np.testing.assert_array_equal(alone.support[0, half, 0], found.support[question, best])
+            np.testing.assert_array_equal(alone.right[0, half, 0], right)
+        assert every.weight.tolist() == alone.weight.tolist() == [[0.5] * 100]
+
+    @pytest.mark.parametrize("method", ["softmax", "platt"])
+    def test_the_table_of_questions(self, found, observations, method, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Any of several right answers is right."""
         assert (observations.correct_candidate.sum(axis=1) > 1).any()
-        for question, candidate in enumerate(found.candidate):
+        a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
+        final = LogisticRecalibration(method, {"intercept": a[None], "slope": b[None]}, 1e-6)
+        table = found.to_dataset(observations, final)
+        assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
+        for question, own in enumerate(found.support):
+            if method == "softmax":
+                factor = np.exp(a[:, None] * (np.arange(len(own)) < len(own) - 1))
+                states = np.where(own > 0, own ** b[:, None], 0) * factor
+                each = (states / states.sum(axis=1, keepdims=True))[:, :-1]
+                best, confidence = each.mean(axis=0).argmax(), each.mean(axis=0).max()
+            else:
+                best = own[:-1].argmax()
+                confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
+            row = table.isel(problem=question)
+            assert row["candidate"] == best
+            np.testing.assert_allclose(row["support"], own[best])
+            np.testing.assert_allclose(row["confidence"], confidence, rtol=1e-10)
             verdicts = {one.answer: one.correct for one in observations.questions[question].observations}
-            assert found.correct[question] == verdicts[observations.candidates[question][candidate]]
-        assert 0 < found.correct.sum() < len(found.correct)
-
-    def test_the_answer_may_be_another_than_that_of_all_draws(self, found, weight, support, observations) -> None:
-        for question, every in enumerate(support):
-            best = every.mean(axis=0).argmax()
-            assert found.candidate_of_all[question] == best
-            np.testing.assert_allclose(found.support_of_all[question], weight[:, question] @ every[:, best], rtol=1e-10)
-            assert found.correct_of_all[question] == observations.correct_candidate[question, best]
-        assert (found.candidate != found.candidate_of_all).any()
-
-    def test_the_final_calibration_learns_from_both_answers_by_halves(self, found) -> None:
-        selected = found.selected
-        np.testing.assert_array_equal(selected.support[0], [*found.support, *found.support_of_all])
-        np.testing.assert_array_equal(selected.correct[0], [*found.correct, *found.correct_of_all])
-        assert selected.weight.tolist() == [[0.5] * 100]
+            assert row["correct"] == verdicts[observations.candidates[question][best]]
+        monkeypatch.setattr(loo, "_CELLS", 70)
+        xr.testing.assert_allclose(found.to_dataset(observations, final), table, rtol=1e-12)
 
     def test_it_does_not_depend_on_the_pieces(
         self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
@@ -234,8 +259,3 @@ class TestByHand:
         np.testing.assert_allclose(found.elpd[7], -0.3)
         np.testing.assert_allclose(found.elpd[8], -np.log((np.exp(0.2) + np.exp(1.5)) / 2))
         assert np.isfinite(found.support).all()
-
-    def test_the_table_of_questions(self, found) -> None:
-        table = found.to_dataset()
-        assert tuple(table) == LeaveOneOut._fields
-        assert dict(table.sizes) == {"problem": 50}

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from numpyro.infer import MCMC, NUTS
 from scipy import stats
-from scipy.special import expit, log_expit, logit
+from scipy.special import expit, log_expit, logit, logsumexp
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
-from bayes_direag.inference.recalibration import LogisticRecalibration, Selected
+from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.settings import RecalibrationSettings
@@ -70,12 +70,15 @@ def exact(name: str) -> Exact:
     return Exact(intercept, slope, density / density.sum())
 
 
-def selected(support: np.ndarray, correct: np.ndarray) -> Selected:
-    return Selected(support[None], correct[None], np.ones((1, len(support))))
+def outcomes(support: np.ndarray, correct: np.ndarray, weight: np.ndarray | None = None) -> Outcomes:
+    """One candidate and the null, a batch of one."""
+    counts = np.ones((1, len(support))) if weight is None else weight[None]
+    states, right = (np.stack([part, other], axis=1) for part, other in ((support, 1 - support), (correct, ~correct)))
+    return Outcomes(states[None], right[None], counts)
 
 
 def drawn(name: str, seed: int = 0) -> LogisticRecalibration:
-    return draw_recalibration(selected(*labelled(name)), SETTINGS, SHAPE, np.random.default_rng(seed))
+    return draw_recalibration(outcomes(*labelled(name)), SETTINGS, SHAPE, np.random.default_rng(seed))
 
 
 def size(found: LogisticRecalibration, name: str) -> float:
@@ -109,7 +112,7 @@ def test_intercept_and_slope(name: str) -> None:
 def test_final_probabilities(name: str, support: float) -> None:
     truth, found = exact(name), drawn(name)
     values = expit(truth.intercept + truth.slope * logit(support))
-    draws = found(np.full((N_DRAWS, 1), support))[:, 0]
+    draws = found.of_selected(np.full((N_DRAWS, 1), support))[:, 0]
     mean, sd = truth.moments(values)
     n = 0.45 * N_DRAWS
     assert abs(draws.mean() - mean) < 4 * sd / np.sqrt(n)
@@ -125,8 +128,8 @@ def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
     support, correct = labelled(name)
     sampler = MCMC(NUTS(recalibration), num_warmup=500, num_samples=5000, num_chains=2, progress_bar=False,
                    chain_method="sequential")  # fmt: skip
-    terms = {"intercept": jnp.ones(len(support)), "slope": jnp.asarray(logit(support))}
-    sampler.run(jax.random.key(0), terms, jnp.asarray(correct), prior_scale=0.5)
+    data = outcomes(support, correct)
+    sampler.run(jax.random.key(0), jnp.log(data.support[0]), jnp.asarray(data.right[0]), prior_scale=0.5)
     found = drawn(name)
     for parameter, values in sampler.get_samples(group_by_chain=True).items():
         theirs, ours = np.asarray(values), found.coefficients[parameter]
@@ -136,7 +139,7 @@ def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
     pairs = sampler.get_samples()
     for support in AT:
         theirs = expit(np.asarray(pairs["intercept"]) + np.asarray(pairs["slope"]) * logit(support))
-        ours = found(np.full((N_DRAWS, 1), support))[:, 0]
+        ours = found.of_selected(np.full((N_DRAWS, 1), support))[:, 0]
         np.testing.assert_allclose(ours.mean(), theirs.mean(), atol=0.01)
         np.testing.assert_allclose(np.quantile(ours, [0.05, 0.95]), np.quantile(theirs, [0.05, 0.95]), atol=0.02)
 
@@ -146,7 +149,7 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
     support, correct = labelled("30 right")
     settings = RecalibrationSettings()
     scale = settings.prior_scale(30)
-    found = draw_recalibration(selected(support, correct), settings, SHAPE, np.random.default_rng(0))
+    found = draw_recalibration(outcomes(support, correct), settings, SHAPE, np.random.default_rng(0))
     side = np.linspace(-40, 40, 401)
     intercept, slope = (part.ravel() for part in np.meshgrid(side, 1 + side, indexing="ij"))
     log_density = -(intercept**2 + (slope - 1) ** 2) / (2 * scale**2)
@@ -156,7 +159,7 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
     probability /= probability.sum()
     for at in AT:
         mean = probability @ expit(intercept + slope * logit(at))
-        drawn = found(np.full((N_DRAWS, 1), at))
+        drawn = found.of_selected(np.full((N_DRAWS, 1), at))
         error = drawn.std() / np.sqrt(min(size(found, name) for name in found.coefficients))
         assert error < 0.01
         assert abs(drawn.mean() - mean) < 4 * error
@@ -165,7 +168,7 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
 def test_the_order_of_questions_changes_nothing() -> None:
     support, correct = labelled("100 mixed")
     order = np.random.default_rng(3).permutation(100)
-    again = draw_recalibration(selected(support[order], correct[order]), SETTINGS, SHAPE, np.random.default_rng(0))
+    again = draw_recalibration(outcomes(support[order], correct[order]), SETTINGS, SHAPE, np.random.default_rng(0))
     before = drawn("100 mixed")
     np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], atol=1e-6)
     np.testing.assert_allclose(again.coefficients["slope"], before.coefficients["slope"], atol=1e-6)
@@ -180,7 +183,8 @@ def test_equal_seeds_give_equal_draws() -> None:
 
 def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyPatch) -> None:
     before = drawn("500 mixed")
-    monkeypatch.setattr(recalibration_posterior, "_AT_ONCE", 10_000)
+    monkeypatch.setattr(recalibration_posterior, "_AT_ONCE", 10)
+    jax.clear_caches()
     again = drawn("500 mixed")
     np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], rtol=1e-12)
 
@@ -188,7 +192,7 @@ def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyP
 def test_what_comes_out_is_a_recalibration_that_predicts() -> None:
     found = drawn("30 mixed")
     assert (found.method, found.eps) == ("platt", SETTINGS.eps)
-    sample = found(np.tile([[0.2, 0.8]], (N_DRAWS, 1)))
+    sample = found.of_selected(np.tile([[0.2, 0.8]], (N_DRAWS, 1)))
     expected = expit(found.coefficients["intercept"].ravel() + found.coefficients["slope"].ravel() * logit(0.8))
     np.testing.assert_allclose(sample[:, 1], expected, rtol=1e-12)
 
@@ -198,7 +202,7 @@ def test_support_of_0_and_1_is_clipped() -> None:
     correct = np.array([False, True, True])
     shape = (2, 10)
     edge, clipped = (
-        draw_recalibration(selected(support, correct), settings, shape, np.random.default_rng(0))
+        draw_recalibration(outcomes(support, correct), settings, shape, np.random.default_rng(0))
         for support in (np.array([0.0, 1.0, 0.7]), np.array([0.01, 0.99, 0.7]))
     )
     np.testing.assert_allclose(edge.coefficients["slope"], clipped.coefficients["slope"], rtol=1e-12)
@@ -207,7 +211,7 @@ def test_support_of_0_and_1_is_clipped() -> None:
 def test_support_that_is_not_a_number_is_an_error() -> None:
     with pytest.raises(ConvergenceError, match="the recalibration did not converge"):
         draw_recalibration(
-            selected(np.array([0.5, np.nan]), np.array([True, False])), SETTINGS, (1, 4), np.random.default_rng(0)
+            outcomes(np.array([0.5, np.nan]), np.array([True, False])), SETTINGS, (1, 4), np.random.default_rng(0)
         )
 
 
@@ -216,10 +220,33 @@ def test_weights_against_a_grid_of_importance_weights() -> None:
     rng = np.random.default_rng(2)
     (support, correct), settings = labelled("30 mixed"), RecalibrationSettings(scale=0.8)
     counts = rng.choice([0.5, 1.0], 30)
-    found = draw_recalibration(Selected(support[None], correct[None], counts[None]), settings, SHAPE, rng)
+    found = draw_recalibration(outcomes(support, correct, counts), settings, SHAPE, rng)
     prior = np.array([0, 1]) + 0.8 * rng.normal(size=(1_000_000, 2))
     terms = np.stack([np.ones(30), logit(support)])
     reached = log_expit(prior @ np.where(correct, terms, -terms)) @ counts
+    weight = np.exp(reached - reached.max())
+    weight /= weight.sum()
+    for k, (name, values) in enumerate(found.coefficients.items()):
+        mean = weight @ prior[:, k]
+        sd = np.sqrt(weight @ (prior[:, k] - mean) ** 2)
+        error = sd * np.sqrt(1 / size(found, name) + (weight**2).sum())
+        assert abs(values.mean() - mean) < 4 * error
+        np.testing.assert_allclose(values.std(), sd, rtol=0.03)
+
+
+def test_of_all_states_against_importance_weights() -> None:
+    """Two candidates and the null: moments against a million draws from the prior, weighted by the likelihood."""
+    rng = np.random.default_rng(5)
+    support = rng.dirichlet([1.0, 0.6, 0.5], 40)
+    right = rng.integers(3, size=40)[:, None] == np.arange(3)
+    settings = RecalibrationSettings(method="softmax", scale=0.8)
+    found = draw_recalibration(Outcomes(support[None], right[None], np.ones((1, 40))), settings, SHAPE, rng)
+    assert found.method == "softmax"
+    prior = np.array([0, 1]) + 0.8 * rng.normal(size=(200_000, 2))
+    reached = np.zeros(len(prior))
+    for own, came_true in zip(np.log(np.maximum(support, settings.eps)), right, strict=True):
+        score = prior[:, 1:] * own + prior[:, :1] * np.array([1, 1, 0])
+        reached += score[:, came_true][:, 0] - logsumexp(score, axis=1)
     weight = np.exp(reached - reached.max())
     weight /= weight.sum()
     for k, (name, values) in enumerate(found.coefficients.items()):

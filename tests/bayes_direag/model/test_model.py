@@ -9,7 +9,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 from jax.test_util import check_grads
 from numpyro.distributions import Normal
-from numpyro.handlers import seed, trace
+from numpyro.handlers import seed, substitute, trace
 from numpyro.infer import MCMC, SVI, Predictive, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta, AutoLaplaceApproximation, AutoNormal
 from numpyro.infer.util import log_density
@@ -339,11 +339,23 @@ def test_bayes_fixes_the_scale_that_the_likelihood_cannot_see() -> None:
 
 def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -> None:
     rng = np.random.default_rng(0)
-    score, correct = jnp.asarray(rng.normal(size=30)), jnp.asarray(rng.random(30) < 0.6)
+    support, correct = rng.random(30), rng.random(30) < 0.6
     sites = {"intercept": jnp.asarray(0.3), "slope": jnp.asarray(1.4)}
-    terms = {"intercept": jnp.ones(30), "slope": score}
-    found, _ = log_density(recalibration, (terms, correct), {"prior_scale": 0.7}, sites)
-    p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.asarray(score))))
-    expected = stats.bernoulli.logpmf(np.asarray(correct), p).sum()
+    states = jnp.log(jnp.stack([support, 1 - support], axis=1)), jnp.stack([correct, ~correct], axis=1)
+    found, _ = log_density(recalibration, states, {"prior_scale": 0.7}, sites)
+    p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.log(support / (1 - support)))))
+    expected = stats.bernoulli.logpmf(correct, p).sum()
     expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.7)
     np.testing.assert_allclose(float(found), expected, rtol=1e-12)
+
+
+def test_recalibration_draws_states_as_often_as_it_says() -> None:
+    """Of a state that is not there, never."""
+    support = np.array([0.5, 0.0, 0.2, 0.3])
+    fixed = substitute(recalibration, data={"intercept": jnp.asarray(0.5), "slope": jnp.asarray(0.7)})
+    logs = jnp.log(jnp.tile(jnp.asarray(support), (20_000, 1)))
+    drawn = np.asarray(trace(seed(fixed, 0)).get_trace(logs, None, prior_scale=1.0)["state"]["value"])
+    expected = np.where(support > 0, support**0.7, 0) * np.array([np.exp(0.5)] * 3 + [1])
+    shares = np.bincount(drawn, minlength=4) / len(drawn)
+    np.testing.assert_allclose(shares, expected / expected.sum(), atol=0.015)
+    assert shares[1] == 0
