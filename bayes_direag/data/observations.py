@@ -431,18 +431,14 @@ class Observations:
 
 
 def read_questions(path: str | Path) -> list[Question]:
-    """Read the records of an observation file, in its order: JSON Lines, Parquet or CSV, told apart by content.
-
-    Raises ObservationError if the file cannot be read, or something in it cannot be used.
-    """
+    """Read the records of an observation file, in its order; ObservationError if something in it cannot be used."""
     return list(read_file(Path(path))[1])
 
 
 def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
     """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
 
-    ``steered``: five confidence-steering prompts. ``samples``: five samples of the neutral one. ``topk``: one list of
-    five guesses. The questions are the same.
+    Of the same questions: five confidence-steering prompts, five samples of the neutral one, one list of five guesses.
 
     Examples
     --------
