@@ -22,7 +22,7 @@ class LabelledReports:
     Attributes
     ----------
     problem_id, level_names : tuple of str
-        The questions and the levels.
+        The questions, and the level that each column is of: several where levels are groups.
     confidence : (problem, level) array
         As stated, in [0, 1]; NaN where there is no usable report.
     correct : (problem, level) array
@@ -47,7 +47,8 @@ class LabelledReports:
         """Take the labelled, answered questions out of observations."""
         chosen = np.flatnonzero(observations.labelled & observations.answered)
         kept = observations.select(chosen)
-        return cls(kept.problem_id, kept.level_names, kept.confidence, kept.correct, np.ones(len(kept), int))
+        names = kept.groups or kept.level_names
+        return cls(kept.problem_id, names, kept.confidence, kept.correct, np.ones(len(kept), int))
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
@@ -58,7 +59,7 @@ class LabelledReports:
         DirEAGError
             If there is no fit, or they have learned different levels.
         """
-        levels = {fit.fitted.level_names for fit in fits}
+        levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
         questions: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
@@ -105,4 +106,5 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
                 }
             )
         )
-    return pd.concat(tables, ignore_index=True)
+    every = pd.concat(tables, ignore_index=True)
+    return every.groupby(["level", "low", "high"], sort=False, as_index=False).sum()

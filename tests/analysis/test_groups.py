@@ -6,6 +6,7 @@ import pytest
 from analysis.evaluation import evaluate
 from analysis.explanation.explanation import explain
 from analysis.figures.learned import calibration_curves, fitted_support
+from analysis.figures.pictures import LeftOut, fit_pictures
 from analysis.held_out import unseen_questions
 from analysis.labelled_reports import LabelledReports, stated_confidences
 from bayes_direag.data.observations import Observations
@@ -41,6 +42,9 @@ def test_what_is_said_of_a_fit(observations: Observations) -> None:
     np.testing.assert_allclose(fitted_support(fit), fit.predict(fit.fitted)["support"])
     assert calibration_curves(fit)["level"].unique().tolist() == ["careful", "vanilla", "bold"]
     stated = stated_confidences(LabelledReports.of_fits([fit]))
-    assert stated["level"].unique().tolist() == list(observations.level_names)
+    assert stated.groupby("level", sort=False)[["right", "wrong"]].sum().sum(axis=1).to_dict() == {
+        name: int(fit.fitted.usable[:, np.array(fit.fitted.groups) == name].sum()) for name in fit.level_names
+    }
+    assert [picture.name for picture in fit_pictures(fit) if not isinstance(picture, LeftOut)]
     unseen = unseen_questions(fit, observations, "set").predictions
     assert unseen["problem_id"].nunique() == (observations.labelled[60:]).sum()
