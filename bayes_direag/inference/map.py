@@ -228,8 +228,8 @@ def _lowest(optimum: Optimum, few: Int[np.ndarray, " few"], others: Sequence[Opt
     loss = np.where(every.gradient <= GRADIENT_TOLERANCE, every.loss, np.inf)
     lowest = np.argmax(loss <= loss.min(axis=0) + _SAME_LOSS, axis=0)
     kept: Optimum = jax.tree.map(lambda each: each[lowest, np.arange(len(few))], every)
-    ordered = np.sort(np.where(np.isfinite(loss), loss, loss.min(axis=0)), axis=0)
-    n_optima = 1 + (np.diff(ordered, axis=0) > _SAME_LOSS).sum(axis=0)
+    ordered = np.sort(loss, axis=0)
+    n_optima = 1 + (np.isfinite(ordered[1:]) & (ordered[1:] > ordered[:-1] + _SAME_LOSS)).sum(axis=0)
     kept = kept._replace(n_starts=kept.n_starts * len(loss), n_optima=n_optima)
 
     def put(
