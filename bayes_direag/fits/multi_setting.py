@@ -12,12 +12,15 @@ in the file               content
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import arviz_base
 import h5netcdf
+import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -31,7 +34,7 @@ from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDra
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.model import RawDraws
+from bayes_direag.model.model import RawDraws, linked
 from bayes_direag.model.multi_setting import Population
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
@@ -164,8 +167,8 @@ def fit_multi_setting(
         be of one kind.
     preset
         Its priors are those of one setting alone; see :mod:`bayes_direag.model.multi_setting`. ``bayes``, or one of
-        your
-        own with proper priors, without bounds, weights or pooling of levels.
+        your own with proper priors, without bounds or weights. Levels that borrow from each other in it borrow from the
+        same levels of other settings instead: see :func:`levels_apart`.
     seed
         Of everything that is drawn.
 
@@ -186,7 +189,7 @@ def fit_multi_setting(
     >>> len(pooled.new.predict(worlds["set 1"]))  # doctest: +SKIP
     40
     """
-    chosen, runs = named_preset(preset), sampling or SamplingSettings()
+    chosen, runs = levels_apart(named_preset(preset)), sampling or SamplingSettings()
     _check(observations, chosen)
     fitted = [_labelled(one, chosen) for one in observations.values()]
     if not any(len(one) for one in fitted):
@@ -230,6 +233,25 @@ def fit_multi_setting(
         tree.attrs["pairs"] = json.dumps(sorted(pairs_of(one)))
     fits = {name: Fit(tree) for name, tree in zip(observations, trees, strict=True)}
     return MultiSettingFit(fits, Fit(new), _hierarchy(drawn, final, levels))
+
+
+def levels_apart(preset: Preset) -> Preset:
+    """Return the preset with levels that borrow nothing from each other, each believed to lie where it did before.
+
+    The variance of a level's raw value is that of the levels' centre and that of levels around it, at the usual
+    spread.
+
+    Examples
+    --------
+    >>> levels_apart(named_preset("bayes")).weight.scale  # from 1.5 for the centre, and 0.5 for a level around it
+    1.5811388300841898
+    """
+    changes: dict[str, Any] = {}
+    for name in sorted(filter(preset.pools, LEVEL_PARAMETERS)):
+        centre, spread = getattr(preset, name), getattr(preset, f"{name}_spread")
+        around = float(linked(jnp.asarray(spread.loc), spread.link))
+        changes |= {name: {"scale": math.hypot(centre.scale, around)}, f"{name}_spread": None}
+    return preset.override(**changes)
 
 
 def pairs_of(observations: Observations) -> set[tuple[str, str]]:

@@ -172,9 +172,9 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
         if name not in raw:
             natural[name] = jnp.asarray(settings.fixed, dtype)
         elif preset.pools(name):
-            natural[name] = _linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], settings.link)
+            natural[name] = linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
-            natural[name] = _linked(raw[name], settings.link)
+            natural[name] = linked(raw[name], settings.link)
     return Parameters(**natural)
 
 
@@ -246,13 +246,14 @@ def _plate(name: str, n_levels: int) -> AbstractContextManager[Any]:
 def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
     """Return centre and spread of each pooled parameter, on the scale of its raw value; empty without pooling."""
     return {
-        name: _linked(value, preset.parameter(name).link)
+        name: linked(value, preset.parameter(name).link)
         for name, value in raw.items()
         if name.endswith(("_centre", "_spread"))
     }
 
 
-def _linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:
+def linked(raw: Float[Array, "..."], link: Link) -> Float[Array, "..."]:
+    """Return the natural value of a raw one."""
     match link:
         case "softplus":
             return jax.nn.softplus(raw)

@@ -15,9 +15,10 @@ A parameter of one setting alone has a prior :math:`\mathrm{N}(\mu, \sigma)`. Of
 
 As :math:`\mathrm{E}\,\tau^2 = 1`, a setting's own parameter has the mean and the variance of its prior, whatever S, and
 r is the share of that variance that lies between settings. It is 1/9: settings are expected to lie a third of the
-prior's standard deviation apart, under preset ``bayes`` 0.5 for the centre of the weights and 0.7 for that of the
-biases, which is about how far levels are believed to lie apart. The labels of several settings then say how alike they
-are. Over :math:`\tau` the tails are hardly heavier than a normal's: the kurtosis is 3.07.
+prior's standard deviation apart, under preset ``bayes`` 0.5 for a level's weight and 0.7 for its bias, which is about
+how far levels are believed to lie apart. The labels of several settings then say how alike they are. Over :math:`\tau`
+the tails are hardly heavier than a normal's: the kurtosis is 3.07. A level borrows from the same level of other
+settings, not from its neighbours: of several settings the labels say more of a level than its neighbours do.
 
 The centre need not be sampled. With it integrated out the settings have covariance :math:`a^2 I + (1 - r) J` (J all
 ones, :math:`a = \sqrt{r}\,\tau`), whose symmetric root gives them from standard normal z, and given them the centre is

@@ -23,7 +23,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import convergence, raw_draws
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.fits.multi_setting import fit_multi_setting
+from bayes_direag.fits.multi_setting import fit_multi_setting, levels_apart
 from bayes_direag.model.model import natural_parameters, raw_priors
 from bayes_direag.model.multi_setting import settings_from
 from bayes_direag.model.presets import preset
@@ -31,7 +31,7 @@ from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
 
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=300, n_draws=300)
-BAYES = preset("bayes")
+BAYES = levels_apart(preset("bayes"))
 OLD, TESTED = 300, 500
 HALF_AS_FAR = 0.5
 COLUMNS = ("nll pooled", "alone", "accuracy pooled", "alone", "width pooled", "alone")

@@ -17,7 +17,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError
 from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting
+from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting, levels_apart
 from bayes_direag.inference import multi_setting as pooled_settings
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
@@ -47,6 +47,22 @@ WORLDS = {
     "m, blank": asked(5, 3, "blank", gold=False),
 }
 FRESH = asked(30, 7, "c")
+
+
+def test_levels_apart_lie_where_they_did() -> None:
+    """By draws from both priors: about the mean and spread that a level had among its neighbours."""
+    rng, bayes = np.random.default_rng(0), preset("bayes")
+    apart = levels_apart(bayes)
+    assert not any(name.endswith(("_centre", "_spread")) for name in apart.free_parameters("confidence"))
+    for name in ("weight", "bias"):
+        centre, spread = getattr(bayes, name), getattr(bayes, f"{name}_spread")
+        drawn = rng.normal(centre.loc, centre.scale, 100_000)
+        drawn += np.exp(rng.normal(spread.loc, spread.scale, 100_000)) * rng.normal(size=100_000)
+        prior = apart.parameter(name)
+        assert abs(drawn.mean() - prior.loc) < 0.05
+        np.testing.assert_allclose(np.quantile(np.abs(drawn - prior.loc), 0.68), prior.scale, rtol=0.05)
+    assert levels_apart(apart) == apart
+    assert levels_apart(preset("paper")) == preset("paper")
 
 
 def from_the_prior(

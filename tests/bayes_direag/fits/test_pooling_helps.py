@@ -1,4 +1,4 @@
-"""What pooling does on worlds that are known, and that one setting alone is believed as preset bayes believes it."""
+"""What pooling does on worlds that are known, and that one setting alone is believed as its preset believes it."""
 
 import math
 
@@ -12,7 +12,7 @@ from scipy import stats
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.fits.multi_setting import fit_multi_setting
+from bayes_direag.fits.multi_setting import fit_multi_setting, levels_apart
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.multi_setting import BETWEEN
 from bayes_direag.model.presets import preset
@@ -22,14 +22,15 @@ from bayes_direag.model.simulate import simulate_observations
 pytestmark = pytest.mark.slow
 
 SHORT = SamplingSettings(n_chains=2, n_warmup=300, n_draws=300)
-NAMES = preset("bayes").free_parameters("confidence")
+BAYES = levels_apart(preset("bayes"))
+NAMES = BAYES.free_parameters("confidence")
 
 
-def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
+def test_one_setting_alone_is_its_own_preset_reweighted() -> None:
     """The posteriors differ by the ratio of the priors, which quadrature over the spreads gives."""
     observations = simulate_observations(80, seed=5)
     long = SamplingSettings(n_chains=2, n_warmup=500, n_draws=1500)
-    alone = fit_nuts(observations, sampling=long, seed=1).tree["posterior"].to_dataset()
+    alone = fit_nuts(observations, preset=BAYES, sampling=long, seed=1).tree["posterior"].to_dataset()
     pooled = fit_multi_setting({"one": observations}, sampling=long, seed=1)
     assert not pooled.hierarchy["sample_stats"]["diverging"].any()
     found = pooled.settings["one"].tree["posterior"].to_dataset()
@@ -38,7 +39,7 @@ def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
     mass = 3 * mass * stats.halfnorm.pdf(tau)
     log_ratio = np.zeros(3000)
     for name in NAMES:
-        prior = preset("bayes").parameter(name)
+        prior = BAYES.parameter(name)
         unit = (alone[f"{name}_raw"].to_numpy().reshape(3000, -1) - prior.loc) / prior.scale
         sd = np.sqrt(1 - BETWEEN + BETWEEN * tau**2)
         inside = stats.norm.logpdf(unit[:, :, None], 0, sd).sum(axis=1)
@@ -59,8 +60,8 @@ def test_one_setting_alone_is_preset_bayes_reweighted() -> None:
         np.testing.assert_allclose(ours.to_numpy().reshape(3000, -1).std(axis=0), sd, rtol=0.2)
 
 
-#: Levels that borrow from other settings alone, and evidence that adds up, as in these worlds: minutes less.
-APART = preset("bayes").override(weight_spread=None, bias_spread=None, sharpness=None)
+#: Evidence that adds up, as in these worlds.
+APART = BAYES.override(sharpness=None)
 
 
 def truth(rng: np.random.Generator, centre: dict[str, np.ndarray]) -> Parameters:
