@@ -22,5 +22,5 @@ def replies(log: Log) -> Iterator[Reply]:
                 question=question.question,
                 dataset=question.dataset,
                 model=question.model,
-                group=further.get("group"),
+                group=one.group,
             )

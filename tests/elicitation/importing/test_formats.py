@@ -142,8 +142,7 @@ class TestInspect:
         ]
         question = imported.questions[0]
         assert (question.problem_id, question.gold_answer, question.dataset) == ("pens-0", "3", "pens")
-        assert first(imported).model_extra is not None
-        assert first(imported).model_extra["group"] == "mockllm/canned"
+        assert first(imported).group == "mockllm/canned"
         assert imported.statuses == {"ok": 12, "no_answer": 2, "no_confidence": 2}
 
     def test_files_are_levels_and_json_is_read_too(self) -> None:
