@@ -7,14 +7,17 @@ from elicitation.importing.replies import Log, Reply
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the observations of a file; its levels keep their names, behind the name that the file is given."""
+    """Yield the observations of a file; levels and groups keep their names, behind the name that the file is given."""
+
+    def named(own: str) -> str:
+        return f"{log.level} {own}" if log.level else own
+
     for question in read_questions(log.path):
         for one in question.observations:
-            name = one.level_name or str(one.level)
             further = one.model_extra or {}
             yield Reply(
                 question.problem_id,
-                f"{log.level} {name}" if log.level else name,
+                named(one.level_name or str(one.level)),
                 further.get("raw_output"),
                 finish_reason=further.get("finish_reason"),
                 given={"answer": one.answer, "confidence": one.confidence, "correct": one.correct},
@@ -22,5 +25,5 @@ def replies(log: Log) -> Iterator[Reply]:
                 question=question.question,
                 dataset=question.dataset,
                 model=question.model,
-                group=one.group,
+                group=None if one.group is None else named(one.group),
             )

@@ -345,3 +345,11 @@ class TestObservations:
             raw = [(one.model_extra or {})["raw_output"] for one in question.observations]
             assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
         assert Observations.from_questions(together).n_levels == 10
+
+    def test_runs_of_one_model_are_no_group_with_those_of_another(self, tmp_path: Path) -> None:
+        said = [{"level": k, "answer": "7", "confidence": 80, "group": "runs"} for k in range(2)]
+        for name in "ab":
+            record = {"problem_id": "pens", "gold_answer": "7", "observations": said}
+            (tmp_path / f"{name}.jsonl").write_text(json.dumps(record) + "\n")
+        together = import_logs("observations", {name: tmp_path / f"{name}.jsonl" for name in "ab"}).questions
+        assert [one.group for one in together[0].observations] == ["a runs", "a runs", "b runs", "b runs"]
