@@ -2,15 +2,15 @@
 
 import os
 import sys
-from importlib.metadata import entry_points
+from importlib.metadata import entry_points, version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
-from bayes_direag.commands.options import err
+from bayes_direag.commands.options import err, out
 from bayes_direag.errors import DirEAGError
 
 #: Packages name their commands under this group of entry points, as ``name = "module:function"``.
@@ -61,8 +61,19 @@ app = typer.Typer(
 )
 
 
+def _say_version(asked: bool) -> bool:
+    if asked:
+        out.print(version("bayes-direag"))
+        raise typer.Exit
+    return asked
+
+
 @app.callback()
-def direag() -> None:
+def direag(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and stop.")
+    ] = False,
+) -> None:
     """Calibrated answers from a language model's own stated confidences."""
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from importlib.metadata import version
 
 import pytest
 import typer
@@ -20,9 +21,13 @@ def test_no_command_shows_the_commands():
 
 
 def test_the_commands():
-    asking, learning = {"elicit", "simulate"}, {"fit", "predict", "show", "quickstart"}
+    asking, learning = {"elicit", "import", "simulate"}, {"fit", "predict", "show", "quickstart"}
     judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc"}
     assert set(COMMANDS) == asking | learning | judging | {"learning-curve", "plan"}
+
+
+def test_the_version():
+    assert succeed("--version").split() == [version("bayes-direag")]
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])
