@@ -4,6 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 
 import jax
@@ -27,6 +28,7 @@ from bayes_direag.inference.posterior import fitted_observations, level_names, n
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -109,6 +111,14 @@ class Fit:
     """
 
     tree: xr.DataTree
+
+    def __repr__(self) -> str:
+        how = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
+        learned = f"{self.n_questions} questions, {len(self.level_names)} levels"
+        return f"Fit({how}; preset {label(self.preset)}; variant {self.variant}; {learned})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>\n{self.parameters().to_html(na_rep='', float_format='{:.3g}'.format)}"
 
     @cached_property
     def preset(self) -> Preset:

@@ -304,6 +304,14 @@ class TestWhatIsTaken:
         assert str(caught.value).startswith(fitted.__qualname__)
 
 
+def test_it_shows_itself_in_a_line_and_in_a_notebook_as_its_parameters(fit: Fit, simulated: Observations) -> None:
+    n = int((simulated.labelled & simulated.answered).sum())
+    assert repr(fit) == f"Fit(MAP; preset bayes; variant confidence; {n} questions, 5 levels)"
+    shown = fit._repr_html_()
+    assert repr(fit) in shown
+    assert all(f"<td>{name}</td>" in shown for name in fit.level_names)
+
+
 class TestCandidates:
     def test_probabilities_sum_to_one_and_the_first_is_the_prediction(self, fit: Fit, simulated: Observations) -> None:
         table, predicted = fit.predict_candidates(simulated), fit.predict(simulated).set_index("problem_id")
