@@ -60,7 +60,7 @@ def predict_command(
     adds the interval of that probability, and the probability that the selected answer would change.
 
     With --candidates the table has a row for every candidate and one, without an answer, for none of them: their
-    probabilities sum to one. This takes a final calibration of all states, as that of preset bayes.
+    probabilities sum to one. This takes a fit by --recalibration softmax.
 
     Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
 

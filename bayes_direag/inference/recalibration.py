@@ -1,11 +1,11 @@
 r"""The final calibration: from support to the probability of being correct.
 
-``softmax``, the form of ``bayes``, is of the whole distribution: every candidate and the null get
-:math:`\operatorname{softmax}(b \log P + a [\text{candidate}])`, so that they sum to one. The paper's form is of the
-selected answer alone, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt scaling on the logit of the
-support): it is the same with two states, the selected answer and all else. Both are learned from whether selected
-answers are right, as the MAP of one NumPyro model. ``release`` stops the same objective after 1200 plain gradient
-steps; temperature scaling and isotonic regression are scikit-learn's.
+The house form is of the selected answer alone, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt
+scaling on the logit of the support). ``softmax`` is of the whole distribution: every candidate and the null get
+:math:`\operatorname{softmax}(b \log P + a [\text{candidate}])`, so that they sum to one. With two states, the selected
+answer and all else, it is the former. Both are learned from whether selected answers are right, as the MAP of one
+NumPyro model. ``release`` stops the same objective after 1200 plain gradient steps; temperature scaling and isotonic
+regression are scikit-learn's.
 """
 
 from dataclasses import dataclass

@@ -31,10 +31,10 @@ The priors of ``bayes``, and why:
 - ``vote`` and ``vote_slope`` are left out: with a few hundred labels they cost as much as they bring. For many labels
   of unlike levels they may be put in; ``docs/presets.md`` says how.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- final calibration: of all states, so that every candidate and the null get a probability. Each of its coefficients has
-  sd 1 around the value that leaves support as it is, the unit of both: an intercept of 1 is a factor of e in the odds
-  of the candidates against the null, a slope of 1 is that of support. It learns from support that has not seen the
-  label: leave-one-out under NUTS, out of five folds for a MAP.
+- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
+  an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen
+  the label: leave-one-out under NUTS, out of five folds for a MAP. It is of the selected answer (``platt``);
+  ``softmax`` gives every candidate and the null a probability, at some cost to that of the selected answer.
 
 What they imply together is in ``docs/presets.md``, and checked by the tests.
 
@@ -151,7 +151,7 @@ _BAYES = Preset(
     sharpness=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(method="softmax", scale=1.0, out_of_fold=5),
+    recalibration=RecalibrationSettings(scale=1.0, out_of_fold=5),
 )
 
 PRESETS: dict[str, Preset] = {"paper": _PAPER, "release": _RELEASE, "bayes": _BAYES}

@@ -234,7 +234,7 @@ class TestFit:
         assert not {"penalised_loss", "projected_gradient", "newton_steps"} & set(summary)
         words = " ".join(shown(summary_table(fit, "t")).split())
         assert "method NUTS, the whole posterior" in words
-        assert "recalibration softmax, on leave-one-out support" in words
+        assert "recalibration platt, on leave-one-out support" in words
         assert "converged yes: R-hat at most 1.00" in words
         assert "draws 250 of each of 4 chains" in words
         assert "NOTE" not in words

@@ -160,7 +160,8 @@ def test_a_map_before_and_after_its_calibration(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_the_distribution_of_a_posterior_is_its_mean() -> None:
-    fitted = direag.Fitted(made_posterior(LABELLED, gaussian_draws(1, n_chains=2, n_draws=40), calibrated=(0.3, 0.8)))
+    preset, draws = PRESETS["bayes"].override(recalibration={"method": "softmax"}), gaussian_draws(1, n_draws=40)
+    fitted = direag.Fitted(made_posterior(LABELLED, draws, preset=preset, calibrated=(0.3, 0.8)))
     for stage in (direag.before_calibration, direag.after_calibration):
         found = stage(fitted, TESTED)
         own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]

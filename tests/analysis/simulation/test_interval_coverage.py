@@ -80,7 +80,7 @@ class TestWithoutLabels:
 
 def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its intervals hold the truth where the placement says so, and the final calibration is given what it should."""
-    seen: list[Selected] = []
+    seen: list[Outcomes] = []
     raw = fits.gaussian_draws(3, spread=0.3, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
     coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1]}
@@ -93,7 +93,8 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     monkeypatch.setattr(interval_coverage, "draw_recalibration", given)
     one = Worlds({name: value[:1] for name, value in worlds.raw.items()}, *(part[:1] for part in worlds[1:]))
     draws = Draws(raw, {"lp": np.zeros((1, 400))})
-    placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
+    softmax = BAYES.override(recalibration={"method": "softmax"})
+    placed = place_truth(one, draws, FITTED, FRESH, preset=softmax, variant="confidence")
 
     labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
     fit = fits.made_posterior(labelled, raw)

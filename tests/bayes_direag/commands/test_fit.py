@@ -30,7 +30,7 @@ def test_show_says_plainly_what_the_fit_is(fitted):
     assert "learned from 80 questions with numeric answers" in words
     assert "dataset, model simulated; simulated" in words
     assert f"levels 5: {', '.join(LEVELS)}" in words
-    assert "recalibration softmax, on out-of-fold support, 5 folds" in words
+    assert "recalibration platt, on out-of-fold support, 5 folds" in words
     assert "converged yes" in words
     assert "seed 3" in words
     for name in ("share", *PRESETS["bayes"].parameters("confidence")):
@@ -132,7 +132,7 @@ class TestNuts:
         assert "method NUTS, the whole posterior" in shown
         assert "variant count, preset bayes" in shown
         assert "learned from 80 questions with numeric answers" in shown
-        assert "recalibration softmax, on leave-one-out support" in shown
+        assert "recalibration platt, on leave-one-out support" in shown
         assert "draws 25 of each of 2 chains" in shown
         assert "R-hat" in shown
         assert " ± " in shown

@@ -66,9 +66,13 @@ def test_json(tmp_path, fitted, questions):
 
 def test_every_candidate(tmp_path, fitted, questions):
     path = tmp_path / "candidates.csv"
-    assert "81 questions, 1 of them unanswered." in succeed(
-        "predict", fitted[0], questions, "--out", path, "--candidates"
-    )
+    asked = ("predict", questions, "--out", path, "--candidates")
+    assert "is of the selected answer alone" in refuse(asked[0], fitted[0], *asked[1:])
+    fit = Fit.load(fitted[0])
+    final = fit.tree["recalibration"].to_dataset()
+    fit.tree["recalibration"] = final.assign_attrs(method="softmax")
+    fit.save(tmp_path / "softmax.nc")
+    assert "81 questions, 1 of them unanswered." in succeed(asked[0], tmp_path / "softmax.nc", *asked[1:])
     table = pd.read_csv(path, dtype={"answer": "str"})
     assert table.columns.tolist() == ["problem_id", "answer", "probability"]
     assert table["answer"].isna().sum() == table["problem_id"].nunique() == 81

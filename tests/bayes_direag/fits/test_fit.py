@@ -19,10 +19,17 @@ from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
 
+SOFTMAX = PRESETS["bayes"].override(recalibration={"method": "softmax"})
+
 
 @pytest.fixture(scope="module")
 def fit(simulated: Observations) -> Fit:
     return fit_map(simulated)
+
+
+@pytest.fixture(scope="module")
+def of_states(simulated: Observations) -> Fit:
+    return fit_map(simulated, preset=SOFTMAX)
 
 
 def unlabelled(observations: Observations) -> Observations:
@@ -37,6 +44,22 @@ def natural(fit: Fit) -> dict[str, object]:
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
+    values, final = natural(fit), fit.tree["recalibration"].to_dataset()
+    for i, row in table.iterrows():
+        own = brute_force.reports_of(simulated, i)
+        support = brute_force.support(brute_force.scores(own, values, fit.preset.eps))
+        null = support.pop(brute_force.NULL)
+        best = max(support.values())
+        assert row["answer"] == min(answer for answer, value in support.items() if value == best)
+        np.testing.assert_allclose(row["support"], best, rtol=1e-12)
+        np.testing.assert_allclose(row["null_probability"], null, rtol=1e-12)
+        score = final["intercept"].item() + final["slope"].item() * np.log(best / (1 - best))
+        np.testing.assert_allclose(row["confidence"], brute_force.sigmoid(score), rtol=1e-12)
+        assert (row["n_candidates"], row["n_used"]) == (len(support), len(own))
+
+
+def test_predictions_by_a_calibration_of_all_states(of_states: Fit, simulated: Observations) -> None:
+    fit, table = of_states, of_states.predict(simulated)
     values, final = natural(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
         own = brute_force.reports_of(simulated, i)
@@ -313,8 +336,10 @@ def test_it_shows_itself_in_a_line_and_in_a_notebook_as_its_parameters(fit: Fit,
 
 
 class TestCandidates:
-    def test_probabilities_sum_to_one_and_the_first_is_the_prediction(self, fit: Fit, simulated: Observations) -> None:
-        table, predicted = fit.predict_candidates(simulated), fit.predict(simulated).set_index("problem_id")
+    def test_probabilities_sum_to_one_and_the_first_is_the_prediction(
+        self, of_states: Fit, simulated: Observations
+    ) -> None:
+        table, predicted = of_states.predict_candidates(simulated), of_states.predict(simulated).set_index("problem_id")
         np.testing.assert_allclose(table.groupby("problem_id")["probability"].sum(), 1)
         assert len(table) == (simulated.n_candidates + 1).sum()
         assert table["problem_id"].drop_duplicates().tolist() == list(simulated.problem_id)
@@ -325,20 +350,20 @@ class TestCandidates:
             assert rows["probability"].iloc[0] == pytest.approx(predicted["confidence"][name], rel=1e-12)
             assert rows["probability"].iloc[-1] == pytest.approx(predicted["null_probability"][name], rel=1e-12)
 
-    def test_without_a_usable_report_there_is_none_of_them_alone(self, fit: Fit, simulated: Observations) -> None:
+    def test_without_a_usable_report_there_is_none_of_them_alone(self, of_states: Fit, simulated: Observations) -> None:
         nothing = [Observation(level=number, level_name=name) for number, name in enumerate(simulated.level_names)]
         silent = Observations.from_questions([Question(problem_id="silent", observations=nothing)], answers="numeric")
-        assert fit.predict_candidates(silent)["probability"].tolist() == [1.0]
+        assert of_states.predict_candidates(silent)["probability"].tolist() == [1.0]
 
     def test_a_calibration_of_the_selected_answer_has_no_others(self, simulated: Observations) -> None:
         with pytest.raises(DirEAGError, match="platt, is of the selected answer alone; expected softmax"):
-            fit_map(simulated, preset="paper").predict_candidates(simulated)
+            fit_map(simulated, variant="count").predict_candidates(simulated)
 
 
 def test_the_answer_of_greatest_final_probability_is_selected() -> None:
     """With a slope below 0 that is the candidate of least support."""
     simulated = simulate_observations(60, seed=2)
-    fit = fit_map(simulated)
+    fit = fit_map(simulated, preset=SOFTMAX)
     final, before = fit.tree["recalibration"].to_dataset(), fit.predict(simulated)
     fit.tree["recalibration"] = final.assign(slope=-final["slope"])
     after = Fit(fit.tree).predict(simulated)

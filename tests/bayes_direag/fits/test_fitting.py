@@ -200,8 +200,8 @@ def test_the_final_calibration_is_learned_without_the_cluster(simulated: Observa
     as_one = fit_map(replace(some, cluster=("all",) * 60), preset=preset, variant="count")
     in_sample = fit_map(some, preset=preset.override(recalibration={"out_of_fold": 0}), variant="count")
     each = fit_map(replace(some, cluster=some.problem_id), preset=preset, variant="count")
-    states = np.array([0.5, 0.3, 0.2])[:, None, None]
-    finals = [fit.recalibration.of_states(states) for fit in (alone, each, as_one, in_sample)]
+    support = np.array([[0.3, 0.8]])
+    finals = [fit.recalibration.of_selected(support) for fit in (alone, each, as_one, in_sample)]
     np.testing.assert_array_equal(finals[0], finals[1])
     np.testing.assert_allclose(finals[2], finals[3], rtol=1e-6)
     assert np.abs(finals[0] - finals[2]).max() > 1e-3

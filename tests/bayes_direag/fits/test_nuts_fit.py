@@ -140,7 +140,7 @@ class TestContainer:
     def test_a_recalibration_for_every_draw(self, nuts: Fit) -> None:
         found = nuts.tree["recalibration"].to_dataset()
         assert found["intercept"].shape == found["slope"].shape == (N_CHAINS, N_DRAWS)
-        assert (found.attrs["method"], found.attrs["eps"]) == ("softmax", 1e-6)
+        assert (found.attrs["method"], found.attrs["eps"]) == ("platt", 1e-6)
         assert len(np.unique(found["slope"])) > 0.5 * nuts.n_samples
 
     def test_what_the_group_loo_says_of_the_selected_answer(self, nuts: Fit, labelled: Observations) -> None:
@@ -204,18 +204,17 @@ class TestPredictions:
         changes = []
         for question in range(0, len(simulated), 11):
             support, row = supports(nuts, simulated, question), table.iloc[question]
-            every = np.maximum(support, 1e-6) ** b[:, None]
-            every[:, :-1] *= np.exp(a[:, None])
-            every /= every.sum(axis=1, keepdims=True)
-            best = int(every[:, :-1].mean(axis=0).argmax())
-            confidence = every[:, best]
+            mean = support.mean(axis=0)
+            best = int(mean[:-1].argmax())
+            mine = support[:, best]
+            confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
-            np.testing.assert_allclose(row["support"], support[:, best].mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["null_probability"], every[:, -1].mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
+            np.testing.assert_allclose(row["null_probability"], mean[-1], rtol=1e-10)
             np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
             ends = np.quantile(confidence, [0.2, 0.8])
             np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
-            changes.append((every[:, :-1].argmax(axis=1) != best).mean())
+            changes.append((support[:, :-1].argmax(axis=1) != best).mean())
             assert row["change_probability"] == pytest.approx(changes[-1])
         assert max(changes) > 0.05
         assert min(changes) == 0
