@@ -101,14 +101,17 @@ def predict_command(
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             step(f"predicting {len(questions)} questions")
-            table = learned.predict(questions, interval_level=interval_level)
+            if candidates:
+                table = learned.predict_candidates(questions)
+            else:
+                table = learned.predict(questions, interval_level=interval_level)
             if target_accuracy is not None:
                 step("finding out how sure is sure enough")
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
                 decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
                 table = decided.table
-            write_table(learned.predict_candidates(questions) if candidates else table, target)
-            predicted = Predicted(len(table), int(table["confidence"].isna().sum()))
+            write_table(table, target)
+            predicted = Predicted(len(questions), int((~questions.answered).sum()))
     n, unanswered = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
     said = f"{target}: {n} questions, {unanswered} of them unanswered."

@@ -215,6 +215,18 @@ def test_support_that_is_not_a_number_is_an_error() -> None:
         )
 
 
+def assert_moments(found: LogisticRecalibration, prior: np.ndarray, reached: np.ndarray) -> None:
+    """Compare means and spreads with those of draws from the prior, weighted by their log-likelihoods."""
+    weight = np.exp(reached - reached.max())
+    weight /= weight.sum()
+    for k, (name, values) in enumerate(found.coefficients.items()):
+        mean = weight @ prior[:, k]
+        sd = np.sqrt(weight @ (prior[:, k] - mean) ** 2)
+        error = sd * np.sqrt(1 / size(found, name) + (weight**2).sum())
+        assert abs(values.mean() - mean) < 4 * error
+        np.testing.assert_allclose(values.std(), sd, rtol=0.03)
+
+
 def test_weights_against_a_grid_of_importance_weights() -> None:
     """Answers that count by halves: moments against a million draws from the prior, weighted by the likelihood."""
     rng = np.random.default_rng(2)
@@ -224,14 +236,7 @@ def test_weights_against_a_grid_of_importance_weights() -> None:
     prior = np.array([0, 1]) + 0.8 * rng.normal(size=(1_000_000, 2))
     terms = np.stack([np.ones(30), logit(support)])
     reached = log_expit(prior @ np.where(correct, terms, -terms)) @ counts
-    weight = np.exp(reached - reached.max())
-    weight /= weight.sum()
-    for k, (name, values) in enumerate(found.coefficients.items()):
-        mean = weight @ prior[:, k]
-        sd = np.sqrt(weight @ (prior[:, k] - mean) ** 2)
-        error = sd * np.sqrt(1 / size(found, name) + (weight**2).sum())
-        assert abs(values.mean() - mean) < 4 * error
-        np.testing.assert_allclose(values.std(), sd, rtol=0.03)
+    assert_moments(found, prior, reached)
 
 
 def test_of_all_states_against_importance_weights() -> None:
@@ -247,11 +252,4 @@ def test_of_all_states_against_importance_weights() -> None:
     for own, came_true in zip(np.log(np.maximum(support, settings.eps)), right, strict=True):
         score = prior[:, 1:] * own + prior[:, :1] * np.array([1, 1, 0])
         reached += score[:, came_true][:, 0] - logsumexp(score, axis=1)
-    weight = np.exp(reached - reached.max())
-    weight /= weight.sum()
-    for k, (name, values) in enumerate(found.coefficients.items()):
-        mean = weight @ prior[:, k]
-        sd = np.sqrt(weight @ (prior[:, k] - mean) ** 2)
-        error = sd * np.sqrt(1 / size(found, name) + (weight**2).sum())
-        assert abs(values.mean() - mean) < 4 * error
-        np.testing.assert_allclose(values.std(), sd, rtol=0.03)
+    assert_moments(found, prior, reached)
