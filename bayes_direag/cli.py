@@ -12,6 +12,7 @@ from typer.core import TyperGroup
 
 from bayes_direag.commands.options import err, out
 from bayes_direag.errors import DirEAGError
+from bayes_direag.packages import take
 
 #: Packages name their commands under this group of entry points, as ``name = "module:function"``.
 GROUP = "direag.commands"
@@ -29,6 +30,7 @@ class FrontDoor(TyperGroup):
         commands = entry_points(group=GROUP)
         if cmd_name not in commands.names:
             return None
+        take(commands[cmd_name].module.partition(".")[0])
         function = commands[cmd_name].load()
         text, _, example = str(function.__doc__).rpartition("Example: ")
         alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)

@@ -86,10 +86,6 @@ class TestTheFaceOfThePackage:
         with pytest.raises(ImportError, match="cannot import name 'Observation5'"):
             exec("from bayes_direag import Observation5")  # noqa: S102 - the statement is the test's own
 
-    @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.name)
-    def test_types_are_shipped(self, package):
-        assert (package / "py.typed").is_file()
-
 
 class TestFiles:
     def test_their_names_say_what_they_are(self):
