@@ -144,7 +144,7 @@ def fit_nuts(
     >>> from bayes_direag import fit_nuts, simulate_observations
     >>> from bayes_direag.model.settings import SamplingSettings
     >>> observations = simulate_observations(n=80, seed=1)
-    >>> fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=100))
+    >>> fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=200))
     >>> fit.predict(observations)[["confidence", "confidence_low", "confidence_high"]].shape
     (80, 3)
     """

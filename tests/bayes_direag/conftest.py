@@ -53,7 +53,7 @@ NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
 def numpyro_run(labelled: Observations) -> MCMC:
     """The same posterior, drawn from by numpyro's own sampler on the exported model."""
     chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
-    run = MCMC(NUTS(direag, dense_mass=True), num_warmup=300, num_samples=200, **chains)
+    run = MCMC(NUTS(direag, dense_mass=True), num_warmup=150, num_samples=100, **chains)
     run.run(jax.random.key(3), LikelihoodData.of(labelled, preset="bayes"), extra_fields=tuple(NUMPYRO_STATISTICS))
     return run
 

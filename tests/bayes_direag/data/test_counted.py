@@ -57,7 +57,10 @@ def test_a_row_a_pattern_with_how_many_have_it(coarse):
 
 @pytest.mark.parametrize(
     ("name", "variant"),
-    [("paper", "confidence"), ("release", "count"), ("release", "confidence"), ("bayes", "confidence")],
+    [
+        ("release", "confidence"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("paper", "confidence"), ("bayes", "confidence"))),
+    ],
 )
 def test_a_fit_to_patterns_is_the_fit_to_all(coarse, name, variant):
     counted, settings = count_patterns(coarse), preset(name).override(recalibration={"out_of_fold": 0})

@@ -96,8 +96,8 @@ def test_the_likelihood_is_that_of_tied_parameters(observations: Observations, p
     n_raw = sum(3 if name in ("weight", "bias", "vote") else 1 for name in names)
     with jax.enable_x64(True):
         raw = raw_from_vector(rng.normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=3)
-        reached = np.asarray(log_likelihood(raw, data))[: len(labelled)]
-        loss = float(penalised_loss(raw, data))
+        reached = np.asarray(jax.jit(log_likelihood)(raw, data))[: len(labelled)]
+        loss = float(jax.jit(penalised_loss)(raw, data))
     values = brute_force.natural({name: np.asarray(value) for name, value in raw.items()}, data.preset)
     expected = []
     for question in range(len(labelled)):
@@ -137,11 +137,14 @@ def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observati
 
 
 def test_a_group_of_one_changes_nothing(simulated: Observations) -> None:
-    some = simulated.select(slice(0, 60))
-    alone = replace(some, groups=("a", *some.level_names[1:]))
-    pd.testing.assert_frame_equal(
-        fit_map(alone, variant="level").predict(alone), fit_map(some, variant="level").predict(some), rtol=1e-12
+    alone = replace(simulated, groups=("a", *simulated.level_names[1:]))
+    data, plain = (LikelihoodData.of(observations, preset="bayes") for observations in (alone, simulated))
+    n_raw = 5 * 2 + 2 * 2 + 4
+    raw = raw_from_vector(
+        np.random.default_rng(0).normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=5
     )
+    reached = jax.jit(log_likelihood)
+    np.testing.assert_allclose(reached(raw, data), reached(raw, plain), rtol=1e-12)
 
 
 def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "1") -> Question:
@@ -188,13 +191,14 @@ def test_a_fit_of_several_counts_and_its_folds(observations: Observations) -> No
 
 def test_patterns_of_a_parquet_file_keep_their_groups(observations: Observations, tmp_path: Path) -> None:
     observations.write(tmp_path / "o.parquet")
-    preset = {"variant": "level", "preset": "release"}
-    read = read_labelled(tmp_path / "o.parquet", "numeric", by_pattern=True)
-    assert read.groups == count_patterns(observations).groups == observations.groups
-    found, known = fit_map(read, **preset).parameters(), fit_map(observations, **preset).parameters()
-    np.testing.assert_allclose(found["mean"], known["mean"], rtol=1e-5, atol=1e-7)
+    read, counted = read_labelled(tmp_path / "o.parquet", "numeric", by_pattern=True), count_patterns(observations)
+    assert read.groups == counted.groups == observations.groups
+    data = [LikelihoodData.of(one, preset="release") for one in (read, counted)]
+    jax.tree.map(np.testing.assert_array_equal, *data)
+    assert data[0].n_levels == 3
 
 
+@pytest.mark.slow
 def test_the_posterior_has_a_parameter_a_group(observations: Observations, tmp_path: Path) -> None:
     sampling = SamplingSettings(n_chains=2, n_warmup=100, n_draws=50)
     found = fit_nuts(observations.select(slice(0, 50)), sampling=sampling, seed=1)

@@ -59,9 +59,13 @@ def agrees_with_an_independent_optimiser(observations: Observations, preset: Pre
     np.testing.assert_allclose(float(ours.loss[0]), theirs, atol=1e-6, rtol=0)
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(
-    "name", ["weak", *(pytest.param(one, marks=pytest.mark.slow) for one in ("strong", "mid", "train"))]
+    ("name", "variant"),
+    [
+        pytest.param(name, variant, marks=[] if (name, variant) == ("weak", "confidence") else [pytest.mark.slow])
+        for name in ("weak", "strong", "mid", "train")
+        for variant in VARIANTS
+    ],
 )
 def test_recorded_losses_are_reproduced_and_bettered(name: str, variant: Variant, golden: Path) -> None:
     observations = Observations.read(golden / f"{name}.parquet")
@@ -167,6 +171,7 @@ def test_of_a_batch_only_fits_to_few_questions_are_started_again() -> None:
         assert map_estimates(observations, weight[1:2], preset=preset, variant="level").n_starts.tolist() == [1]
 
 
+@pytest.mark.slow
 def test_on_real_observations_the_usual_start_is_not_enough(real_observations: Path) -> None:
     everything = Observations.read(real_observations / "asdiv_llama8b_10runs.jsonl")
     few = everything.select(np.random.default_rng(0).permutation(len(everything))[:100])

@@ -37,8 +37,15 @@ from tests.bayes_direag import brute_force
 from tests.bayes_direag.family import VOTING
 
 EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
+#: Which of them are held by default: every preset and every variant; the others are slow.
+QUICK = {"paper-level", "release-confidence", "bayes-count", "bayes-confidence"}
 each_model = pytest.mark.parametrize(
-    ("preset", "variant"), EVERY, ids=[f"{preset.name}-{variant}" for preset, variant in EVERY]
+    ("preset", "variant"),
+    [
+        pytest.param(preset, variant, id=name, marks=[] if name in QUICK else [pytest.mark.slow])
+        for preset, variant in EVERY
+        for name in [f"{preset.name}-{variant}"]
+    ],
 )
 
 
@@ -226,7 +233,7 @@ class TestAnyNumPyroTool:
         assert pointwise.shape == (20, 80)
         assert (np.asarray(pointwise) < 0).all()
 
-    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
+    @pytest.mark.parametrize("guide", [AutoNormal, pytest.param(AutoLaplaceApproximation, marks=pytest.mark.slow)])
     def test_any_guide_and_optimiser(self, guide: type, data: LikelihoodData) -> None:
         svi = SVI(direag, guide(direag), Adam(0.05), Trace_ELBO())
         losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
