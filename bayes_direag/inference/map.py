@@ -174,6 +174,7 @@ def mode_of(
     """
     point, unravel = ravel_pytree(start)
 
+    @jax.jit  # so that the model is traced once, and not for every derivative of it
     def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
         joint: Array = log_density(model, args, {}, unravel(point))[0]
         return -joint / divide_by
