@@ -13,8 +13,8 @@ from analysis.evaluation_folder import FITS, MANIFEST
 from analysis.labelled_reports import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
 from analysis.scores.scoring import cluster_column, cluster_of
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 

@@ -30,7 +30,7 @@ from bayes_direag.commands.options import (
 )
 from bayes_direag.commands.show import show_quality
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.records import Columns
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Method
 

@@ -13,8 +13,8 @@ from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.evaluation_folder import MANIFEST
 from analysis.held_out import HeldOutQuestions, Scores, read_held_out, scores_by_method
 from analysis.report.fold_fits import Convergence, convergence_by_variant, read_parameters
-from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Columns
 from bayes_direag.fits.fit import Fit
 
 #: The method that a report is about, where it was evaluated.

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from bayes_direag.commands.options import err, out
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns
+from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 

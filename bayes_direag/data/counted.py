@@ -17,13 +17,12 @@ import pyarrow
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns
-from bayes_direag.data.engines import Engine, Span, prepare
-from bayes_direag.data.files import is_parquet
+from bayes_direag.data.engines import Span, prepare
+from bayes_direag.data.files import Engine, is_parquet
 from bayes_direag.data.long_table import QuestionArrays, Status
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import Survey, group_edges, survey
-from bayes_direag.data.records import Origin, Question
+from bayes_direag.data.records import Columns, Origin, Question
 
 #: A Parquet file with more rows than this is counted by pattern unless told otherwise.
 LARGEST_KEPT = 1_000_000
@@ -35,8 +34,7 @@ class Patterns(NamedTuple):
     Attributes
     ----------
     member : (pattern,) array
-        The number of a question of each pattern. Their order depends on the patterns alone, not on that of the
-        questions.
+        The number of a question of each pattern, in an order that depends on the patterns alone.
     pattern : (problem,) array
         The number of each question's pattern.
     """
@@ -82,19 +80,14 @@ def read_labelled(
 
     Parameters
     ----------
-    answers
-        How answers are compared; inferred from the gold answers if not given.
     by_pattern
         Keep a row a pattern instead of a row a question. Left out: for Parquet files of more than
         :data:`LARGEST_KEPT` rows, and on another engine than this process.
     columns
         The names of what a table holds; it is then read whole, in this process.
 
-    Raises
-    ------
-    ObservationError, DirEAGError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does and
-        :func:`~bayes_direag.data.engines.prepare`.
+    Raises ObservationError as :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does, and
+    DirEAGError as :func:`~bayes_direag.data.engines.prepare`.
     """
     prepare(engine, path, columns)
     if by_pattern is None and columns is None:
@@ -114,11 +107,8 @@ def count_parquet(
 ) -> Observations:
     """Read a Parquet file as patterns, in parts; see :func:`read_labelled`.
 
-    Returns
-    -------
-    Observations
-        A row a pattern, with its ``multiplicity``. A pattern goes by the first question that has it, its candidates by
-        their number; the records behind the rows name the datasets and models of the file, and nothing else.
+    A pattern goes by the first question that has it, its candidates by their number; the records behind the rows name
+    the datasets and models of the file, and nothing else.
     """
     on_step(f"looking through {source}")
     found = survey(source, answers, labels=True)
@@ -136,13 +126,9 @@ def count_parquet(
 
 
 def count_patterns(observations: Observations) -> Observations:
-    """Put a row a pattern in the place of a row a question.
+    """Return the first question of every pattern, with its ``multiplicity``: how many there are, of whatever clusters.
 
-    Returns
-    -------
-    Observations
-        The first question of every pattern, with its ``multiplicity``: how many there are, of whatever clusters. A fit
-        to these is a fit to all.
+    A fit to these is a fit to all.
     """
     times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
     table = _counted(_table(observations, np.arange(len(observations)), times))

@@ -1,7 +1,6 @@
 """Where a large file is worked through: here, or on a cluster by Ray; the work is the same function of a span.
 
-On Ray every worker works through spans of whole questions, and the tables come back in order. A worker that dies is
-replaced, and its spans are worked through again; what comes of a span depends on nothing else.
+On Ray the tables come back in order, and the spans of a worker that dies are worked through again.
 """
 
 import logging
@@ -9,16 +8,14 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from bayes_direag.data.columns import Columns
-from bayes_direag.data.files import is_parquet
+from bayes_direag.data.files import Engine, is_parquet
+from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     import pyarrow
-
-Engine = Literal["local", "ray"]
 
 _ERROR = "expected error"
 
@@ -38,7 +35,6 @@ def prepare(engine: Engine, path: Path, columns: Columns | None = None) -> None:
     """Make sure that an engine is there, and reads such a file; before anything that takes long.
 
     Ray joins the cluster that it knows of, or starts one on this machine; best before JAX has any threads.
-
     Raises DirEAGError if it is not installed, or the file is not Parquet, or not under our own names.
     """
     if engine == "local":
@@ -75,10 +71,9 @@ def _join_cluster() -> None:
 
 
 def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
-    """Yield the tables that a job makes of each span of a file, in their order.
+    """Yield the tables that a job makes of each span of a file, in order; all workers must see the file.
 
-    All workers must see the file under the same path. Raises DirEAGError as the job does in a worker, or if Ray is not
-    installed.
+    Raises DirEAGError as the job does in a worker, or if Ray is not installed.
     """
     _join_cluster()
     import ray

@@ -8,20 +8,19 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from pydantic_core import from_json
 
-from bayes_direag.data.columns import Columns, Row
-from bayes_direag.data.long_table import LongTable, long_table
 from bayes_direag.data.records import (
     COLUMNS,
     OF_OBSERVATION,
     OF_QUESTION,
+    Columns,
     Origin,
     Question,
+    Row,
     check_unique,
-    no_questions,
     question_from_record,
     question_from_rows,
 )
@@ -30,15 +29,30 @@ from bayes_direag.errors import DirEAGError, ObservationError
 if TYPE_CHECKING:
     import pandas
 
+#: Where a large Parquet file is worked through.
+Engine = Literal["local", "ray"]
+
+#: Questions, and where they were read.
+type Records = tuple[tuple[Question, ...], Origin]
+
+#: A record with one of these is a question, one without is a row.
+_WITH_REPORTS = frozenset({"observations", "outputs"})
+
+# The names of the released implementation of the paper, by those of this project.
+_RELEASED = {
+    "observations": "outputs",
+    "level": "level_index",
+    "answer": "pred_answer_norm",
+    "gold_answer": "gold_answer_norm",
+}
+
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path that takes the place of ``path`` once the block has succeeded.
+    """Yield a temporary path, in the same folder, that takes the place of ``path`` once the block has succeeded.
 
-    The temporary file lies in the same folder and has the same suffix. If the block raises, it is removed and
-    what stood at ``path`` before is untouched; so a reader sees the old file or the new one, never a part.
-
-    The folder must exist. Raises FileNotFoundError if the block wrote nothing to the temporary path.
+    If the block raises, it is removed and what stood at ``path`` before is untouched. Raises FileNotFoundError if the
+    block wrote nothing to it.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
@@ -62,46 +76,106 @@ def as_records(table: "pandas.DataFrame") -> list[dict[str, object]]:
 def check_table_path(path: str | Path) -> None:
     """Raise DirEAGError unless the suffix is one that :func:`write_table` knows."""
     suffix = Path(path).suffix
-    if suffix.lower() not in _WRITERS:
-        raise DirEAGError(f"{path}: saw the suffix {suffix!r}; expected one of {', '.join(_WRITERS)}. Rename it.")
+    if suffix.lower() not in _TABLES:
+        raise DirEAGError(f"{path}: saw the suffix {suffix!r}; expected one of {', '.join(_TABLES)}. Rename it.")
 
 
 def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
-    """Write a table as CSV, JSON Lines or Parquet, by suffix; completely or not at all.
+    """Write a table as CSV, JSON Lines or Parquet, by suffix, to the last digit; completely or not at all.
 
-    Every number is written to its last digit. Missing values are empty in CSV and null elsewhere, so CSV alone
-    cannot tell a missing text from an empty one. A table without rows keeps its columns, but for JSON Lines.
-    Raises DirEAGError as :func:`check_table_path` does.
+    Missing values are empty in CSV and null elsewhere, so CSV alone cannot tell a missing text from an empty one. A
+    table without rows keeps its columns, but for JSON Lines. Raises DirEAGError for another suffix.
     """
     check_table_path(path)
     with atomic_path(path) as partial_path:
-        _WRITERS[partial_path.suffix.lower()](table, partial_path)
+        _TABLES[partial_path.suffix.lower()](table, partial_path)
 
 
-def _table_as_json_lines(table: "pandas.DataFrame", path: Path) -> None:
+def _write_lines(lines: Iterable[str], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="\n") as file:
-        for record in as_records(table):
-            file.write(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n")
+        file.writelines(f"{line}\n" for line in lines)
 
 
-_WRITERS: dict[str, Callable[["pandas.DataFrame", Path], None]] = {
+_TABLES: dict[str, Callable[["pandas.DataFrame", Path], None]] = {
     ".csv": lambda table, path: table.to_csv(path, index=False),
-    ".jsonl": _table_as_json_lines,
+    ".jsonl": lambda table, path: _write_lines(
+        (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in as_records(table)), path
+    ),
     ".parquet": lambda table, path: table.to_parquet(path, index=False),
 }
 
-_REQUIRED = ("problem_id", "level", "answer", "confidence")
 
-#: A record with one of these is a question, one without is a row.
-_WITH_REPORTS = frozenset({"observations", "outputs"})
+def write_questions(questions: Sequence[Question], path: str | Path) -> None:
+    """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
 
-# The names of the released implementation of the paper, by those of this project.
-_RELEASED = {
-    "observations": "outputs",
-    "level": "level_index",
-    "answer": "pred_answer_norm",
-    "gold_answer": "gold_answer_norm",
+    JSON Lines keep every field. The tables are in long form, in the columns of
+    :data:`~bayes_direag.data.records.COLUMNS`; a question without observations is one row with an empty level.
+
+    Raises ObservationError if the suffix is none of these, or the file cannot be written.
+    """
+    path = Path(path)
+    if path.suffix.lower() not in _QUESTIONS:
+        raise ObservationError(
+            f"no format goes by the suffix {path.suffix!r}",
+            path=path,
+            expected=" or ".join(_QUESTIONS),
+            remedy="Give the file one of these suffixes.",
+        )
+    try:
+        with atomic_path(path) as temporary:
+            _QUESTIONS[path.suffix.lower()](questions, temporary)
+    except OSError as error:
+        raise ObservationError(
+            f"the file cannot be written ({error.strerror or error})",
+            path=path,
+            expected="a file in an existing folder that may be written",
+            remedy="Create the folder, or write somewhere else.",
+        ) from error
+
+
+def _to_csv(questions: Sequence[Question], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for row in _long_form(questions):
+            writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
+
+
+def _to_parquet(questions: Sequence[Question], path: Path) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
+    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
+    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
+
+
+_QUESTIONS: dict[str, Callable[[Sequence[Question], Path], None]] = {
+    ".jsonl": lambda questions, path: _write_lines(
+        (question.model_dump_json(exclude_unset=True) for question in questions), path
+    ),
+    ".parquet": _to_parquet,
+    ".csv": _to_csv,
 }
+
+
+def long_frame(questions: Iterable[Question]) -> "pandas.DataFrame":
+    """Return questions in long form: a row an observation, in the columns of a table that is written."""
+    import pandas as pd
+
+    types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
+    table = pd.DataFrame(list(_long_form(questions)), columns=list(COLUMNS))
+    return table.astype({name: types.get(name, "str") for name in COLUMNS})
+
+
+def _long_form(questions: Iterable[Question]) -> Iterator[Row]:
+    for question in questions:
+        for observation in question.observations or (None,):
+            yield {
+                "problem_id": question.problem_id,
+                **{name: getattr(observation, name, None) for name in OF_OBSERVATION},
+                **{name: getattr(question, name) for name in OF_QUESTION},
+            }
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -113,36 +187,18 @@ def is_parquet(path: str | Path) -> bool:
         return False
 
 
-def read_file(path: Path, columns: Columns | None = None) -> tuple[LongTable, tuple[Question, ...]]:
-    """Return the columns of an observation file of any form, and its records; see :func:`read_records`."""
-    if columns is not None or not is_parquet(path):
-        questions, origin = read_records(path, columns)
-        check_unique(questions, origin)
-        return long_table(questions, origin), questions
-    from bayes_direag.data.parquet import whole_file
-
-    part = whole_file(path)
-    if not len(part.start):
-        raise no_questions(path)
-    part.check()
-    return part.long_table(), part.records()
-
-
-def read_records(path: Path, columns: Columns | None = None) -> tuple[tuple[Question, ...], Origin]:
-    """Read the questions of a file, row by row, and the line on which each begins.
+def read_records(path: Path, columns: Columns | None = None) -> Records:
+    """Read the questions of a file, at least one, and the line on which each begins.
 
     JSON Lines hold one question a line, in this project's form or in that of the released implementation of the paper;
-    CSV is a table in long form. If ``columns`` are named, so may JSON Lines be.
+    CSV and Parquet are tables in long form. If ``columns`` are named, so may JSON Lines be.
 
-    Raises
-    ------
-    ObservationError
-        If the file cannot be read, or something in it cannot be used.
+    Raises ObservationError if the file cannot be read, or something in it cannot be used.
     """
     if is_parquet(path):
-        from bayes_direag.data.parquet import rows_of
+        from bayes_direag.data.parquet import read_rows
 
-        return questions_of_records(list(enumerate(rows_of(path), 1)), path, columns or Columns())
+        return questions_of_rows(*read_rows(path, columns), path, columns)
     text = _text(path)
     start = text.lstrip()[:1]
     if not start:
@@ -154,89 +210,101 @@ def read_records(path: Path, columns: Columns | None = None) -> tuple[tuple[Ques
         )
     if start in "{[":
         return questions_of_records(list(_json_lines(text, path)), path, columns)
-    return questions_of_rows(list(_csv_rows(text, path, columns or Columns())), path, columns)
+    return questions_of_rows(*_csv_rows(text, path, columns or Columns()), path, columns)
 
 
-def questions_of_records(
-    numbered: Sequence[tuple[int, object]], path: Path | None, columns: Columns | None
-) -> tuple[tuple[Question, ...], Origin]:
+def questions_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, columns: Columns | None) -> Records:
     """Make a question of each record or, if columns are named and none holds observations, of the rows that they are.
 
-    Raises
-    ------
-    ObservationError
-        If something in them cannot be used; ``path`` and the records' numbers are for that.
+    Raises ObservationError if something in them cannot be used; ``path`` and the records' numbers are for that.
     """
     if columns is not None:
-        given = [(line, row) for line, row in numbered if isinstance(row, Mapping) and not _WITH_REPORTS & row.keys()]
-        if len(given) == len(numbered):
-            check_columns(list(dict.fromkeys(str(name) for _, row in given for name in row)), path, columns)
-            rows = [(line, columns.row(row)) for line, row in given]
-            return questions_of_rows(rows, path, columns)
-        numbered = columns.nested(numbered, path)
-    questions = [
-        _question(record, path, line, {} if columns is None else columns.spelling) for line, record in numbered
-    ]
-    return tuple(questions), Origin(path, tuple(line for line, _ in numbered))
+        rows = [(line, row) for line, row in numbered if isinstance(row, Mapping) and not _WITH_REPORTS & row.keys()]
+        if len(rows) == len(numbered):
+            header = dict.fromkeys(str(name) for _, row in rows for name in row)
+            return questions_of_rows(list(header), rows, path, columns)
+        numbered = [(line, _under_our_names(record, columns)) for line, record in numbered]
+        reports = [
+            (line, report)
+            for line, record in numbered
+            for report in (record.get("observations") or () if isinstance(record, dict) else ())
+            if isinstance(report, dict)
+        ]
+        columns.in_our_form(reports, path)
+    spelling = {} if columns is None else columns.spelling
+    origin = Origin(path, tuple(line for line, _ in numbered))
+    return check_unique(tuple(_question(record, path, line, spelling) for line, record in numbered), origin)
 
 
 def questions_of_rows(
-    numbered: Sequence[tuple[int, Row]], path: Path | None, columns: Columns | None
-) -> tuple[tuple[Question, ...], Origin]:
+    header: Sequence[str],
+    numbered: Iterable[tuple[int, Mapping[str, object]]],
+    path: Path | None,
+    columns: Columns | None,
+) -> Records:
     """Make the questions of a table in long form, in the order of their first rows, each with the line of that.
 
-    Raises ObservationError as :func:`questions_of_records` does.
+    Raises ObservationError as :func:`questions_of_records` does, and if a column is not there.
     """
-    spelling: dict[str, str] = {}
-    if columns is not None:
-        columns.in_our_form(numbered, path)
-        spelling = columns.spelling
-    groups: dict[object, list[tuple[int, Row]]] = {}
+    (columns or Columns()).check(header, path)
+    if columns is None:
+        return _grouped(numbered, path, {})
+    rows = [(line, columns.row(row)) for line, row in numbered]
+    columns.in_our_form(rows, path)
+    return _grouped(rows, path, columns.spelling)
+
+
+def questions_of_wide(
+    table: "pandas.DataFrame", columns: Columns, *, answer: str, confidence: str, correct: str
+) -> Records:
+    """Make the questions of a table with a row each; in what a level's columns are called, its name is ``{level}``.
+
+    Raises ObservationError as :func:`questions_of_records` does, and if one of the columns is not there.
+    """
+    header = [str(name) for name in table.columns]
+    before, marked, after = answer.partition("{level}")
+    found = [name for name in header if name.startswith(before) and name.endswith(after) and marked]
+    levels = columns.levels or [name[len(before) : len(name) - len(after)] for name in found]
+    own = {level: [pattern.replace("{level}", level) for pattern in (answer, confidence, correct)] for level in levels}
+    needed = [columns.question, *(name for names in own.values() for name in names[:2])]
+    missing = [name for name in (needed if own else [answer]) if name not in header]
+    if missing:
+        raise ObservationError(
+            f"the table has no column {missing[0]}",
+            seen=", ".join(header),
+            expected="one of that name, {level} standing for the name of a level",
+            remedy="Say what the columns are called: question='id', answer='{level}_answer', "
+            "confidence='{level}_confidence'.",
+        )
+    rows: list[tuple[int, Row]] = []
+    for line, record in enumerate(as_records(table), 1):
+        about = {name: value for name, value in columns.row(record).items() if name in ("problem_id", *OF_QUESTION)}
+        for level, names in own.items():
+            said = zip(("answer", "confidence", "correct"), map(record.get, names), strict=True)
+            rows.append((line, {**about, "level": level, **dict(said)}))
+    columns.in_our_form(rows, None)
+    return _grouped(rows, None, columns.spelling)
+
+
+def _grouped(
+    numbered: Iterable[tuple[int, Mapping[str, object]]], path: Path | None, spelling: Mapping[str, str]
+) -> Records:
+    groups: dict[object, list[tuple[int, Mapping[str, object]]]] = {}
     for line, row in numbered:
         groups.setdefault(row.get("problem_id"), []).append((line, row))
-    lines, questions = [], []
-    for group in groups.values():
-        own, rows = zip(*group, strict=True)
-        lines.append(own[0])
-        questions.append(question_from_rows(rows, own, path, spelling))
-    return tuple(questions), Origin(path, tuple(lines))
+    questions = tuple(question_from_rows(group, path, spelling) for group in groups.values())
+    return check_unique(questions, Origin(path, tuple(group[0][0] for group in groups.values())))
 
 
-def write_questions(questions: Sequence[Question], path: str | Path) -> None:
-    """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
-
-    JSON Lines keep every field. The tables are in long form and hold the columns ``problem_id``, ``level``,
-    ``level_name``, ``answer``, ``confidence``, ``correct``, ``group``, ``gold_answer``, ``cluster``,
-    ``dataset``, ``model`` and ``question``; a question without observations is one row with an empty level.
-
-    Raises
-    ------
-    ObservationError
-        If the suffix is none of ``.jsonl``, ``.parquet`` and ``.csv``, or the file cannot be written.
-    """
-    path = Path(path)
-    writers: dict[str, Callable[[Sequence[Question], Path], None]] = {
-        ".jsonl": _to_json_lines,
-        ".parquet": _to_parquet,
-        ".csv": _to_csv,
-    }
-    if path.suffix.lower() not in writers:
-        raise ObservationError(
-            f"no format goes by the suffix {path.suffix!r}",
-            path=path,
-            expected=" or ".join(writers),
-            remedy="Give the file one of these suffixes.",
-        )
-    try:
-        with atomic_path(path) as temporary:
-            writers[path.suffix.lower()](questions, temporary)
-    except OSError as error:
-        raise ObservationError(
-            f"the file cannot be written ({error.strerror or error})",
-            path=path,
-            expected="a file in an existing folder that may be written",
-            remedy="Create the folder, or write somewhere else.",
-        ) from error
+def _under_our_names(record: object, columns: Columns) -> object:
+    """Return a record, and the reports that it holds, under our names."""
+    if not isinstance(record, Mapping):
+        return record
+    ours = columns.row(record)
+    reports = ours.get("observations")
+    if isinstance(reports, Sequence):
+        ours["observations"] = [columns.row(own) if isinstance(own, Mapping) else own for own in reports]
+    return ours
 
 
 def _text(path: Path) -> str:
@@ -327,13 +395,15 @@ def _renamed_output(output: object) -> object:
     return kept
 
 
-def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[tuple[int, Row]]:
-    """Yield the rows of a CSV table as numbers, flags and texts, each with the line on which it begins."""
+def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[tuple[int, Row]]]:
+    """Return the header of a CSV table, and its rows as numbers, flags and texts, each with the line it begins on."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    line = 1
+    line, rows = 1, []
     try:
         header = next(reader)
-        names = check_columns(header, path, columns)
+        columns.check(header, path)
+        meanings = {columns.level: _number, columns.confidence: _number, columns.correct: _flag}
+        convert = [meanings.get(name, str) for name in header]
         line = reader.line_num + 1
         for cells in reader:
             if cells:
@@ -346,7 +416,8 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[tuple[int, Ro
                         expected=f"{len(header)} cells, as in the header",
                         remedy="Put quotation marks around cells that hold commas.",
                     )
-                yield line, {name: _value(name, cell) for name, cell in zip(names, cells, strict=True) if name}
+                values = (meaning(cell) if cell else None for meaning, cell in zip(convert, cells, strict=True))
+                rows.append((line, dict(zip(header, values, strict=True))))
             line = reader.line_num + 1
     except csv.Error as error:
         raise ObservationError(
@@ -356,84 +427,15 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> Iterator[tuple[int, Ro
             expected="comma-separated cells, quotation marks in pairs",
             remedy="Write the table with a CSV library, which quotes what needs it.",
         ) from error
+    return header, rows
 
 
-def _value(column: str, cell: str) -> object:
-    """Return what a CSV cell means; a cell that should be a number or a flag and is none stays text."""
-    if not cell:
-        return None
-    if column == "correct":
-        return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
-    if column in ("level", "confidence"):
-        try:
-            return float(cell)
-        except ValueError:
-            return cell
-    return cell
+def _number(cell: str) -> object:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
 
 
-def check_columns(given: Sequence[str], path: Path | None, columns: Columns) -> list[str | None]:
-    """Return what the columns of a table are called here; see :meth:`Columns.ours`.
-
-    Raises ObservationError unless it has those that it needs, and those that were named, each once.
-    """
-    spelling, default = columns.spelling, Columns().spelling
-    required = [name for name in _REQUIRED if name != "level" or columns.group not in given]
-    wanted = [spelling[name] for name in default if name in required or spelling[name] != default[name]]
-    missing = [name for name in wanted if name not in given]
-    if missing or len(set(given)) < len(given):
-        raise ObservationError(
-            f"the table has no column {missing[0]}" if missing else "the table has two columns of one name",
-            path=path,
-            line=None if path is None else 1,
-            seen=", ".join(given),
-            expected=f"the columns {', '.join(wanted)}, each once",
-            remedy="Say what they are called (--column level=NAME; in Python level='NAME'), or rename them; a file in "
-            "another form than a table begins with { on every line.",
-        )
-    return [columns.ours(name) for name in given]
-
-
-def _to_json_lines(questions: Iterable[Question], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for question in questions:
-            file.write(question.model_dump_json(exclude_unset=True) + "\n")
-
-
-def _to_csv(questions: Sequence[Question], path: Path) -> None:
-    """Write questions as a CSV table with a header."""
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
-        for row in _long_form(questions):
-            writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
-
-
-def _to_parquet(questions: Sequence[Question], path: Path) -> None:
-    """Write questions as a Parquet table."""
-    import pyarrow
-    from pyarrow import parquet
-
-    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
-
-
-def long_frame(questions: Iterable[Question]) -> "pandas.DataFrame":
-    """Return questions in long form: a row an observation, in the columns of a table that is written."""
-    import pandas as pd
-
-    types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
-    table = pd.DataFrame(list(_long_form(questions)), columns=list(COLUMNS))
-    return table.astype({name: types.get(name, "str") for name in COLUMNS})
-
-
-def _long_form(questions: Iterable[Question]) -> Iterator[Row]:
-    """Yield the rows of questions in long form, in the columns that observation files have."""
-    for question in questions:
-        for observation in question.observations or (None,):
-            yield {
-                "problem_id": question.problem_id,
-                **{name: getattr(observation, name, None) for name in OF_OBSERVATION},
-                **{name: getattr(question, name) for name in OF_QUESTION},
-            }
+def _flag(cell: str) -> object:
+    return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)

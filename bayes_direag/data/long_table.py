@@ -1,15 +1,14 @@
 """Observations in long form, in columns: what every form of file comes to, whole or in parts.
 
-A row is what one level said of one question. Records (JSON Lines, CSV) and Arrow tables (Parquet) both become such
-columns. From these follow the levels of a file, the kind of its answers, and the arrays of its questions: which
-reports are usable, and which answers are right.
+A row is what one level said of one question. From these follow the levels of a file, the kind of its answers, the
+arrays of its questions (which reports are usable, which answers are right), and how much of it can be used.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -17,6 +16,9 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.records import Origin, Question
 from bayes_direag.errors import LevelError, ObservationError
+
+if TYPE_CHECKING:
+    from bayes_direag.data.observations import Observations
 
 
 class Texts(NamedTuple):
@@ -32,8 +34,6 @@ class LongTable:
 
     Attributes
     ----------
-    source : Origin
-        Where they are from.
     record : callable
         Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
     question, level : (row,) arrays
@@ -44,8 +44,6 @@ class LongTable:
         1 where the answer is flagged as right, 0 where as wrong, -1 where it is not flagged.
     gold : Texts
         The gold answer of each question.
-    group : Texts
-        The group of the level of each row.
     """
 
     source: Origin
@@ -89,10 +87,9 @@ class Overview:
 
     Attributes
     ----------
-    pairs : dict
-        The pairs of level and level name that occur, in the order of the file, with the line of the first question.
-    grouped : dict
-        The same of level and group; each level has no more than one.
+    pairs, grouped : dict
+        The pairs of level and level name that occur, in the order of the file, with the line of the first question;
+        and those of level and group.
     kinds, flagged
         What the gold answers of each part show, and whether any answer is flagged right or wrong.
     n_stated, largest, any_between
@@ -139,16 +136,21 @@ class Overview:
 
         Raises ObservationError if a number goes by two names, or a name by two numbers.
         """
-        named: dict[int, dict[str, int | None]] = {}
-        for (level, name), line in self.pairs.items():
-            named.setdefault(level, {}).update({} if name is None else {name: line})
         table: dict[int, str] = {}
-        for level, names in sorted(named.items()):
-            name, *others = list(names) or [f"level_{level}"]
-            if others:
-                raise _level_error(f"level {level} is called {name!r} before", others[0], path, names[others[0]])
-            if name in table.values():
-                raise _level_error(f"level {level} has the name of another level", name, path, names.get(name))
+        for level in sorted({level for level, _ in self.pairs}):
+            lines = {name: line for (own, name), line in self.pairs.items() if own == level and name is not None}
+            name, *others = list(lines) or [f"level_{level}"]
+            if others or name in table.values():
+                raise ObservationError(
+                    f"level {level} is called {name!r} before" if others
+                    else f"level {level} has the name of another level",
+                    path=path,
+                    line=lines.get((others or [name])[0]),
+                    field="level_name",
+                    seen=(others or [name])[0],
+                    expected="one name for each level number, and one number for each name, in all questions",
+                    remedy="Rename the level, or correct its number.",
+                )  # fmt: skip
             table[level] = name
         return table
 
@@ -198,13 +200,7 @@ def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]
 def level_columns(
     level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
 ) -> list[int]:
-    """Return where each level stands among those that a fit knows.
-
-    Raises
-    ------
-    LevelError
-        If there is one that the fit does not know; ``line_of`` says where it is first used.
-    """
+    """Return where each level stands among those that a fit knows; LevelError, with the line, if it knows it not."""
     for name in level_names:
         if name not in known:
             line = line_of(name)
@@ -222,11 +218,6 @@ def aligned_columns(
     """Put columns of some levels, several of one perhaps, in the order of a fit; -1 for a level that has none.
 
     Returns their levels besides; raises LevelError as :func:`level_columns` does.
-
-    Examples
-    --------
-    >>> aligned_columns(["b", "a", "b"], ["a", "b", "c"], None, lambda _: None)
-    (array([ 1,  0,  2, -1]), ('a', 'b', 'b', 'c'))
     """
     level = np.array(level_columns(own, known, path, line_of), int)
     places = [np.flatnonzero(level == number) for number in range(len(known))]
@@ -235,16 +226,8 @@ def aligned_columns(
     return order, tuple(name for name, place in zip(known, places, strict=True) for _ in place)
 
 
-def _level_error(problem: str, name: str, path: Path | None, line: int | None) -> ObservationError:
-    return ObservationError(
-        problem,
-        path=path,
-        line=line,
-        field="level_name",
-        seen=name,
-        expected="one name for each level number, and one number for each name, in all questions",
-        remedy="Rename the level, or correct its number.",
-    )
+#: What is known of each question, as arrays.
+ARRAYS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting")
 
 
 class Status(IntEnum):
@@ -271,8 +254,18 @@ class QuestionArrays:
         The distinct canonical answers, in string order.
     answer : (problem, level) array
         The place of the answer given among the texts; -1 where not usable.
-    confidence, candidate, status, correct, labelled, conflicting : arrays
-        As in :class:`~bayes_direag.data.observations.Observations`.
+    confidence : (problem, level) array
+        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable.
+    candidate : (problem, level) array
+        The answer given, by number among the question's own in string order; -1 where not usable.
+    status : (problem, level) array
+        Why an observation is or is not usable, as :class:`Status`.
+    correct : (problem, level) array
+        Whether the answer given is right; False where not usable or not labelled.
+    labelled : (problem,) array
+        Whether correctness is known: there is a gold answer, or all usable observations are flagged.
+    conflicting : (problem,) array
+        The number of answers whose ``correct`` flags disagree.
     """
 
     texts: tuple[str, ...]
@@ -293,12 +286,8 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
     """Turn the rows of questions into arrays, given the numbers of all levels, in order.
 
     An answer is right if more than half of its flags in that question say so, or, where it carries none, if it equals
-    the gold answer.
-
-    Raises
-    ------
-    ObservationError
-        If a gold answer is not of this kind, a question without one is flagged in part, or a level stands twice.
+    the gold answer. Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in
+    part, or a level stands twice.
     """
     texts, (said, gold) = _canonical((table.answer, table.gold), kind)
     numbers = np.array(list(levels), np.int64)
@@ -400,3 +389,61 @@ def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_u
         expected="a gold answer, or a flag on all usable observations, or on none",
         remedy="Add the gold answer or the missing flags, or remove the flags.",
     )
+
+
+@dataclass(frozen=True, eq=False)
+class ObservationQuality:
+    """How much of a set of observations can be used.
+
+    Attributes
+    ----------
+    n_questions, n_answered, n_labelled : int
+        Questions in all, with at least one usable observation, and with known correctness.
+    n_gold_generated, n_several_correct : int
+        Questions to which some level gave a right answer, and with more than one right candidate.
+    n_conflicts : int
+        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
+    counts : array, (level, status)
+        Observations by level and :class:`Status`; every row sums to the number of questions.
+    """
+
+    n_questions: int
+    n_answered: int
+    n_labelled: int
+    n_gold_generated: int
+    n_several_correct: int
+    n_conflicts: int
+    level_names: tuple[str, ...]
+    counts: Int[np.ndarray, "level status"]
+
+    @classmethod
+    def of(cls, observations: "Observations") -> "ObservationQuality":
+        """Count what can be used, by level and over all."""
+        times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
+        return cls(
+            n_questions=int(times.sum()),
+            n_answered=int(times @ observations.answered),
+            n_labelled=int(times @ observations.labelled),
+            n_gold_generated=int(times @ observations.gold_generated),
+            n_several_correct=int(times @ (observations.correct_candidate.sum(axis=1) > 1)),
+            n_conflicts=int(times @ observations.conflicting),
+            level_names=observations.level_names,
+            counts=np.tensordot(times, observations.status[:, :, None] == np.array(Status), axes=1),
+        )
+
+    @property
+    def summary(self) -> str:
+        """The numbers in a line."""
+        n, n_levels, shown = self.n_questions, len(self.level_names), self.level_names[:5]
+        more = f" and {n_levels - len(shown)} more" if n_levels > len(shown) else ""
+        return (
+            f"{n:,} question{'s' * (n != 1)}, {self.n_answered:,} answered, {self.n_labelled:,} labelled; "
+            f"{n_levels} level{'s' * (n_levels != 1)}: {', '.join(shown)}{more}"
+        )
+
+    def to_html(self) -> str:
+        """Return the counts as a table for a notebook."""
+        import pandas as pd
+
+        names = [status.name.lower().replace("_", " ") for status in Status]
+        return pd.DataFrame(self.counts, index=pd.Index(self.level_names, name="level"), columns=names).to_html()

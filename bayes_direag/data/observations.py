@@ -2,31 +2,39 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from html import escape
 from importlib.resources import as_file, files
+from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns, Scale, wide_rows
 from bayes_direag.data.files import (
     as_records,
-    check_columns,
     long_frame,
     questions_of_records,
     questions_of_rows,
-    read_file,
+    questions_of_wide,
+    read_records,
     write_questions,
 )
-from bayes_direag.data.long_table import LongTable, Overview, Status, aligned_columns, long_table, question_arrays
-from bayes_direag.data.quality import ObservationQuality
-from bayes_direag.data.records import Observation, Origin, Question, check_unique
+from bayes_direag.data.long_table import (
+    ARRAYS,
+    ObservationQuality,
+    Overview,
+    Status,
+    aligned_columns,
+    long_table,
+    question_arrays,
+)
+from bayes_direag.data.records import Columns, Observation, Origin, Question, Scale, check_unique
+from bayes_direag.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pandas
@@ -41,6 +49,7 @@ __all__ = [
     "write_questions",
 ]
 
+_ABSENT = {"confidence": np.nan, "candidate": -1, "correct": False, "status": Status.ABSENT}
 _EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
 
 
@@ -50,27 +59,14 @@ class Observations:
 
     Attributes
     ----------
-    problem_id : tuple of str
-        The questions, in the order of the file.
-    level_names : tuple of str
-        The levels, in the order of their numbers.
+    problem_id, level_names : tuples of str
+        The questions, in the order of the file; the levels, in that of their numbers.
     kind : {"numeric", "choice", "text"}
         How answers are compared.
-    confidence : array, (problem, level)
-        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable.
-    candidate : array, (problem, level)
-        The answer given, as an index into the question's own candidates; -1 where not usable.
+    confidence, candidate, status, correct, labelled, conflicting : arrays
+        As in :class:`~bayes_direag.data.long_table.QuestionArrays`.
     candidates : tuple of tuples of str
         The distinct canonical answers of each question, in string order.
-    correct : array, (problem, level)
-        Whether the answer given is right; False where not usable or not labelled.
-    labelled : array, (problem,)
-        Whether the question's correctness is known: it has a gold answer, or all its usable observations are
-        flagged.
-    status : array, (problem, level)
-        Why an observation is or is not usable, as :class:`Status`.
-    conflicting : array, (problem,)
-        The number of answers whose ``correct`` flags disagree.
     questions : tuple of Question
         The records behind the arrays.
     origin : Origin
@@ -105,13 +101,10 @@ class Observations:
     ) -> "Observations":
         """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`.
 
-        Parameters
-        ----------
-        columns
-            The names that a table, or JSON Lines with a line a report, has for what is in it; its levels may then be
-            names and its confidences fractions.
+        With ``columns`` a table, or JSON Lines with a line a report, may call what is in it otherwise, have names for
+        levels and fractions for confidences.
         """
-        return cls._of(*read_file(Path(path), columns), answers, columns)
+        return cls._of(read_records(Path(path), columns), answers, columns)
 
     @classmethod
     def from_records(
@@ -130,8 +123,7 @@ class Observations:
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
         columns = columns or Columns()
-        numbered: list[tuple[int, object]] = [*enumerate(records, 1)]
-        return cls._of_records(*questions_of_records(numbered, None, columns), answers, columns)
+        return cls._of(questions_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
 
     @classmethod
     def from_frame(
@@ -152,27 +144,14 @@ class Observations:
     ) -> "Observations":
         """Take a table in long form: one row an observation, or a question that has none.
 
-        Parameters
-        ----------
-        question, level, answer, confidence, gold, correct, cluster, group
-            The names of its columns; the last four need not be there. See :mod:`bayes_direag.data.records` for what
-            they hold. Levels may be numbers from 0, or names, which are numbered; reports of a group need none. NaN,
-            None and NA are missing.
-        levels
-            The names of the levels in their order; by default that in which they appear.
-        scale
-            Whether confidences go from 0 to 100 (``percent``) or from 0 to 1 (``fraction``).
-        answers
-            As in :meth:`from_questions`.
-
-        Raises
-        ------
-        ObservationError
-            As :meth:`from_questions` does; it calls the first row line 1. Or if a column is not there.
+        The keywords are those of :class:`~bayes_direag.data.records.Columns`; the columns from ``gold`` on need not be
+        there. NaN, None and NA are missing. Raises ObservationError as :meth:`from_questions` does, calling the first
+        row line 1; or if a column is not there.
         """
         columns = Columns(question, level, answer, confidence, gold, correct, cluster, group, levels, scale)
-        check_columns([str(name) for name in frame.columns], None, columns)
-        return cls.from_records(as_records(frame), answers, columns)
+        header = [str(name) for name in frame.columns]
+        rows = enumerate(as_records(frame), 1)
+        return cls._of(questions_of_rows(header, rows, None, columns), answers, columns)
 
     @classmethod
     def from_wide(
@@ -189,28 +168,20 @@ class Observations:
         scale: Scale | None = None,
         answers: AnswerKind | None = None,
     ) -> "Observations":
-        """Take a table with one row a question, and columns for every level.
+        """Take a table with one row a question, and columns for every level, called so with its name for ``{level}``.
 
-        Parameters
-        ----------
-        answer, confidence, correct
-            What these columns are called, with ``{level}`` in the place of the level's name; ``correct`` need not be
-            there.
-        levels
-            The names of the levels; by default those of all columns called so.
-
-        See :meth:`from_frame` for the others, and for what is raised.
+        ``correct`` need not be there; ``levels`` are by default those of all columns called so. See :meth:`from_frame`
+        for the others, and for what is raised.
         """
         columns = Columns(question=question, gold=gold, cluster=cluster, levels=levels, scale=scale)
-        header = [str(name) for name in frame.columns]
-        rows = wide_rows(as_records(frame), header, columns, answer=answer, confidence=confidence, correct=correct)
-        return cls._of_records(*questions_of_rows(rows, None, columns), answers, columns)
+        records = questions_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
+        return cls._of(records, answers, columns)
 
     @classmethod
     def from_questions(
         cls, questions: Sequence[Question], answers: AnswerKind | None = None, source: Origin | None = None
     ) -> "Observations":
-        """Build the arrays from records.
+        """Build the arrays from records, at least one.
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, where it
         carries none, if it equals the gold answer. A level that is missing, without an answer that can be
@@ -218,8 +189,6 @@ class Observations:
 
         Parameters
         ----------
-        questions : sequence of Question
-            At least one.
         answers : {"numeric", "choice", "text"}, optional
             How answers are compared. By default the kind that all gold answers given show; text if
             correctness is only flagged.
@@ -233,24 +202,18 @@ class Observations:
             kind cannot be inferred, a gold answer is not of that kind, a question without one is flagged in
             part, or the confidences look like fractions instead of percentages.
         """
-        return cls._of_records(questions, source or Origin(None, (None,) * len(questions)), answers)
-
-    @classmethod
-    def _of_records(
-        cls, questions: Sequence[Question], origin: Origin, answers: AnswerKind | None, columns: Columns | None = None
-    ) -> "Observations":
-        check_unique(questions, origin)
-        return cls._of(long_table(questions, origin), questions, answers, columns)
+        questions = tuple(questions)
+        return cls._of(check_unique(questions, source or Origin(None, (None,) * len(questions))), answers)
 
     @classmethod
     def _of(
         cls,
-        table: LongTable,
-        questions: Sequence[Question],
+        records: tuple[tuple[Question, ...], Origin],
         answers: AnswerKind | None,
         columns: Columns | None = None,
     ) -> "Observations":
-        overview, path = Overview(), table.source.path
+        (questions, origin), overview = records, Overview()
+        table, path = long_table(questions, origin), origin.path
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
         arrays = question_arrays(table, levels, kind)
@@ -261,17 +224,12 @@ class Observations:
             problem_id=tuple(question.problem_id for question in questions),
             level_names=tuple(levels.values()),
             kind=kind,
-            confidence=arrays.confidence,
-            candidate=arrays.candidate,
             candidates=arrays.candidates(),
-            correct=arrays.correct,
-            labelled=arrays.labelled,
-            status=arrays.status,
-            conflicting=arrays.conflicting,
-            questions=tuple(questions),
-            origin=table.source,
+            questions=questions,
+            origin=origin,
             cluster=cluster if any(cluster) else None,
             groups=overview.groups(levels, path),
+            **{name: getattr(arrays, name) for name in ARRAYS},
         )
 
     def __len__(self) -> int:
@@ -344,15 +302,15 @@ class Observations:
         """The SHA-256 of all that a fit can depend on, whatever file format the observations came in."""
         texts = [self.problem_id, self.level_names, self.kind, self.candidates]
         digest = hashlib.sha256(json.dumps(texts).encode())
-        for array, form in (
-            (self.confidence, "<f8"),
-            (self.candidate, "<i4"),
-            (self.correct, "?"),
-            (self.labelled, "?"),
+        for name, form in (
+            ("confidence", "<f8"),
+            ("candidate", "<i4"),
+            ("correct", "?"),
+            ("labelled", "?"),
+            ("multiplicity", "<i8"),
         ):
-            digest.update(array.astype(form).tobytes())
-        if self.multiplicity is not None:
-            digest.update(self.multiplicity.astype("<i8").tobytes())
+            if (array := getattr(self, name)) is not None:
+                digest.update(array.astype(form).tobytes())
         for names in (self.cluster, self.groups):
             if names is not None:
                 digest.update(json.dumps(names).encode())
@@ -361,48 +319,44 @@ class Observations:
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
         """Return some of the questions, in the order given as in indexing an array, with all the levels."""
         rows = np.arange(len(self))[index]
+
+        def chosen[Of](values: Sequence[Of]) -> tuple[Of, ...]:
+            return tuple(values[row] for row in rows)
+
+        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in ARRAYS}
         return replace(
             self,
-            problem_id=tuple(self.problem_id[row] for row in rows),
-            confidence=self.confidence[rows],
-            candidate=self.candidate[rows],
-            candidates=tuple(self.candidates[row] for row in rows),
-            correct=self.correct[rows],
-            labelled=self.labelled[rows],
-            status=self.status[rows],
-            conflicting=self.conflicting[rows],
-            questions=tuple(self.questions[row] for row in rows),
-            origin=Origin(self.origin.path, tuple(self.origin.lines[row] for row in rows)),
+            problem_id=chosen(self.problem_id),
+            candidates=chosen(self.candidates),
+            questions=chosen(self.questions),
+            origin=Origin(self.origin.path, chosen(self.origin.lines)),
             multiplicity=None if self.multiplicity is None else self.multiplicity[rows],
-            cluster=None if self.cluster is None else tuple(self.cluster[row] for row in rows),
+            cluster=None if self.cluster is None else chosen(self.cluster),
+            **arrays,
         )
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the same observations under the levels of a fit, in its order.
 
         A level of the fit that these observations lack is absent from every question. Of a group that the fit knows
-        there may be any number of levels, one beside the other. The records stay as they are, so :meth:`write` writes
-        the levels of the file. With ``groups`` the names are those of single levels, and these their groups. Raises
-        LevelError if the fit does not know a level.
+        there may be any number of levels, one beside the other. With ``groups`` the names are those of single levels,
+        and these their groups. The records stay as they are. Raises LevelError if the fit does not know a level.
         """
         own = (None if groups else self.groups) or self.level_names
-        order, names = aligned_columns(
-            own, level_names, self.origin.path, lambda name: self._first_line_of(own.index(name))
-        )
+        path = self.origin.path
+        order, names = aligned_columns(own, level_names, path, lambda name: self._first_line_of(own.index(name)))
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
             wider = np.full((len(self), len(order)), absent, array.dtype)
             wider[:, order >= 0] = array[:, order[order >= 0]]
             return wider
 
+        arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(
             self,
             level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in zip(order, names, strict=True)),
             groups=groups or (self.groups and names),
-            confidence=aligned(self.confidence, np.nan),
-            candidate=aligned(self.candidate, -1),
-            correct=aligned(self.correct, False),
-            status=aligned(self.status, Status.ABSENT),
+            **arrays,
         )
 
     def _first_line_of(self, column: int) -> int | None:
@@ -432,7 +386,7 @@ class Observations:
 
 def read_questions(path: str | Path) -> list[Question]:
     """Read the records of an observation file, in its order; ObservationError if something in it cannot be used."""
-    return list(read_file(Path(path))[1])
+    return list(read_records(Path(path))[0])
 
 
 def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
@@ -448,3 +402,48 @@ def example_observations(protocol: Literal["steered", "samples", "topk"] = "stee
     """
     with as_file(files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
         return Observations.read(path, "numeric")
+
+
+def observations_of(source: object, answers: AnswerKind) -> Observations:
+    """Return observations as they are, or read those of a path, a frame in long form, or records.
+
+    Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
+    """
+    if isinstance(source, Observations):
+        return source
+    if isinstance(source, str | Path):
+        return Observations.read(source, answers)
+    if hasattr(source, "columns") and hasattr(source, "iloc"):
+        return Observations.from_frame(source, answers=answers)  # type: ignore[arg-type]
+    if isinstance(source, Sequence):
+        return Observations.from_records(source, answers)
+    raise _not_observations("predict", source, "Observations, a path, a DataFrame in long form, or a list of records")
+
+
+def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function refuse, by ArgumentError, as its argument ``observations`` what is none."""
+    parameters = signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = parameters.bind_partial(*args, **kwargs).arguments.get("observations")
+        if given is not None and not isinstance(given, Observations):
+            raise _not_observations(function.__qualname__, given, "Observations")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _not_observations(function: str, given: object, expected: str) -> ArgumentError:
+    if isinstance(given, str | Path):
+        remedy = f"Read them: Observations.read({str(given)!r})."
+    elif hasattr(given, "columns"):
+        remedy = (
+            "Make them: Observations.from_frame(frame, question='...', level='...', answer='...', confidence='...', "
+            "gold='...') for one row a report, Observations.from_wide(...) for one row a question."
+        )
+    elif isinstance(given, Sequence):
+        remedy = "Make them: Observations.from_records(records)."
+    else:
+        remedy = "Make them with Observations.read, from_frame, from_wide or from_records."
+    return ArgumentError(f"{function}: saw {type(given).__name__}; expected {expected}. {remedy}")

@@ -1,4 +1,4 @@
-"""Tables in long form, in columns: a whole Arrow table, or a Parquet file, surveyed and then read by whole questions.
+"""Parquet files in parts of bounded size: looked through once, and then read by whole questions, in columns.
 
 What is wrong with a row is seen in columns; the question is then made a record, which says it in words.
 """
@@ -18,14 +18,14 @@ from pyarrow import parquet, types
 from pydantic import ConfigDict, TypeAdapter
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns
-from bayes_direag.data.engines import Engine, Job, Span, run_on_ray
-from bayes_direag.data.files import check_columns
+from bayes_direag.data.engines import Job, Span, run_on_ray
+from bayes_direag.data.files import Engine
 from bayes_direag.data.long_table import LongTable, Overview, QuestionArrays, Texts, question_arrays
 from bayes_direag.data.records import (
     COLUMNS,
     OF_OBSERVATION,
     OF_QUESTION,
+    Columns,
     Origin,
     Question,
     no_questions,
@@ -47,41 +47,29 @@ class Part:
 
     Attributes
     ----------
-    path : Path, optional
-        The file they are from.
     given : pyarrow.Table
-        The rows as they stand there.
+        The rows as they stand in the file.
     columns : dict of str to pyarrow.Array
         All columns as texts (``large_string``), doubles and flags; missing where the table lacks a column, or holds
         something else than should be there.
-    line : (row,) array
-        The number of each row in the file, from 1.
-    start : (problem,) array
-        Where each question begins.
+    line, start : (row,) and (problem,) arrays
+        The number of each row in the file, from 1; where each question begins.
     """
 
-    path: Path | None
+    path: Path
     given: pyarrow.Table
     columns: dict[str, pyarrow.Array]
     line: Int[np.ndarray, " row"]
     start: Int[np.ndarray, " problem"]
 
     @classmethod
-    def of(cls, given: pyarrow.Table, path: Path | None, line: Int[np.ndarray, " row"]) -> "Part":
+    def of(cls, given: pyarrow.Table, path: Path, line: Int[np.ndarray, " row"]) -> "Part":
         """Take in rows; a question ends where the next row is of another."""
         columns = {name: _column(name, given) for name in COLUMNS}
         names = columns["problem_id"]
         changes = pc.fill_null(pc.not_equal(names[1:], names[:-1]), True).to_numpy(zero_copy_only=False)
         start = np.flatnonzero(np.concatenate([np.ones(min(len(names), 1), bool), changes.astype(bool)]))
         return cls(path, given, columns, line, start)
-
-    @classmethod
-    def of_whole(cls, given: pyarrow.Table, path: Path | None = None) -> "Part":
-        """Take in a whole table: put the rows of each question together, questions in the order of their first rows."""
-        part = cls.of(given, path, np.arange(1, given.num_rows + 1))
-        code = part.columns["problem_id"].dictionary_encode(null_encoding="encode").indices.to_numpy()
-        order = np.argsort(code, kind="stable")
-        return part if (np.diff(order) == 1).all() else cls.of(given.take(order), path, order + 1)
 
     @property
     def problem_id(self) -> pyarrow.Array:
@@ -94,16 +82,11 @@ class Part:
         columns = {name: column[:end] for name, column in self.columns.items()}
         return Part(self.path, self.given[:end], columns, self.line[:end], self.start[:-1])
 
-    def records(self) -> tuple[Question, ...]:
-        """Make every question of its rows; see :func:`~bayes_direag.data.records.question_from_rows`."""
-        rows, lines = self.given.to_pylist(), self.line.tolist()
-        ends = zip(self.start.tolist(), [*self.start[1:].tolist(), len(lines)], strict=True)
-        return tuple(question_from_rows(rows[begin:end], lines[begin:end], self.path) for begin, end in ends)
-
     def record(self, number: int) -> Question:
         """Make one question of its rows."""
         begin, end = [*self.start[number : number + 2].tolist(), len(self.line)][:2]
-        return question_from_rows(self.given[begin:end].to_pylist(), self.line[begin:end].tolist(), self.path)
+        rows = zip(self.line[begin:end].tolist(), self.given[begin:end].to_pylist(), strict=True)
+        return question_from_rows(list(rows), self.path)
 
     def check(self) -> None:
         """Raise ObservationError about the first question that its rows cannot make, if any."""
@@ -153,34 +136,26 @@ class Part:
         return np.asarray(self.columns[name].to_numpy(zero_copy_only=False), float)
 
 
-def whole_file(path: Path, columns: Sequence[str] = COLUMNS) -> Part:
-    """Read a file as it is, or at least those of some columns that it has.
+def read_rows(path: Path, columns: Columns | None) -> tuple[list[str], Iterator[tuple[int, dict[str, object]]]]:
+    """Read what the columns of a file are called, and its rows by number; without ``columns`` but those we know."""
+    with _opened(path, COLUMNS if columns is None else None) as (file, names):
+        table = file.read(columns=names)
+    return table.column_names, enumerate(table.to_pylist(), 1)
 
-    Raises
-    ------
-    ObservationError
-        If it cannot be read or lacks a column.
-    """
+
+def regrouped(path: Path, columns: Sequence[str]) -> Part:
+    """Read a whole file with the rows of each question put together, questions in the order of their first rows."""
     with _opened(path, columns) as (file, names):
-        return Part.of_whole(file.read(columns=names), path)
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    """Read the rows of a file, whatever its columns are called."""
-    with _opened(path, None) as (file, _):
-        rows: list[dict[str, Any]] = file.read().to_pylist()
-        return rows
+        table = file.read(columns=names)
+    code = _column("problem_id", table).dictionary_encode(null_encoding="encode").indices.to_numpy()
+    order = np.argsort(code, kind="stable")
+    return Part.of(table.take(order), path, order + 1)
 
 
 def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Iterator[Part]:
-    """Yield a file, or a span of it that begins and ends with a question, in parts.
+    """Yield a file, or a span of it that begins and ends with a question, in parts: of some columns, if it has them.
 
     Rows of one question are taken to stand together.
-
-    Parameters
-    ----------
-    columns
-        Which to read; those that the file lacks are left out.
     """
     with _opened(path, columns) as (file, names):
         here = Span(0, file.metadata.num_rows) if span is None else span
@@ -202,7 +177,7 @@ def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Itera
 
 def group_edges(path: Path) -> Int[np.ndarray, " edge"]:
     """Return the rows of a file at which row groups begin, and in the last place the number of rows."""
-    with _opened(path) as (file, _):
+    with _opened(path, ()) as (file, _):
         return _edges(file)
 
 
@@ -217,13 +192,14 @@ def texts_of(column: pyarrow.Array) -> Texts:
 
 
 @contextmanager
-def _opened(path: Path, columns: Sequence[str] | None = ()) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
-    """Open a file that, unless none are asked for, has the columns it must have, and tell which of some it has."""
+def _opened(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+    """Open a file, and tell which of some columns, or of all (None), it has; of some, it must have those we need."""
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
+            given = file.schema_arrow.names
             if columns is not None:
-                check_columns(file.schema_arrow.names, path, Columns())
-            yield file, [name for name in columns or () if name in file.schema_arrow.names]
+                Columns().check(given, path)
+            yield file, [name for name in columns if name in given] if columns is not None else given
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",
@@ -336,12 +312,10 @@ class Survey:
     def arrays(self, span: Span | None = None) -> Iterator[tuple[pyarrow.Array, QuestionArrays]]:
         """Yield the questions of the file, or of a span of it, in parts of bounded size: their names, and the arrays.
 
-        Raises
-        ------
-        ObservationError
-            Where :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` would, in the same words.
+        Raises ObservationError where :meth:`Observations.read
+        <bayes_direag.data.observations.Observations.read>` would, in the same words.
         """
-        together = parts(self.path, self.columns, span) if self.together else [whole_file(self.path, self.columns)]
+        together = parts(self.path, self.columns, span) if self.together else [regrouped(self.path, self.columns)]
         for part in together:
             part.check()
             yield part.problem_id, question_arrays(part.long_table(), self.levels, self.kind)
@@ -352,23 +326,12 @@ class Survey:
 
 
 def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
-    """Look through a Parquet file, in parts.
+    """Look through a Parquet file, in parts; its gold answers and flags only if the ``labels`` matter.
 
     Questions are known by 64 bits of a hash: of ten million, two are taken for one with a probability of three in a
-    million; the rows are then taken to be scattered.
-
-    Parameters
-    ----------
-    kind
-        How answers are compared; inferred from the gold answers if not given.
-    labels
-        Whether it matters which answers are right: if not, gold answers and flags are not looked at.
-
-    Raises
-    ------
-    ObservationError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does; or if the rows of a
-        question do not stand together in a file of more than :data:`LARGEST_REGROUPED` rows.
+    million; the rows are then taken to be scattered. Raises ObservationError as :meth:`Observations.read
+    <bayes_direag.data.observations.Observations.read>` does; or if the rows of a question do not stand together in a
+    file of more than :data:`LARGEST_REGROUPED` rows.
     """
     about = {name: dict[str, None]() for name in ("dataset", "model")}
     telling = ("correct", "gold_answer") if kind is None else ()

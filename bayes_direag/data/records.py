@@ -1,13 +1,21 @@
-"""One question with its observations, as a file states them, and the words for one that cannot be used."""
+"""One question with its observations, as a file states them; what tables call its fields; what is wrong with one."""
 
-from collections.abc import Mapping, Sequence
+import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
-from bayes_direag.errors import ObservationError
+from bayes_direag.errors import DirEAGError, ObservationError
+
+Scale = Literal["percent", "fraction"]
+
+type Row = dict[str, object]
 
 
 def _blank_is_missing(text: str | None) -> str | None:
@@ -24,15 +32,13 @@ class Observation(BaseModel):
 
     Attributes
     ----------
-    level, level_name : int; str, optional
+    level, level_name
         The 0-based number of the level, which means the same in every question, and what it is called.
-    answer : str, optional
-        As given.
-    confidence : float, optional
-        As stated, in percent, 0..100.
-    correct : bool, optional
+    answer, confidence
+        As given, and as stated, in percent, 0..100.
+    correct
         Whether the answer is right, where equality with the gold answer does not decide that.
-    group : str, optional
+    group
         What exchangeable levels, such as runs of one model, have in common: all that a fit learns of them.
     """
 
@@ -51,15 +57,13 @@ class Question(BaseModel):
 
     Attributes
     ----------
-    problem_id : str
+    problem_id
         The name of the question, which no other question of the file has.
-    dataset, model, question : str, optional
+    dataset, model, question
         Where the question is from, which model answered it, and its text.
-    gold_answer : str, optional
-        The right answer, if known.
-    cluster : str, optional
+    cluster
         What it hangs together by with others of the same cluster: a prompt, a document, a paraphrased question.
-    observations : tuple of Observation
+    observations
         In the order of the file; may be empty.
     """
 
@@ -90,6 +94,134 @@ OF_QUESTION = ("gold_answer", "cluster", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
 
 
+_NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster", "group")
+_OURS = {"question": "problem_id", "gold": "gold_answer"}
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a table, or the fields of records, are called.
+
+    Attributes
+    ----------
+    question, level, answer, confidence, gold, correct, cluster, group : str
+        The name of each. A level may be a number from 0, or a name: names are numbered. Reports of a group need none:
+        they are the first, second ... of their group in the question.
+    levels : sequence of str, optional
+        The names of the levels in their order; by default that in which they appear.
+    scale : {"percent", "fraction"}, optional
+        Whether confidences go from 0 to 100 or from 0 to 1. Left out: percent, and what looks like fractions is
+        refused.
+    """
+
+    question: str = "problem_id"
+    level: str = "level"
+    answer: str = "answer"
+    confidence: str = "confidence"
+    gold: str = "gold_answer"
+    correct: str = "correct"
+    cluster: str = "cluster"
+    group: str = "group"
+    levels: Sequence[str] | None = None
+    scale: Scale | None = None
+
+    @classmethod
+    def named(cls, pairs: Iterable[str], scale: Scale | None = None) -> "Columns":
+        """Read pairs ``FIELD=NAME``; raise DirEAGError for one that is none."""
+        names: dict[str, str] = {}
+        for pair in pairs:
+            field, _, name = pair.partition("=")
+            if field not in _NAMED or not name:
+                raise DirEAGError(
+                    f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(_NAMED)} and the name that "
+                    "of a column, as in level=model."
+                )
+            names[field] = name
+        return cls(**names, scale=scale)
+
+    @cached_property
+    def spelling(self) -> dict[str, str]:
+        """The names in the table by those in an observation file."""
+        return {_OURS.get(name, name): getattr(self, name) for name in _NAMED}
+
+    def check(self, given: Sequence[str], path: Path | None) -> None:
+        """Raise ObservationError unless a table has the columns that are needed or named here, each once."""
+        default = Columns().spelling
+        required = ("problem_id", *(() if self.group in given else ("level",)), "answer", "confidence")
+        wanted = [name for our, name in self.spelling.items() if our in required or name != default[our]]
+        missing = [name for name in wanted if name not in given]
+        if missing or len(set(given)) < len(given):
+            raise ObservationError(
+                f"the table has no column {missing[0]}" if missing else "the table has two columns of one name",
+                path=path,
+                line=None if path is None else 1,
+                seen=", ".join(given),
+                expected=f"the columns {', '.join(wanted)}, each once",
+                remedy="Say what they are called (--column level=NAME; in Python level='NAME'), or rename them; a file "
+                "in another form than a table begins with { on every line.",
+            )
+
+    def row(self, given: Mapping[str, object]) -> Row:
+        """Return a row, or record, under our names, with plain values: what is missing (NaN, NA) is None."""
+        named = {self._ours.get(str(name), str(name)): value for name, value in given.items()}
+        return {name: _plain(value) for name, value in named.items() if name is not None}
+
+    @cached_property
+    def _ours(self) -> dict[str, str | None]:
+        """Our names by theirs; None for a column whose name is ours for another."""
+        return {**dict.fromkeys(self.spelling), **{their: our for our, their in self.spelling.items()}}
+
+    def in_our_form(self, numbered: Iterable[tuple[int, Row]], path: Path | None) -> None:
+        """Make numbers of levels that are names, and percentages of fractions; in place.
+
+        Raises ObservationError for a level that is not among those given, or a fraction above 1.
+        """
+        numbered = list(numbered)
+        n_of: Counter[tuple[object, object]] = Counter()
+        for _, row in numbered:
+            if row.get("group") is not None and row.get("level") is None:
+                n_of[row.get("problem_id"), row["group"]] += 1
+                row["level"] = f"{row['group']} {n_of[row.get('problem_id'), row['group']]}"
+        place = {name: number for number, name in enumerate(self.levels or ())}
+        named = all(isinstance(row["level"], str) for _, row in numbered if row.get("level") is not None)
+        for line, row in numbered:
+            level, confidence = row.get("level"), row.get("confidence")
+            if named and isinstance(level, str):
+                if self.levels and level not in place:
+                    raise ObservationError(
+                        "this level is not among those given",
+                        path=path,
+                        line=line,
+                        field=self.level,
+                        seen=level,
+                        expected=f"one of {', '.join(self.levels)}",
+                        remedy="Add it to the levels, or leave its rows out.",
+                    )
+                row |= {"level": place.setdefault(level, len(place)), "level_name": level}
+            if self.scale == "fraction" and isinstance(confidence, int | float):
+                if not 0 <= confidence <= 1:
+                    raise ObservationError(
+                        "this confidence is not a fraction",
+                        path=path,
+                        line=line,
+                        field=self.confidence,
+                        seen=confidence,
+                        expected="a number from 0 to 1",
+                        remedy="Correct it, or say that the confidences are percentages (scale percent).",
+                    )
+                row["confidence"] = round(100 * float(confidence), 12)
+            if row.get("correct") in (0, 1):
+                row["correct"] = bool(row["correct"])
+
+
+def _plain(value: object) -> object:
+    """Return a value as plain Python has it: that of a NumPy scalar, and None for what is missing."""
+    if getattr(value, "ndim", None) == 0:
+        value = value.item()  # type: ignore[attr-defined]
+    missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
+    return None if missing else value
+
+
 class Origin(NamedTuple):
     """Where questions were read: the file, and the line on which each begins; None if they were not."""
 
@@ -107,8 +239,8 @@ def no_questions(path: Path | None) -> ObservationError:
     )
 
 
-def check_unique(questions: Sequence[Question], source: Origin) -> None:
-    """Raise ObservationError if there is no question, or two go by one problem_id."""
+def check_unique(questions: tuple[Question, ...], source: Origin) -> tuple[tuple[Question, ...], Origin]:
+    """Return what is given; raise ObservationError if there is no question, or two go by one problem_id."""
     if not questions:
         raise no_questions(source.path)
     lines: dict[str, int | None] = {}
@@ -125,6 +257,7 @@ def check_unique(questions: Sequence[Question], source: Origin) -> None:
                 remedy="Remove one of the two, or give them different ids.",
             )
         lines[question.problem_id] = line
+    return questions, source
 
 
 # What each field takes, and what to do where it holds something else.
@@ -155,19 +288,11 @@ def question_from_record(
     rows: Sequence[int] = (),
     spelling: Mapping[str, str] | None = None,
 ) -> Question:
-    """Validate one record of a file, under the field names of :class:`Question`; line and path are for the error.
+    """Validate one record of a file, under the field names of :class:`Question`.
 
-    Parameters
-    ----------
-    rows : sequence of int, optional
-        The line of each observation, if the file has one row an observation.
-    spelling : mapping, optional
-        How the file spells the field names that differ from this project's.
-
-    Raises
-    ------
-    ObservationError
-        On the first field that cannot be used; it names the place, the value, and how many more there are.
+    The rest is for the error: where it stands, the lines of its observations if these are rows, and how the file
+    spells the names that differ from ours. Raises ObservationError on the first field that cannot be used; it names
+    the place, the value, and how many more there are.
     """
     try:
         return Question.model_validate(record)
@@ -177,26 +302,20 @@ def question_from_record(
 
 
 def question_from_rows(
-    rows: Sequence[Mapping[str, object]],
-    lines: Sequence[int],
-    path: Path | None,
-    spelling: Mapping[str, str] | None = None,
+    numbered: Sequence[tuple[int, Mapping[str, object]]], path: Path | None, spelling: Mapping[str, str] | None = None
 ) -> Question:
-    """Make a question of its rows in a table, at least one; a row without anything of a report is no observation.
+    """Make a question of its numbered rows in a table; a row without anything of a report is no observation.
 
-    Raises
-    ------
-    ObservationError
-        If the rows disagree about the question, or as :func:`question_from_record` does.
+    Raises ObservationError if the rows disagree about the question, or as :func:`question_from_record` does.
     """
-    name = rows[0].get("problem_id")
+    first, row = numbered[0]
+    name = row.get("problem_id")
     record: dict[str, object] = {} if name is None else {"problem_id": name}
     observations, places = [], []
-    for line, row in zip(lines, rows, strict=True):
-        given = {column: value for column, value in row.items() if value is not None}
+    for line, row in numbered:
         for column in OF_QUESTION:
-            value = given.get(column, "")
-            if str(value).strip() and record.setdefault(column, value) != value:
+            value = row.get(column)
+            if value is not None and str(value).strip() and record.setdefault(column, value) != value:
                 raise ObservationError(
                     f"question {name!r} has {record[column]!r} in an earlier row",
                     path=path,
@@ -206,16 +325,14 @@ def question_from_rows(
                     expected="one value in all rows of a question",
                     remedy="Make the rows agree, or give the questions different ids.",
                 )
-        observation = {column: given[column] for column in OF_OBSERVATION if column in given}
+        observation = {column: row[column] for column in OF_OBSERVATION if row.get(column) is not None}
         level = observation.get("level")
         if isinstance(level, float) and level.is_integer():  # tables hold levels as floats where one is missing
             observation["level"] = int(level)
         if observation:
             observations.append(observation)
             places.append(line)
-    return question_from_record(
-        {**record, "observations": observations}, path, lines[0], rows=places, spelling=spelling
-    )
+    return question_from_record({**record, "observations": observations}, path, first, rows=places, spelling=spelling)
 
 
 def _record_error(

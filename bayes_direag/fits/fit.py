@@ -16,8 +16,7 @@ from jaxtyping import Bool, Float, Int
 from numpyro.infer import MCMC
 
 from bayes_direag.data.files import atomic_path
-from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import observations_of
+from bayes_direag.data.observations import Observations, observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.prediction import PatternPredictor, distribution
 from bayes_direag.inference import recalibration

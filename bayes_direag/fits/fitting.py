@@ -9,8 +9,7 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import takes_observations
+from bayes_direag.data.observations import Observations, takes_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit, Source
 from bayes_direag.fits.prediction import distribution

@@ -11,7 +11,7 @@ from pyarrow import parquet
 from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.engines import Span
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.data.parquet import Part, survey
+from bayes_direag.data.parquet import survey
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
@@ -78,14 +78,6 @@ def test_foreign_types(tmp_path):
     )
     assert first == Question(problem_id="1", gold_answer="9", observations=reports)
     assert last == Question(problem_id="3", gold_answer="4", observations=())
-
-
-def test_an_arrow_table_without_a_file():
-    table = pyarrow.Table.from_pandas(long_table("numeric", seed=1).sample(frac=1, random_state=2))
-    part = Part.of_whole(table)
-    part.check()
-    assert [question.problem_id for question in part.records()] == part.problem_id.to_pylist()
-    assert part.long_table().source.path is None
 
 
 @pytest.mark.parametrize("golden_name", ["strong", "weak"])
