@@ -3,8 +3,8 @@ from .data.answers import same_answer as same_answer
 from .data.observations import Observations as Observations
 from .data.observations import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
+from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit
-from .fits.fitting import DirEAG as DirEAG
 from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, wraps
 from html import escape
-from importlib.resources import as_file, files
+from importlib import resources
 from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,16 +14,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
+from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.files import (
-    as_records,
-    long_frame,
-    questions_of_records,
-    questions_of_rows,
-    questions_of_wide,
-    read_records,
-    write_questions,
-)
+from bayes_direag.data.files import as_records, questions_of_records, questions_of_rows, read_records, write_questions
 from bayes_direag.data.long_table import (
     ARRAYS,
     ObservationQuality,
@@ -174,7 +167,7 @@ class Observations:
         for the others, and for what is raised.
         """
         columns = Columns(question=question, gold=gold, cluster=cluster, levels=levels, scale=scale)
-        records = questions_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
+        records = files.questions_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
         return cls._of(records, answers, columns)
 
     @classmethod
@@ -183,24 +176,23 @@ class Observations:
     ) -> "Observations":
         """Build the arrays from records, at least one.
 
-        An answer is right if more than half of its ``correct`` flags in that question say so, or, where it
-        carries none, if it equals the gold answer. A level that is missing, without an answer that can be
-        read or without a confidence is not usable; :meth:`quality` counts these.
+        An answer is right if more than half of its ``correct`` flags in that question say so, or, where it has none, if
+        it equals the gold answer. A level that is missing, or without an answer that can be read or without a
+        confidence, is not usable; :meth:`quality` counts these.
 
         Parameters
         ----------
         answers : {"numeric", "choice", "text"}, optional
-            How answers are compared. By default the kind that all gold answers given show; text if
-            correctness is only flagged.
+            How answers are compared. By default as all gold answers show; text if correctness is only flagged.
         source : Origin, optional
             Where the questions were read, for the errors.
 
         Raises
         ------
         ObservationError
-            If there is no question, an id stands twice, levels and their names contradict each other, the
-            kind cannot be inferred, a gold answer is not of that kind, a question without one is flagged in
-            part, or the confidences look like fractions instead of percentages.
+            If there is no question, an id stands twice, levels and their names contradict each other, the kind cannot
+            be inferred, a gold answer is not of it, a question without one is flagged in part, or confidences look
+            like fractions.
         """
         questions = tuple(questions)
         return cls._of(check_unique(questions, source or Origin(None, (None,) * len(questions))), answers)
@@ -234,6 +226,16 @@ class Observations:
 
     def __len__(self) -> int:
         return len(self.problem_id)
+
+    def __getitem__(self, index: Any) -> "Observations":
+        """Return some of the questions as :meth:`select` does: with :attr:`shape`, how scikit-learn divides them."""
+        rows = np.arange(len(self))[index[0] if isinstance(index, tuple) else index]
+        return self.select(np.atleast_1d(rows))
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """The numbers of questions and levels, as of the arrays."""
+        return len(self), self.n_levels
 
     @property
     def n_levels(self) -> int:
@@ -311,9 +313,8 @@ class Observations:
         ):
             if (array := getattr(self, name)) is not None:
                 digest.update(array.astype(form).tobytes())
-        for names in (self.cluster, self.groups):
-            if names is not None:
-                digest.update(json.dumps(names).encode())
+        for names in filter(None, (self.cluster, self.groups)):
+            digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
@@ -366,7 +367,7 @@ class Observations:
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return the records in long form: a row an observation, in the columns that :meth:`write` writes."""
-        return long_frame(self.questions)
+        return files.long_frame(self.questions)
 
     def __repr__(self) -> str:
         source = "" if self.origin.path is None else f"; {self.origin.path}"
@@ -400,11 +401,11 @@ def example_observations(protocol: Literal["steered", "samples", "topk"] = "stee
     >>> len(observations), observations.level_names[0]
     (300, 'very_cautious')
     """
-    with as_file(files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
+    with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
         return Observations.read(path, "numeric")
 
 
-def observations_of(source: object, answers: AnswerKind) -> Observations:
+def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:
     """Return observations as they are, or read those of a path, a frame in long form, or records.
 
     Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
@@ -417,7 +418,7 @@ def observations_of(source: object, answers: AnswerKind) -> Observations:
         return Observations.from_frame(source, answers=answers)  # type: ignore[arg-type]
     if isinstance(source, Sequence):
         return Observations.from_records(source, answers)
-    raise _not_observations("predict", source, "Observations, a path, a DataFrame in long form, or a list of records")
+    raise _not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:

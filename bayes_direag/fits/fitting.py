@@ -1,7 +1,7 @@
 """Fits: the mode of the posterior, for one choice of questions or many at once, the whole of it by NUTS, by folds."""
 
 import random
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations, takes_observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.fit import Fit, Source
+from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import distribution
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
@@ -248,42 +248,6 @@ def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
             "is not a probability model: intervals and leave-one-out figures from it have no meaning of their own. Set "
             "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
         )
-
-
-@dataclass
-class DirEAG:
-    """:func:`~bayes_direag.fit_map` and :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` as one object.
-
-    Attributes
-    ----------
-    preset, variant, seed
-        As in :func:`~bayes_direag.fits.fitting.fit_map`.
-    fit_ : Fit
-        The fit, once :meth:`fit` has been called.
-
-    Examples
-    --------
-    >>> from bayes_direag import DirEAG, simulate_observations
-    >>> observations = simulate_observations(n=200, seed=1)
-    >>> table = DirEAG().fit(observations).predict(observations)
-    >>> table["confidence"].between(0, 1).all()
-    np.True_
-    """
-
-    preset: str | Preset = "bayes"
-    variant: Variant = "confidence"
-    seed: int = 0
-    fit_: Fit = field(init=False, repr=False)
-
-    @takes_observations
-    def fit(self, observations: Observations) -> "DirEAG":
-        """Fit to the labelled questions among the observations; return self."""
-        self.fit_ = fit_map(observations, preset=self.preset, variant=self.variant, seed=self.seed)
-        return self
-
-    def predict(self, observations: Source) -> pd.DataFrame:
-        """Return the table of predictions; AttributeError before :meth:`fit`."""
-        return self.fit_.predict(observations)
 
 
 @dataclass(frozen=True, eq=False)

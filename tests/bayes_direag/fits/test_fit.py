@@ -12,7 +12,7 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError, LevelError
 from bayes_direag.fits import prediction
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import DirEAG, assign_folds, fit_map, fit_map_batch, fit_nuts
+from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch, fit_nuts
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
@@ -265,10 +265,6 @@ def test_parameters_name_what_is_identified(fit: Fit) -> None:
     assert {"recalibration_intercept", "recalibration_slope"} <= set(fit.parameters()["parameter"])
 
 
-def test_the_estimator_is_the_same_thing(fit: Fit, simulated: Observations) -> None:
-    pd.testing.assert_frame_equal(DirEAG().fit(simulated).predict(simulated), fit.predict(simulated))
-
-
 @pytest.mark.parametrize("variant", ["count", "level"])
 def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
     chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
@@ -306,10 +302,8 @@ class TestWhatIsTaken:
         rows = unlabelled.to_frame().to_dict("records")
         for given in (tmp_path / "new.jsonl", str(tmp_path / "new.jsonl"), unlabelled.to_frame(), records, rows):
             pd.testing.assert_frame_equal(fit.predict(given), expected)
-        model = DirEAG(variant="count").fit(simulated.select(slice(0, 60)))
-        pd.testing.assert_frame_equal(model.predict(unlabelled.to_frame()), expected)
 
-    @pytest.mark.parametrize("fitted", [fit_map, fit_nuts, DirEAG().fit])
+    @pytest.mark.parametrize("fitted", [fit_map, fit_nuts])
     @pytest.mark.parametrize(
         ("given", "said"),
         [

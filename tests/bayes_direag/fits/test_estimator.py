@@ -1,0 +1,159 @@
+"""The estimator does what scikit-learn asks of one: its own checks, searches, pipelines and cross-validation."""
+
+import pickle
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
+from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.validation import validate_data
+
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import ArgumentError, DirEAGError
+from bayes_direag.fits.estimator import DirEAG
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.model.settings import SamplingSettings
+
+COUNT = DirEAG(variant="count", preset="paper")
+
+
+def test_it_is_a_fit(simulated: Observations) -> None:
+    train, test = simulated[:60], simulated[60:]
+    model = clone(COUNT).set_params(recalibration="temperature").fit(train)
+    settings = model.fit_.preset
+    assert settings.recalibration.method == "temperature"
+    table = fit_map(train, preset=settings, variant="count").predict(test)
+    assert model.predict(test).tolist() == [None if a != a else a for a in table["answer"]]
+    wrong, right = model.predict_proba(test).T
+    np.testing.assert_allclose(right, table["confidence"].fillna(0))
+    np.testing.assert_allclose(wrong, 1 - right)
+    is_right = test.is_right(table["answer"])
+    assert model.score(test) == pytest.approx(is_right.mean() - ((is_right - right) ** 2).mean())
+    assert pickle.loads(pickle.dumps(model)).score(test) == model.score(test)  # noqa: S301 - our own bytes
+    with pytest.raises(NotFittedError, match="This DirEAG instance is not fitted yet"):
+        COUNT.predict(test)
+
+
+@pytest.mark.slow
+def test_it_samples(labelled: Observations) -> None:
+    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=25)
+    assert DirEAG("nuts", variant="count", sampling=sampling).fit(labelled).fit_.n_samples == 50
+    with pytest.raises(DirEAGError, match="there is no method 'MAP'; expected map or nuts"):
+        DirEAG().set_params(method="MAP").fit(labelled)
+
+
+def test_x_and_y_in_every_form(simulated: Observations) -> None:
+    """Observations, records and frames, with the gold answers in X or in y, are the same data."""
+    known = simulated[:40]
+    gold = [question.gold_answer for question in known.questions]
+    bare = Observations.from_questions(
+        [one.model_copy(update={"gold_answer": None}) for one in known.questions], "text"
+    )
+    frame, records = known.to_frame(), [one.model_dump(mode="json") for one in known.questions]
+    hidden = [one | {"gold_answer": None} for one in records]
+    of_rows = frame["gold_answer"].to_numpy()
+    expected = clone(COUNT).fit(known)
+    pairs = [(frame, None), (records, None), (hidden, gold), (frame.drop(columns="gold_answer"), of_rows)]
+    for x, y in [*pairs, (hidden, np.array(gold, dtype=object))]:
+        model = clone(COUNT).fit(x, y)
+        assert model.score(x, y) == pytest.approx(expected.score(known))
+        assert model.fit_.tree.attrs["answers"] == "numeric"
+    assert clone(COUNT).fit(bare, gold).fit_.n_questions == 40
+    with pytest.raises(DirEAGError, match=r"score: saw 40 questions, none with a gold answer; expected some. Give y"):
+        expected.score(hidden)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        COUNT.fit(known, gold[:-1])
+    with pytest.raises(ArgumentError, match="DirEAG: saw int; expected Observations, a path, a DataFrame in long form"):
+        COUNT.fit(3)
+
+
+def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> None:
+    train = simulated[:60]
+    records = [one.model_dump(mode="json") for one in train.questions]
+    grid = {"direag__recalibration": ["none", "platt"]}
+    pipeline = make_pipeline(FunctionTransformer(), COUNT)
+    search = GridSearchCV(pipeline, grid, cv=KFold(2)).fit(train)
+    by_hand = [
+        clone(search.best_estimator_).fit(train[own]).score(train[other]) for own, other in KFold(2).split(train)
+    ]
+    assert search.best_score_ == pytest.approx(np.mean(by_hand))
+    assert np.ptp(search.cv_results_["mean_test_score"]) > 0
+    of_records = cross_val_score(COUNT, records, [one["gold_answer"] for one in records], cv=KFold(2))
+    np.testing.assert_allclose(cross_val_score(COUNT, train, cv=KFold(2)), of_records)
+    assert cross_val_predict(COUNT, train, cv=2, method="predict_proba").shape == (60, 2)
+
+
+def test_groups_keep_clusters_and_frames_together(simulated: Observations) -> None:
+    own = [one.model_copy(update={"cluster": f"c{row // 3}"}) for row, one in enumerate(simulated[:60].questions)]
+    clustered = Observations.from_questions(own)
+    for train, test in GroupKFold(3).split(clustered, groups=clustered.cluster_number):
+        assert not {*clustered[train].cluster} & {*clustered[test].cluster}
+    scores = cross_val_score(COUNT, clustered, cv=GroupKFold(2), groups=clustered.cluster_number)
+    frame = simulated[:60].to_frame()
+    of_frame = cross_val_score(COUNT, frame, cv=GroupKFold(2), groups=frame["problem_id"])
+    assert np.isfinite([*scores, *of_frame]).all()
+
+
+class OnNumbers(DirEAG):
+    """The estimator behind what scikit-learn's checks give: a matrix of numbers, and some y.
+
+    Each row becomes a question, each column a level that answers by the number's sign and is the surer, the larger it
+    is. The estimator itself takes no matrix, so checks of what it does with one are checks of this class.
+    """
+
+    def fit(self, X, y=None):  # noqa: ARG002, N803
+        X = validate_data(self, X)  # noqa: N806
+        gold = np.arange(len(X)) % 3
+        return super().fit(_questions(X), gold)
+
+    def predict(self, X):  # noqa: N803
+        return super().predict(self._taken(X)).astype(float)
+
+    def predict_proba(self, X):  # noqa: N803
+        return super().predict_proba(self._taken(X))
+
+    def score(self, X, y=None):  # noqa: ARG002, N803
+        X = self._taken(X)  # noqa: N806
+        return super().score(X, np.ones(len(X)))
+
+    def _taken(self, X):  # noqa: N803
+        _ = self._fitted
+        return _questions(validate_data(self, X, reset=False))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = True
+        tags.no_validation = False
+        return tags
+
+
+def _questions(numbers: np.ndarray) -> list[dict[str, object]]:
+    percent = np.round(100 / (1 + np.exp(-np.abs(numbers.astype(float)))))
+    return [
+        {
+            "problem_id": str(row),
+            "observations": [
+                {"level": level, "answer": int(number > 0), "confidence": stated}
+                for level, (number, stated) in enumerate(zip(own, sure, strict=True))
+            ],
+        }
+        for row, (own, sure) in enumerate(zip(numbers, percent.tolist(), strict=True))
+    ]
+
+
+#: Checks that cannot apply, and why; ``check_array_api_input`` skips itself where SCIPY_ARRAY_API is not set.
+EXCLUDED = {
+    "check_do_not_raise_errors_in_init_or_set_params": "these tests check types at run time, users' programs do not"
+}
+
+
+@pytest.mark.slow
+@parametrize_with_checks(
+    [OnNumbers(variant="count", preset="paper", answers="numeric")], expected_failed_checks=lambda _: EXCLUDED
+)
+def test_scikit_learns_own_checks(estimator, check) -> None:
+    check(estimator)
