@@ -47,6 +47,7 @@ def elicit_command(
         ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
     ] = "steered",
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
+    sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
     question_column: Annotated[str | None, typer.Option(help="Column of a file that holds the questions.")] = None,
     answer_column: Annotated[str | None, typer.Option(help="Column of a file that holds the gold answers.")] = None,
@@ -96,6 +97,7 @@ def elicit_command(
         id_column=id_column,
         kind=answers,
     )
+    asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
     prompts = load_protocol(protocol, levels, examples)
     preset = None if model is None else find_preset(model)

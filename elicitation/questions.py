@@ -7,8 +7,9 @@ answers that a right reply can hardly be expected to meet, being rounded or of v
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
@@ -77,6 +78,12 @@ class QuestionSet:
     problems: tuple[Problem, ...]
     kind: AnswerKind
     odd_rows: tuple[OddRow, ...] = ()
+
+    def sample(self, n: int, seed: int) -> "QuestionSet":
+        """Return n questions in random order (all if there are fewer), those of a smaller n first."""
+        drawn = [*self.problems]
+        Random(seed).shuffle(drawn)  # noqa: S311 (no secret)
+        return replace(self, problems=tuple(drawn[:n]))
 
 
 _MOST_DECIMALS = 6  # that a reply can be expected to give

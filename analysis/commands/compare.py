@@ -10,6 +10,7 @@ from bayes_direag.commands.options import (
     ChainsOption,
     ColumnOption,
     DrawsOption,
+    EqualOption,
     JsonOption,
     ScaleOption,
     SeedOption,
@@ -48,6 +49,7 @@ def compare_command(
     ] = False,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     chains: ChainsOption = 2,
     warmup: WarmupOption = 500,
     draws: DrawsOption = 500,
@@ -77,7 +79,7 @@ def compare_command(
     paths, sizes = _named(compared), _sizes(labels)
     are_folders = compared[0].is_dir()
     _check_options(are_folders, observations, sizes, method)
-    sampling, columns = chosen_sampling(chains, warmup, draws, target_accept=0.9), chosen_columns(column, scale)
+    sampling, columns = chosen_sampling(chains, warmup, draws, target_accept=0.9), chosen_columns(column, scale, equal)
     findings = sections.Findings()
     with progress() as step:
         if are_folders:

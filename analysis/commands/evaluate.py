@@ -11,6 +11,7 @@ from bayes_direag.commands.options import (
     ChainsOption,
     ColumnOption,
     DrawsOption,
+    EqualOption,
     JsonOption,
     ObservationsFile,
     OutOfFoldOption,
@@ -59,6 +60,7 @@ def evaluate_command(
     answers: AnswersOption = None,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     recalibration: RecalibrationOption = None,
     out_of_fold: OutOfFoldOption = None,
     overrides: SetOption = None,
@@ -90,7 +92,7 @@ def evaluate_command(
     settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     require_parent(target)
     FOLDER.check(target)
-    columns = chosen_columns(column, scale)
+    columns = chosen_columns(column, scale, equal)
     labelled = read_observations(observations, answers, columns, quiet=as_json)
     tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
     paths = {"samples": samples, "topk": topk}

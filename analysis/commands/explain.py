@@ -7,6 +7,7 @@ import typer
 
 from bayes_direag.commands.options import (
     ColumnOption,
+    EqualOption,
     FitFile,
     JsonOption,
     ObservationsFile,
@@ -28,6 +29,7 @@ def explain_command(
     level: Annotated[float, typer.Option(help="Posterior probability of the intervals (of a NUTS fit).")] = 0.9,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
@@ -49,7 +51,7 @@ def explain_command(
     learned = Fit.load(fit)
     with progress() as step:
         step(f"explaining {problem_id}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale))
+        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale, equal))
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation_figure(explanation), target)

@@ -12,6 +12,7 @@ from bayes_direag.commands.options import (
     ChainsOption,
     ColumnOption,
     DrawsOption,
+    EqualOption,
     JsonOption,
     ObservationsFile,
     ScaleOption,
@@ -42,6 +43,7 @@ def learning_curve_command(
     answers: AnswersOption = None,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     chains: ChainsOption = 4,
     warmup: WarmupOption = 1000,
     draws: DrawsOption = 1000,
@@ -68,7 +70,7 @@ def learning_curve_command(
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
     label_counts = _label_counts(labels)
     require_parent(target)
-    labelled = read_observations(observations, answers, chosen_columns(column, scale), quiet=as_json)
+    labelled = read_observations(observations, answers, chosen_columns(column, scale, equal), quiet=as_json)
     import pandas as pd
 
     from analysis.learning_curve import curve_folder

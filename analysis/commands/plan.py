@@ -7,6 +7,7 @@ import typer
 
 from bayes_direag.commands.options import (
     ColumnOption,
+    EqualOption,
     FitFile,
     JsonOption,
     ObservationsFile,
@@ -39,6 +40,7 @@ def plan_command(
     ] = 0.9,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -65,7 +67,7 @@ def plan_command(
     learned = Fit.load(fit)
     with progress() as step:
         step(f"reading {observations}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale))
+        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale, equal))
         step("planning")
         planned = plan(
             learned,

@@ -8,6 +8,7 @@ import typer
 from analysis.commands.free_folder import check_free_folder
 from bayes_direag.commands.options import (
     ColumnOption,
+    EqualOption,
     ScaleOption,
     SeedOption,
     chosen_columns,
@@ -39,6 +40,7 @@ def plot_command(
     level: Annotated[float, typer.Option(help="Level of the intervals and bands.")] = 0.95,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     seed: SeedOption = 0,
 ) -> None:
     """Draw an evaluation, from its held-out predictions, or what a fit has learned.
@@ -54,7 +56,7 @@ def plot_command(
     check_free_folder(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
-    columns = chosen_columns(column, scale)
+    columns = chosen_columns(column, scale, equal)
     with progress() as step:
         step("reading")
         from itertools import chain

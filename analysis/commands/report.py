@@ -7,6 +7,7 @@ import typer
 
 from bayes_direag.commands.options import (
     ColumnOption,
+    EqualOption,
     JsonOption,
     ScaleOption,
     check_file,
@@ -36,6 +37,7 @@ def report_command(
     ] = None,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
@@ -56,7 +58,7 @@ def report_command(
         from analysis.report.report_file import write_report
         from analysis.report.source import read_source
 
-        source = read_source(folder, fit, observations, chosen_columns(column, scale))
+        source = read_source(folder, fit, observations, chosen_columns(column, scale, equal))
         check_file(target, *(path for path in (fit, observations) if path is not None))
         answered = write_report(source, target, step)
     if as_json:

@@ -14,6 +14,7 @@ from bayes_direag.commands.options import (
     ColumnOption,
     DrawsOption,
     EngineOption,
+    EqualOption,
     JsonOption,
     MethodOption,
     OutOfFoldOption,
@@ -51,6 +52,7 @@ def fit_command(
     answers: AnswersOption = None,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     recalibration: RecalibrationOption = None,
     out_of_fold: OutOfFoldOption = None,
     overrides: SetOption = None,
@@ -75,7 +77,7 @@ def fit_command(
     from bayes_direag.data.counted import read_labelled
 
     check_file(target, *observations)
-    columns = chosen_columns(column, scale)
+    columns = chosen_columns(column, scale, equal)
     if pool:
         from bayes_direag.commands.multi_setting import fit_multi_setting_command
 

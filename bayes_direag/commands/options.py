@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.equality import read_equal
 from bayes_direag.data.files import Engine
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
@@ -36,6 +37,10 @@ ColumnOption = Annotated[
 ]
 ScaleOption = Annotated[
     Scale | None, typer.Option(help="Whether confidences are percentages or, from 0 to 1, fractions.")
+]
+EqualOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help='Answers that are one, a line a cluster: {"answers": ["Nile", "Nile River"]}.'),
 ]
 MethodOption = Annotated[
     Method,
@@ -90,9 +95,10 @@ EngineOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
-def chosen_columns(column: list[str] | None, scale: Scale | None) -> Columns | None:
+def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | None) -> Columns | None:
     """Return how a table is read, None where nothing is said of it."""
-    return Columns.named(column or (), scale) if column or scale else None
+    same_answer = None if equal is None else read_equal(equal)
+    return Columns.named(column or (), scale, same_answer) if column or scale or same_answer else None
 
 
 def chosen_preset(

@@ -9,6 +9,7 @@ from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
 from bayes_direag.commands.options import (
     ColumnOption,
     EngineOption,
+    EqualOption,
     FitFile,
     JsonOption,
     ObservationsFile,
@@ -30,6 +31,7 @@ def predict_command(
     ] = 0.9,
     column: ColumnOption = None,
     scale: ScaleOption = None,
+    equal: EqualOption = None,
     candidates: Annotated[
         bool,
         typer.Option("--candidates", help="Write a row a candidate, and one for none of them, with its probability."),
@@ -83,7 +85,7 @@ def predict_command(
         raise DirEAGError(
             "--candidates writes another table, in this process; leave --target-accuracy and --engine out."
         )
-    columns = chosen_columns(column, scale)
+    columns = chosen_columns(column, scale, equal)
     prepare(engine, observations, columns)
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations

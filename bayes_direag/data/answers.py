@@ -1,8 +1,8 @@
 r"""Canonical answers, so that two ways of writing one answer count as one candidate.
 
 An answer is compared in a declared kind: ``numeric`` (an exact rational number), ``choice`` (one letter) or
-``text`` (case- and space-folded). What cannot be read without guessing has no canonical form: a text with two
-numbers is read as neither of them.
+``text`` (words, without case, a leading article and the punctuation around them). What cannot be read without guessing
+has no canonical form: a text with two numbers is read as neither of them.
 """
 
 import re
@@ -26,8 +26,11 @@ _PLAIN_DIGITS = 30  # decimal exponents up to here are written out
 _PLAIN: dict[AnswerKind, re.Pattern[str]] = {
     "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
     "choice": re.compile(r"[A-Z]"),
-    "text": re.compile(r"[a-z0-9]+(?: [a-z0-9]+)*"),
+    "text": re.compile(r"(?!(?:the|an?) )[a-z0-9]+(?: [a-z0-9]+)*"),
 }
+_ARTICLES = re.compile(r"\A(?:(?:the|an|a(?= \w\w)) )+")
+_QUOTES = "\"'`*_\u2018\u2019\u201c\u201d\u00ab\u00bb"
+_AROUND_WORDS = re.compile(rf"(?<!\S)[{_QUOTES}]+|(?:[{_QUOTES},;:.?]|(?<!\d)!)+(?!\S)")
 _BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
 _REWRITES = tuple(
     (re.compile(pattern), replacement)
@@ -107,7 +110,7 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     --------
     >>> [canonical(text, "numeric") for text in ("$1,218.00", "2436/2", r"\boxed{1.218e3}", "3:4")]
     ['1218', '1218', '1218', None]
-    >>> canonical("(b) a cat", "choice"), canonical("  New\tYORK ", "text")
+    >>> canonical("(b) a cat", "choice"), canonical("The  New\tYORK.", "text")
     ('B', 'new york')
     """
     if text is None or _PLAIN[kind].fullmatch(text):
@@ -225,6 +228,8 @@ def _letter(text: str) -> str | None:
 
 
 def _folded(text: str) -> str | None:
-    """Return a text with case, compatibility forms and spaces folded, None where nothing is left."""
+    """Return a text with case, compatibility forms, spaces, articles and punctuation folded, None if it is blank."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
-    return " ".join(folded.split()) or None
+    folded = " ".join(folded.split())
+    words = " ".join(_AROUND_WORDS.sub("", folded).split()) or folded
+    return _ARTICLES.sub("", words) or None

@@ -16,6 +16,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.equality import merged
 from bayes_direag.data.files import as_records, questions_of_records, questions_of_rows, read_records, write_questions
 from bayes_direag.data.long_table import (
     ARRAYS,
@@ -26,7 +27,7 @@ from bayes_direag.data.long_table import (
     long_table,
     question_arrays,
 )
-from bayes_direag.data.records import Columns, Observation, Origin, Question, Scale, check_unique
+from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, check_unique
 from bayes_direag.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ class Observations:
         """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`.
 
         With ``columns`` a table, or JSON Lines with a line a report, may call what is in it otherwise, have names for
-        levels and fractions for confidences.
+        levels and fractions for confidences; with ``Columns(same_answer=...)`` answers that differ may be one.
         """
         return cls._of(read_records(Path(path), columns), answers, columns)
 
@@ -134,6 +135,7 @@ class Observations:
         levels: Sequence[str] | None = None,
         scale: Scale | None = None,
         answers: AnswerKind | None = None,
+        same_answer: SameAnswer | None = None,
     ) -> "Observations":
         """Take a table in long form: one row an observation, or a question that has none.
 
@@ -141,7 +143,9 @@ class Observations:
         there. NaN, None and NA are missing. Raises ObservationError as :meth:`from_questions` does, calling the first
         row line 1; or if a column is not there.
         """
-        columns = Columns(question, level, answer, confidence, gold, correct, cluster, group, levels, scale)
+        columns = Columns(
+            question, level, answer, confidence, gold, correct, cluster, group, levels, scale, same_answer
+        )
         header = [str(name) for name in frame.columns]
         rows = enumerate(as_records(frame), 1)
         return cls._of(questions_of_rows(header, rows, None, columns), answers, columns)
@@ -160,13 +164,16 @@ class Observations:
         levels: Sequence[str] | None = None,
         scale: Scale | None = None,
         answers: AnswerKind | None = None,
+        same_answer: SameAnswer | None = None,
     ) -> "Observations":
         """Take a table with one row a question, and columns for every level, called so with its name for ``{level}``.
 
         ``correct`` need not be there; ``levels`` are by default those of all columns called so. See :meth:`from_frame`
         for the others, and for what is raised.
         """
-        columns = Columns(question=question, gold=gold, cluster=cluster, levels=levels, scale=scale)
+        columns = Columns(
+            question=question, gold=gold, cluster=cluster, levels=levels, scale=scale, same_answer=same_answer
+        )
         records = files.questions_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
         return cls._of(records, answers, columns)
 
@@ -208,6 +215,9 @@ class Observations:
         table, path = long_table(questions, origin), origin.path
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
+        if columns is not None and columns.same_answer is not None:
+            questions = merged(questions, kind, columns.same_answer)
+            table = long_table(questions, origin)
         arrays = question_arrays(table, levels, kind)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)

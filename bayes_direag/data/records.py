@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +16,8 @@ from bayes_direag.errors import DirEAGError, ObservationError
 Scale = Literal["percent", "fraction"]
 
 type Row = dict[str, object]
+type SameAnswer = Callable[[str, str, "Question"], bool]
+"""Says of two different canonical answers to a question whether they are one."""
 
 
 def _blank_is_missing(text: str | None) -> str | None:
@@ -112,6 +114,8 @@ class Columns:
     scale : {"percent", "fraction"}, optional
         Whether confidences go from 0 to 100 or from 0 to 1. Left out: percent, and what looks like fractions is
         refused.
+    same_answer : callable, optional
+        Which answers are one; see :mod:`bayes_direag.data.equality`.
     """
 
     question: str = "problem_id"
@@ -124,9 +128,12 @@ class Columns:
     group: str = "group"
     levels: Sequence[str] | None = None
     scale: Scale | None = None
+    same_answer: SameAnswer | None = None
 
     @classmethod
-    def named(cls, pairs: Iterable[str], scale: Scale | None = None) -> "Columns":
+    def named(
+        cls, pairs: Iterable[str], scale: Scale | None = None, same_answer: SameAnswer | None = None
+    ) -> "Columns":
         """Read pairs ``FIELD=NAME``; raise DirEAGError for one that is none."""
         names: dict[str, str] = {}
         for pair in pairs:
@@ -137,7 +144,7 @@ class Columns:
                     "of a column, as in level=model."
                 )
             names[field] = name
-        return cls(**names, scale=scale)
+        return cls(**names, scale=scale, same_answer=same_answer)
 
     @cached_property
     def spelling(self) -> dict[str, str]:

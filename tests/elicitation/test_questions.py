@@ -121,6 +121,15 @@ def test_odd_rows_are_listed_and_never_guessed(tmp_path: Path) -> None:
     assert questions.odd_rows[2].excerpt == "5 or 6"
 
 
+def test_a_larger_sample_goes_on_from_a_smaller_one() -> None:
+    questions = load_questions("arithmetic:20")
+    smaller, larger, all_of_them = (questions.sample(n, seed=3).problems for n in (4, 9, 99))
+    assert smaller == larger[:4] == all_of_them[:4]
+    assert set(all_of_them) == set(questions.problems)
+    assert questions.problems != all_of_them
+    assert questions.sample(9, seed=4).problems != larger
+
+
 def test_a_limit_reports_only_the_rows_it_reaches(tmp_path: Path) -> None:
     path = write(tmp_path / "gsm8k.jsonl", [GSM8K[0], "odd", GSM8K[1], "odd"])
     assert [len(load_questions(path, limit=n).odd_rows) for n in (1, 2, 9)] == [0, 1, 2]

@@ -83,7 +83,7 @@ def test_nothing_usable_is_still_a_table():
 def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
     table = Observations.from_questions(
         [
-            question("a", ("Nile", 90, True), ("the Nile", 80, True), ("Amazon", 50, False), gold="River Nile"),
+            question("a", ("Nile", 90, True), ("Blue Nile", 80, True), ("Amazon", 50, False), gold="River Nile"),
             question("b", ("x", 9, True), ("X ", 9, True), (" x", 9, False), ("y", 9), gold="y"),
             question("c", ("x", 9, True), ("X", 9, False), ("z", 9, False), gold="x"),
         ]
@@ -306,7 +306,7 @@ def test_aligning_there_and_back_changes_nothing(records, data):
         ("asdiv_llama8b_10runs", "numeric", 2249, 10, 22349, 2219, 0),
         ("commonsense_qa_5models_2prompts", "choice", 1000, 10, 9948, 1000, 0),
         ("mmlu_pro_12models", "choice", 2500, 12, 29734, 2500, 0),
-        ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 45),
+        ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 48),
         ("svamp_llama8b_10runs", "numeric", 1000, 10, 9985, 1000, 0),
     ],
 )
