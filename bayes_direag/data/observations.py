@@ -146,8 +146,7 @@ class Observations:
         columns = Columns(
             question, level, answer, confidence, gold, correct, cluster, group, levels, scale, same_answer
         )
-        header = [str(name) for name in frame.columns]
-        rows = enumerate(as_records(frame), 1)
+        header, rows = [str(name) for name in frame.columns], enumerate(as_records(frame), 1)
         return cls._of(questions_of_rows(header, rows, None, columns), answers, columns)
 
     @classmethod
@@ -187,19 +186,10 @@ class Observations:
         it equals the gold answer. A level that is missing, or without an answer that can be read or without a
         confidence, is not usable; :meth:`quality` counts these.
 
-        Parameters
-        ----------
-        answers : {"numeric", "choice", "text"}, optional
-            How answers are compared. By default as all gold answers show; text if correctness is only flagged.
-        source : Origin, optional
-            Where the questions were read, for the errors.
-
-        Raises
-        ------
-        ObservationError
-            If there is no question, an id stands twice, levels and their names contradict each other, the kind cannot
-            be inferred, a gold answer is not of it, a question without one is flagged in part, or confidences look
-            like fractions.
+        ``answers`` is how answers are compared: by default as all gold answers show, text if correctness is only
+        flagged; ``source`` is where the questions were read, for the errors. Raises ObservationError if there is no
+        question, an id stands twice, levels and their names contradict each other, the kind cannot be inferred, a gold
+        answer is not of it, a question without one is flagged in part, or confidences look like fractions.
         """
         questions = tuple(questions)
         return cls._of(check_unique(questions, source or Origin(None, (None,) * len(questions))), answers)
