@@ -184,10 +184,11 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
     if summary.levels:
         out.print(levels_table(summary.levels, title))
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
-    pace = f", {summary.asked / summary.seconds:.2f} a second" if summary.asked else ""
+    second, hours = max(summary.seconds, 1e-9), summary.seconds / 3600
+    pace = f", {summary.asked / second:.2f} and {summary.tokens / second:.0f} tokens a second, {hours:.2f} hours"
     out.print(
         f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
-        f"{summary.asked} of them now{pace}; replies: {statuses or 'none'}.",
+        f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
     if not summary.waiting:

@@ -119,10 +119,10 @@ def facts_of(tally: Tally) -> list[tuple[str, str]]:
 def levels_table(levels: tuple[LevelSummary, ...], title: str) -> Table:
     """Return the table of the levels at the end of a run; what is undefined shows as a dash."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
-    for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence"):
+    for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence", "AUROC"):
         table.add_column(name, justify="left" if name == "name" else "right")
     for level in levels:
-        shares = (level.parsed, level.accuracy, level.mean_confidence)
+        shares = (level.parsed, level.accuracy, level.mean_confidence, level.auroc)
         table.add_row(str(level.level), level.name, str(level.n), *map(_decimal, shares))
     return table
 

@@ -1,6 +1,7 @@
 """Running counts of a run: what the live view shows and the summary says."""
 
 import time
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -30,6 +31,8 @@ class LevelSummary:
         gold answers.
     mean_confidence : float
         The mean stated confidence, 0..1; NaN if none was stated.
+    auroc : float
+        How often a right answer was stated with more confidence than a wrong one (ties: half); NaN without both.
     """
 
     level: int
@@ -38,6 +41,7 @@ class LevelSummary:
     parsed: float
     accuracy: float
     mean_confidence: float
+    auroc: float
 
 
 @dataclass
@@ -48,6 +52,7 @@ class _Level:
     golds: int = 0
     right: int = 0
     confidences: list[float] = field(default_factory=list)
+    judged: tuple[list[float], list[float]] = field(default_factory=lambda: ([], []))  # of wrong answers, of right ones
 
 
 class Tally:
@@ -139,6 +144,7 @@ class Tally:
                 _share(level.parsed, level.n),
                 _share(level.right, level.golds),
                 _share(sum(level.confidences) / 100, len(level.confidences)),
+                _auroc(*level.judged),
             )
             for number, level in sorted(self._levels.items())
         )
@@ -148,9 +154,18 @@ class Tally:
         level.n += 1
         level.parsed += status in READABLE
         level.golds += gold is not None
-        level.right += gold is not None and same_answer(observation.answer, gold, self._kind)
+        right = gold is not None and same_answer(observation.answer, gold, self._kind)
+        level.right += right
         if observation.confidence is not None:
             level.confidences.append(observation.confidence)
+            if gold is not None:
+                level.judged[right].append(observation.confidence)
+
+
+def _auroc(wrong: list[float], right: list[float]) -> float:
+    inorder = sorted(wrong)
+    passed = sum(bisect_left(inorder, stated) + bisect_right(inorder, stated) for stated in right)
+    return _share(passed / 2, len(wrong) * len(right))
 
 
 def _share(part: int | float, whole: int) -> float:

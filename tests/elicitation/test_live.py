@@ -114,7 +114,7 @@ def test_a_terminal_gets_a_panel_that_is_cleared_at_the_end() -> None:
 def test_the_table_of_levels_shows_what_is_undefined_as_a_dash() -> None:
     text = shown(lambda console: console.print(levels_table(tally().levels(), "sums")), terminal=False)
     assert text.splitlines()[0].strip() == "sums"
-    assert text.splitlines()[-1].split() == ["1", "high", "1", "0.000", "0.000", "-"]
+    assert text.splitlines()[-1].split() == ["1", "high", "1", "0.000", "0.000", "-", "-"]
 
 
 def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Path) -> None:

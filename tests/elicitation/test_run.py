@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sklearn.metrics import roc_auc_score
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -41,6 +42,8 @@ def test_a_run_writes_observations_that_the_core_reads(tmp_path: Path) -> None:
     assert found.usable.all()
     assert [level.accuracy for level in summary.levels] == pytest.approx(found.correct.mean(0))
     assert [level.mean_confidence for level in summary.levels] == pytest.approx(found.confidence.mean(0))
+    auroc = [roc_auc_score(right, stated) for right, stated in zip(found.correct.T, found.confidence.T, strict=True)]
+    assert [level.auroc for level in summary.levels] == pytest.approx(auroc)
     assert (summary.n_questions, summary.n_unanswered, summary.generations, summary.asked) == (12, 0, 60, 60)
     first = records(tmp_path)[3]["observations"][1]
     assert first["raw_output"].startswith("Adding up.")
