@@ -5,12 +5,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.options import err, out
+from bayes_direag.commands.options import err, out, plain_table
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
@@ -55,10 +54,7 @@ def fit_multi_setting_command(
 ) -> None:
     """Fit to several files of observations together, save and show what came out.
 
-    Raises
-    ------
-    DirEAGError
-        If questions were not to be read one by one, in this process.
+    Raises DirEAGError if questions were not to be read one by one, in this process.
     """
     if not one_by_one:
         raise DirEAGError(
@@ -77,13 +73,7 @@ def fit_multi_setting_command(
 
 
 def only_file(paths: Sequence[Path]) -> Path:
-    """Return the one file of a fit that does not pool.
-
-    Raises
-    ------
-    DirEAGError
-        If there are several.
-    """
+    """Return the one file of a fit that does not pool; DirEAGError if there are several."""
     if len(paths) > 1:
         raise DirEAGError(
             f"saw {len(paths)} observation files; expected one. Add --pool to fit to them together, each a setting of "
@@ -95,10 +85,7 @@ def only_file(paths: Sequence[Path]) -> Path:
 def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "Observations"]:
     """Name each file's questions: by model and dataset if every file has one pair and no two the same, else its stem.
 
-    Raises
-    ------
-    DirEAGError
-        If two files would have one name.
+    Raises DirEAGError if two files would have one name.
     """
     from bayes_direag.fits.multi_setting import pairs_of
 
@@ -122,15 +109,8 @@ def chosen_fit(
 ) -> tuple["Fit", str | None]:
     """Load what is to predict a file: a fit, or of a pooled one the setting asked for, else the file's own.
 
-    Returns
-    -------
-    tuple
-        The fit, and the name of the setting taken; None where the fit is not pooled.
-
-    Raises
-    ------
-    DirEAGError
-        If there is no such setting, several would do, or the fit is not pooled though one is asked for.
+    Returns the fit, and the name of the setting taken, None where the fit is not pooled. Raises DirEAGError if there is
+    no such setting, several would do, or the fit is not pooled though one is asked for.
     """
     from bayes_direag.data.files import is_parquet
     from bayes_direag.data.observations import Observations
@@ -190,9 +170,7 @@ def show_multi_setting(pooled: "MultiSettingFit", path: Path, *, as_json: bool) 
 
 
 def _table(rows: Sequence[Mapping[str, object]]) -> Table:
-    table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
-    for name in rows[0]:
-        table.add_column(name, overflow="fold")
+    table = plain_table(*rows[0])
     for row in rows:
         table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
     return table

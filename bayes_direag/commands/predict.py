@@ -5,38 +5,26 @@ from typing import Annotated
 
 import typer
 
+from bayes_direag.commands import options
 from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EngineOption,
-    EqualOption,
-    FitFile,
-    JsonOption,
-    ObservationsFile,
-    ScaleOption,
-    check_file,
-    chosen_columns,
-    out,
-    progress,
-)
 from bayes_direag.errors import DirEAGError
 
 
 def predict_command(
-    fit: FitFile,
-    observations: ObservationsFile,
+    fit: options.FitFile,
+    observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
     interval_level: Annotated[
         float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
     ] = 0.9,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
     candidates: Annotated[
         bool,
         typer.Option("--candidates", help="Write a row a candidate, and one for none of them, with its probability."),
     ] = False,
-    engine: EngineOption = "local",
+    engine: options.EngineOption = "local",
     setting: SettingOption = None,
     target_accuracy: Annotated[
         float | None,
@@ -54,7 +42,7 @@ def predict_command(
             "the file itself, else those fitted to.",
         ),
     ] = None,
-    as_json: JsonOption = False,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
 
@@ -73,7 +61,7 @@ def predict_command(
     """
     from bayes_direag.data.engines import prepare
 
-    check_file(target, fit, observations)
+    options.check_file(target, fit, observations)
     if target_accuracy is None and labelled is not None:
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     if target_accuracy is not None and engine != "local":
@@ -85,7 +73,7 @@ def predict_command(
         raise DirEAGError(
             "--candidates writes another table, in this process; leave --target-accuracy and --engine out."
         )
-    columns = chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, equal)
     prepare(engine, observations, columns)
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
@@ -94,7 +82,7 @@ def predict_command(
 
     check_table_path(target)
     learned, taken = chosen_fit(fit, observations, setting, columns)
-    with progress() as step:
+    with options.progress() as step:
         decided = None
         if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
             predicted = predict_parquet(
@@ -103,10 +91,11 @@ def predict_command(
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             step(f"predicting {len(questions)} questions")
-            if candidates:
-                table = learned.predict_candidates(questions)
-            else:
-                table = learned.predict(questions, interval_level=interval_level)
+            table = (
+                learned.predict_candidates(questions)
+                if candidates
+                else learned.predict(questions, interval_level=interval_level)
+            )
             if target_accuracy is not None:
                 step("finding out how sure is sure enough")
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
@@ -127,6 +116,6 @@ def predict_command(
         summary |= {"abstention": decided.record()}
         said += f"\n{decided.text()}"
     if as_json:
-        out.print_json(data=summary)
+        options.out.print_json(data=summary)
     else:
-        out.print(said, soft_wrap=True)
+        options.out.print(said, soft_wrap=True)

@@ -12,29 +12,28 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from tests.command_line import direag, one_line, refuse, succeed
 
+NUTS = ("--method", "nuts")
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
 
-def test_fit_prints_what_it_read_and_what_it_found(fitted, observations):
-    _, printed = fitted
-    assert f"{observations}: numeric answers (inferred from the gold answers)" in one_line(printed)
-    assert "80 questions" in printed
-    assert "converged" in printed
-
-
-def test_show_says_plainly_what_the_fit_is(fitted):
-    path, _ = fitted
+def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
+    path, printed = fitted
     words = one_line(succeed("show", path))
-    assert "method MAP, the mode of the posterior" in words
-    assert "variant confidence, preset bayes" in words
-    assert "learned from 80 questions with numeric answers" in words
-    assert "dataset, model simulated; simulated" in words
-    assert f"levels 5: {', '.join(LEVELS)}" in words
-    assert "recalibration platt, on out-of-fold support, 5 folds" in words
-    assert "converged yes" in words
-    assert "seed 3" in words
-    for name in ("share", *PRESETS["bayes"].parameters("confidence")):
-        assert name in words
+    assert f"{observations}: numeric answers (inferred from the gold answers)" in one_line(printed)
+    assert words in one_line(printed)
+    for said in (
+        "method MAP, the mode of the posterior",
+        "variant confidence, preset bayes",
+        "learned from 80 questions with numeric answers",
+        "dataset, model simulated; simulated",
+        f"levels 5: {', '.join(LEVELS)}",
+        "recalibration platt, on out-of-fold support, 5 folds",
+        "converged yes",
+        "seed 3",
+        "share",
+        *PRESETS["bayes"].parameters("confidence"),
+    ):
+        assert said in words
 
 
 def test_show_json(fitted):
@@ -67,40 +66,51 @@ def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
 
 
 @pytest.mark.parametrize(
-    ("setting", "says"),
+    ("options", "says"),
     [
-        ("epps=0.1", "'epps'"),
-        ("weight.strat=0", "'weight.strat'"),
-        ("eps=0.7", "eps: Input should be less than 0.5"),
-        ("eps", "FIELD=VALUE"),
-        ("weight=1", "weight"),
-        ("weight.low=3", "weight: start 2.0 lies outside the bounds"),
-        ("weight.low=1", "weight is pooled over levels (weight_spread), so it cannot be bounded"),
-        ('vote_spread={"link": "exp", "start": 0}', "there is vote_spread without vote"),
-        ("penalty=NaN", "penalty: Input should be a finite number"),
+        (["--set", "epps=0.1"], "'epps'"),
+        (["--set", "weight.strat=0"], "'weight.strat'"),
+        (["--set", "eps=0.7"], "eps: Input should be less than 0.5"),
+        (["--set", "eps"], "FIELD=VALUE"),
+        (["--set", "weight=1"], "weight"),
+        (["--set", "weight.low=3"], "weight: start 2.0 lies outside the bounds"),
+        (["--set", "weight.low=1"], "weight is pooled over levels (weight_spread), so it cannot be bounded"),
+        (["--set", 'vote_spread={"link": "exp", "start": 0}'], "there is vote_spread without vote"),
+        (["--set", "penalty=NaN"], "penalty: Input should be a finite number"),
+        (["--set", "recalibration=platt", "--out-of-fold", 3], "recalibration"),
+        ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
+        ([*NUTS, "--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
+        ([*NUTS, "--preset", "release"], "preset release weighs questions unequally"),
+        ([*NUTS, "--preset", "release", "--recalibration", "platt", "--allow-weighted"], "within bounds"),
+        ([*NUTS, "--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
+        ([*NUTS, "--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
+        ([*NUTS, "--set", "null_target_weight=balanced"], "--allow-weighted"),
+        ([*NUTS, "--set", "slope.low=-5"], "within bounds"),
     ],
 )
-def test_a_setting_that_cannot_be_is_named(tmp_path, observations, setting, says):
-    assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", "--set", setting)
+def test_what_cannot_be_fitted_is_named(tmp_path, observations, monkeypatch, options, says):
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
+    assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", *options)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_settings_that_contradict_each_other(tmp_path, observations):
-    options = ["--set", "recalibration=platt", "--out-of-fold", 3]
-    assert "recalibration" in refuse("fit", observations, "--out", tmp_path / "fit.nc", *options)
-
-
-@pytest.mark.parametrize("option", [["--preset", "papre"], ["--variant", "votes"], ["--seed", "-1"]])
-def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, option):
-    result = direag("fit", observations, "--out", tmp_path / "fit.nc", *option)
+@pytest.mark.parametrize(
+    "option",
+    [("--preset", "papre"), ("--seed", "-1"), ("--chains", 1), ("--draws", 24), ("--warmup", 0), ("--method", "hmc")],
+)
+@pytest.mark.parametrize("command", ["fit", "evaluate"])
+def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, command, option):
+    name = "--fit-method" if option[0] == "--method" and command == "evaluate" else option[0]
+    result = direag(command, observations, "--out", tmp_path / "out", name, option[1])
     assert result.exit_code == 2
-    assert option[0] in result.stderr
+    assert name in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 class TestNuts:
     """The whole posterior, by a run too short to be relied on."""
 
-    SHORT = ("--method", "nuts", "--variant", "count", "--chains", 2, "--warmup", 20, "--draws", 25)
+    SHORT = (*NUTS, "--variant", "count", "--chains", 2, "--warmup", 20, "--draws", 25)
 
     @pytest.fixture(scope="class")
     @staticmethod
@@ -112,30 +122,27 @@ class TestNuts:
             return path, succeed("fit", observations, "--out", path, *TestNuts.SHORT, "--seed", 3)
 
     def test_the_options_reach_the_sampler(self, sampled):
-        attributes = Fit.load(sampled[0]).tree.attrs
+        fit = Fit.load(sampled[0])
+        attributes = fit.tree.attrs
         assert (attributes["method"], attributes["variant"], int(attributes["seed"])) == ("nuts", "count", 3)
-        assert json.loads(attributes["sampling"]) == {
-            "n_chains": 2,
-            "n_warmup": 20,
-            "n_draws": 25,
-            "target_accept": 0.95,
-        }
-        assert dict(Fit.load(sampled[0]).tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
-
-    def test_bayes_is_the_preset_unless_told_otherwise(self, sampled):
-        assert Fit.load(sampled[0]).preset == PRESETS["bayes"]
+        sampling = {"n_chains": 2, "n_warmup": 20, "n_draws": 25, "target_accept": 0.95}
+        assert json.loads(attributes["sampling"]) == sampling
+        assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
+        assert fit.preset == PRESETS["bayes"]
 
     def test_what_is_printed_is_what_show_shows(self, sampled):
         path, printed = sampled
         shown = one_line(succeed("show", path))
         assert shown in one_line(printed)
-        assert "method NUTS, the whole posterior" in shown
-        assert "variant count, preset bayes" in shown
-        assert "learned from 80 questions with numeric answers" in shown
-        assert "recalibration platt, on leave-one-out support" in shown
-        assert "draws 25 of each of 2 chains" in shown
-        assert "R-hat" in shown
-        assert " ± " in shown
+        for said in (
+            "method NUTS, the whole posterior",
+            "variant count, preset bayes",
+            "recalibration platt, on leave-one-out support",
+            "draws 25 of each of 2 chains",
+            "R-hat",
+            " ± ",
+        ):
+            assert said in shown
 
     def test_show_json(self, sampled):
         shown = json.loads(succeed("show", sampled[0], "--json"))
@@ -164,33 +171,6 @@ class TestNuts:
         assert (answered["confidence_low"] <= answered["confidence_high"]).all()
         assert answered["change_probability"].between(0, 1).all()
         assert table.iloc[-1][["confidence_low", "confidence_high", "change_probability"]].isna().all()
-
-    @pytest.mark.parametrize(
-        ("options", "says"),
-        [
-            (["--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),
-            (["--target-accept", 0], "--target-accept 0.0: expected a rate between 0 and 1"),
-            (["--preset", "release"], "preset release weighs questions unequally"),
-            (["--preset", "release", "--recalibration", "platt", "--allow-weighted"], "within bounds"),
-            (["--preset", "release", "--allow-weighted"], "recalibration method release is for MAP"),
-            (["--recalibration", "isotonic"], "recalibration method isotonic is for MAP"),
-            (["--set", "null_target_weight=balanced"], "--allow-weighted"),
-            (["--set", "slope.low=-5"], "within bounds"),
-        ],
-    )
-    def test_what_cannot_be_sampled(self, tmp_path, observations, monkeypatch, options, says):
-        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-        assert says in refuse("fit", observations, "--out", tmp_path / "fit.nc", "--method", "nuts", *options)
-        assert list(tmp_path.iterdir()) == []
-
-    @pytest.mark.parametrize("option", [("--chains", 1), ("--draws", 24), ("--warmup", 0), ("--method", "hmc")])
-    @pytest.mark.parametrize("command", ["fit", "evaluate"])
-    def test_a_run_that_cannot_be_is_a_usage_error(self, tmp_path, observations, command, option):
-        name = "--fit-method" if option[0] == "--method" and command == "evaluate" else option[0]
-        result = direag(command, observations, "--out", tmp_path / "out", name, option[1])
-        assert result.exit_code == 2
-        assert name in result.stderr
-        assert list(tmp_path.iterdir()) == []
 
     def test_ctrl_c_while_sampling(self, tmp_path, observations, monkeypatch):
         def interrupt(*_: object, **__: object) -> None:

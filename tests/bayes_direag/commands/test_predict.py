@@ -33,17 +33,13 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "labelled")
 
 
-def test_labels_without_a_target_are_refused(tmp_path, fitted, questions):
-    assert "--labelled is for --target-accuracy" in refuse(
-        "predict", fitted[0], questions, "--out", tmp_path / "p.csv", "--labelled", questions
-    )
-
-
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected, suffix):
     path = tmp_path / f"predictions.{suffix}"
     printed = succeed("predict", fitted[0], questions, "--out", path)
     assert "81 questions, 1 of them unanswered." in printed
+    shown = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
+    assert shown == {"out": str(path), "n": 81, "unanswered": 1}
     text = {"problem_id": "str", "answer": "str"}
     table = {
         "csv": lambda: pd.read_csv(path, dtype=text),
@@ -56,12 +52,6 @@ def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected, suffix
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
     assert table.iloc[-1][["answer", "confidence", "support"]].isna().all()
     assert table["confidence"].iloc[:-1].between(0, 1).all()
-
-
-def test_json(tmp_path, fitted, questions):
-    path = tmp_path / "p.csv"
-    printed = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
-    assert printed == {"out": str(path), "n": 81, "unanswered": 1}
 
 
 def test_every_candidate(tmp_path, fitted, questions):
@@ -97,7 +87,10 @@ def test_an_unknown_level_is_named(tmp_path, fitted, observations):
     assert not (tmp_path / "p.csv").exists()
 
 
-def test_a_wrong_suffix(tmp_path, fitted, observations):
+def test_what_cannot_be_asked(tmp_path, fitted, observations):
+    labels = ("--out", tmp_path / "p.csv", "--labelled", observations)
+    assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)
+    assert "no such file" in refuse("show", tmp_path / "none.nc")
     line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
     assert "'.xlsx'" in line
     assert ".csv, .jsonl, .parquet" in line
@@ -109,10 +102,6 @@ def test_not_a_fit(tmp_path, observations, made_of):
     path.write_bytes(made_of)
     assert f"{path}: not a fit" in refuse("predict", path, observations, "--out", tmp_path / "p.csv")
     assert f"{path}: not a fit" in refuse("show", path)
-
-
-def test_no_such_fit(tmp_path):
-    assert "no such file" in refuse("show", tmp_path / "none.nc")
 
 
 @pytest.mark.parametrize("suffix", ["csv", "parquet"])

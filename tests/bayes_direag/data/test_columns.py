@@ -74,21 +74,16 @@ def as_file(table: pd.DataFrame, path: Path) -> Path:
     return path
 
 
-def test_a_frame_under_other_names() -> None:
-    found, expected = (
-        Observations.from_frame(theirs(), **NAMES, scale="fraction"),
-        ours(theirs()),
-    )
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl", None])
+def test_a_table_under_other_names(tmp_path: Path, suffix: str | None) -> None:
+    if suffix is None:
+        found = Observations.from_frame(theirs(), **NAMES, scale="fraction")
+    else:
+        found = Observations.read(as_file(theirs(), tmp_path / f"o{suffix}"), None, Columns(**NAMES, scale="fraction"))
+    expected = ours(theirs())
     assert found.fingerprint == expected.fingerprint
     assert found.cluster == tuple(f"d{question // 3}" for question in range(12))
     np.testing.assert_array_equal(found.status, expected.status)
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
-def test_a_file_under_other_names(tmp_path: Path, suffix: str) -> None:
-    columns = Columns(**NAMES, scale="fraction")
-    path = as_file(theirs(), tmp_path / f"o{suffix}")
-    assert Observations.read(path, columns=columns).fingerprint == ours(theirs()).fingerprint
 
 
 def test_records_with_numpy_values_and_every_kind_of_nothing() -> None:
@@ -114,20 +109,16 @@ def test_an_order_of_levels_is_kept(order: list[str]) -> None:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_there_and_back(seed: int) -> None:
+def test_there_and_back(tmp_path: Path, seed: int) -> None:
     drawn = long_table("numeric", seed=seed, flagged=seed % 2 == 0)
     once = Observations.from_frame(drawn, answers="numeric")
     again = Observations.from_frame(once.to_frame(), answers="numeric")
     assert again.fingerprint == once.fingerprint
     pd.testing.assert_frame_equal(again.to_frame(), once.to_frame())
+    once.write(tmp_path / "o.parquet")
+    written = pd.read_parquet(tmp_path / "o.parquet").astype(once.to_frame().dtypes)
+    pd.testing.assert_frame_equal(written, once.to_frame())
     assert once.to_frame()["level"].dtype == "Int64"
-
-
-def test_the_frame_says_what_the_table_written_says(tmp_path: Path) -> None:
-    observations = simulate_observations(20, seed=2)
-    observations.write(tmp_path / "o.parquet")
-    written = pd.read_parquet(tmp_path / "o.parquet").astype(observations.to_frame().dtypes)
-    pd.testing.assert_frame_equal(observations.to_frame(), written)
 
 
 def test_one_row_a_question() -> None:
@@ -141,26 +132,15 @@ def test_one_row_a_question() -> None:
             "llama sure": [1.0, 0.25],
         }
     )
-    found = Observations.from_wide(
-        wide, question="id", gold="answer", answer="{level} said", confidence="{level} sure", scale="fraction"
-    )
+    names = {"question": "id", "answer": "{level} said", "confidence": "{level} sure"}
+    found = Observations.from_wide(wide, **names, gold="answer", scale="fraction")
     assert (found.level_names, found.problem_id) == (("gpt", "llama"), ("a", "b"))
     np.testing.assert_array_equal(found.correct, [[True, False], [False, True]])
     np.testing.assert_allclose(found.confidence, [[0.9, 1.0], [np.nan, 0.25]])
-    one = Observations.from_wide(
-        wide,
-        question="id",
-        gold="answer",
-        answer="{level} said",
-        confidence="{level} sure",
-        levels=["llama"],
-        scale="fraction",
-    )
+    one = Observations.from_wide(wide, **names, gold="answer", levels=["llama"], scale="fraction")
     assert one.level_names == ("llama",)
-    with pytest.raises(
-        ObservationError, match=r"no column gemma said; saw 'id, answer, gpt said.*answer='{level}_answer'"
-    ):
-        Observations.from_wide(wide, question="id", answer="{level} said", confidence="{level} sure", levels=["gemma"])
+    with pytest.raises(ObservationError, match=r"no column gemma said; saw 'id, .*answer='{level}_answer'"):
+        Observations.from_wide(wide, **names, levels=["gemma"])
 
 
 def test_correctness_may_be_zeros_and_ones() -> None:

@@ -51,18 +51,15 @@ def test_the_arrays_say_what_the_records_say():
 
 
 def test_an_answer_is_right_where_its_candidate_is():
-    records = [
-        {"problem_id": "a", "gold_answer": "2", "observations": [{"level": 0, "answer": "2", "confidence": 50}]},
-        {"problem_id": "b", "gold_answer": "2", "observations": [{"level": 0, "answer": "3", "confidence": 50}]},
-        {"problem_id": "c", "gold_answer": "2", "observations": []},
-    ]
-    observations = Observations.from_questions([Question.model_validate(record) for record in records])
-    assert observations.is_right(["2", "3", None]).tolist() == [True, False, False]
-    assert observations.is_right([None, np.nan, None]).tolist() == [False, False, False]
+    table = Observations.from_questions(
+        [question("a", ("2", 50), gold="2"), question("b", ("3", 50), gold="2"), question("c", gold="2")]
+    )
+    assert table.is_right(["2", "3", None]).tolist() == [True, False, False]
+    assert table.is_right([None, np.nan, None]).tolist() == [False, False, False]
     with pytest.raises(ValueError, match="not in"):
-        observations.is_right(["3", "3", None])
+        table.is_right(["3", "3", None])
     with pytest.raises(ValueError, match="zip"):
-        observations.is_right(["2", "3"])
+        table.is_right(["2", "3"])
 
 
 def test_quality_counts_every_observation_once():
@@ -204,18 +201,12 @@ def test_align_reorders_and_extends_the_levels():
     np.testing.assert_array_equal(wider.correct_candidate.sum(axis=1), table.correct_candidate.sum(axis=1))
 
 
-def test_align_refuses_a_level_that_the_fit_does_not_know():
-    with pytest.raises(
-        LevelError, match=r"^this level is unknown to the fit; saw 'level_1'.*level_0, level_2.*fit anew"
-    ):
-        Observations.from_questions(SMALL).align(["level_0", "level_2"])
-
-
 def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
     write_questions(SMALL, tmp_path / "o.jsonl")
     read = Observations.read(tmp_path / "o.jsonl")
     for chosen, line in (([0, 1, 2], 1), ([1, 2], 2), ([2], 3)):
-        with pytest.raises(LevelError, match=rf"o\.jsonl, line {line}, field level_name: this level is unknown"):
+        said = rf"line {line}, field level_name: this level is unknown.*saw 'level_1'.*level_0, level_2.*fit anew"
+        with pytest.raises(LevelError, match=said):
             read.select(np.array(chosen)).align(["level_0", "level_2"])
 
 
@@ -277,27 +268,16 @@ def test_ragged_questions_make_consistent_arrays(records):
 
 
 @given(records, st.data())
-def test_the_order_of_a_questions_observations_changes_nothing(records, data):
+def test_orders_of_reports_questions_and_levels_change_nothing(records, data):
+    table, rows = table_of(records), np.array(data.draw(st.permutations(range(len(records)))))
     shuffled = [{**record, "observations": data.draw(st.permutations(record["observations"]))} for record in records]
-    assert table_of(shuffled).fingerprint == table_of(records).fingerprint
-
-
-@given(records, st.data())
-def test_selecting_questions_and_reading_them_commute(records, data):
-    rows = data.draw(st.permutations(range(len(records))))
-    table = table_of(records)
-    chosen = table.select(np.array(rows))
+    assert table_of(shuffled).fingerprint == table.fingerprint
+    chosen = table.select(rows)
     assert chosen.fingerprint == table_of([records[row] for row in rows]).fingerprint
     assert chosen.select(np.argsort(rows)).fingerprint == table.fingerprint
-
-
-@given(records, st.data())
-def test_aligning_there_and_back_changes_nothing(records, data):
-    table = table_of(records)
     names = data.draw(st.permutations(table.level_names))
     assert table.align(names).align(table.level_names).fingerprint == table.fingerprint
-    rows = np.arange(len(table))[::-1]
-    assert table.align(names).select(rows).fingerprint == table.select(rows).align(names).fingerprint
+    assert table.align(names).select(rows).fingerprint == chosen.align(names).fingerprint
 
 
 @pytest.mark.parametrize(
@@ -305,24 +285,21 @@ def test_aligning_there_and_back_changes_nothing(records, data):
     [
         ("asdiv_llama8b_10runs", "numeric", 2249, 10, 22349, 2219, 0),
         ("commonsense_qa_5models_2prompts", "choice", 1000, 10, 9948, 1000, 0),
-        ("mmlu_pro_12models", "choice", 2500, 12, 29734, 2500, 0),
         ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 48),
-        ("svamp_llama8b_10runs", "numeric", 1000, 10, 9985, 1000, 0),
     ],
 )
-def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts):
+def test_the_real_files(
+    real_observations, tmp_path, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts
+):
     table = Observations.read(real_observations / f"{name}.jsonl")
     quality = table.quality()
     assert (table.kind, len(table), table.n_levels) == (kind, n_questions, n_levels)
     assert quality.counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations
     assert (quality.n_answered, quality.n_labelled, quality.n_conflicts) == (n_answered, n_questions, n_conflicts)
-
-
-@pytest.mark.parametrize("suffix", ["jsonl", "parquet", "csv"])
-def test_a_real_file_survives_every_format(real_observations, tmp_path, suffix):
-    table = Observations.read(real_observations / "sciq_12models_judged.jsonl").select(slice(300))
-    table.write(tmp_path / f"again.{suffix}")
-    assert Observations.read(tmp_path / f"again.{suffix}").fingerprint == table.fingerprint
+    some = table.select(slice(200))
+    for suffix in ("jsonl", "parquet", "csv"):
+        some.write(tmp_path / f"again.{suffix}")
+        assert Observations.read(tmp_path / f"again.{suffix}", kind).fingerprint == some.fingerprint
 
 
 def test_clusters_go_with_their_questions(tmp_path: Path):
@@ -343,12 +320,3 @@ def test_clusters_go_with_their_questions(tmp_path: Path):
         table.write(tmp_path / f"o{suffix}")
         again = Observations.read(tmp_path / f"o{suffix}")
         assert (again.cluster, again.fingerprint) == (names, table.fingerprint)
-
-
-def test_a_question_of_two_clusters_is_refused(tmp_path: Path):
-    path = tmp_path / "o.csv"
-    path.write_text("problem_id,level,answer,confidence,cluster\na,0,9,80,x\na,1,8,20,y\n")
-    with pytest.raises(
-        ObservationError, match=r"line 3, field cluster: question 'a' has 'x' in an earlier row; saw 'y'"
-    ):
-        Observations.read(path)

@@ -30,6 +30,7 @@ def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
     records = Observations.from_questions(whole.questions, whole.kind)
     assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
     found = survey(path, kind, labels=True)
+    assert {*filter(None, found.datasets.split(", "))} == {*filter(None, (own.dataset for own in whole.questions))}
     assert (found.kind, tuple(found.levels.values()), found.n_questions) == (whole.kind, whole.level_names, len(whole))
     parts = list(found.arrays())
     assert tuple(name for names, _ in parts for name in names.to_pylist()) == whole.problem_id
@@ -78,11 +79,6 @@ def test_foreign_types(tmp_path):
     )
     assert first == Question(problem_id="1", gold_answer="9", observations=reports)
     assert last == Question(problem_id="3", gold_answer="4", observations=())
-
-
-@pytest.mark.parametrize("golden_name", ["strong", "weak"])
-def test_recorded_sets(golden, golden_name):
-    assert_parts_make_the_whole(golden / f"{golden_name}.parquet")
 
 
 ROWS = [
@@ -190,13 +186,14 @@ def test_the_kind_is_what_all_gold_answers_show(tmp_path, monkeypatch, golds, ki
 
 
 def test_no_rows_and_no_column(tmp_path):
-    with pytest.raises(ObservationError, match="no questions"):
-        survey(written(rows_of(1)[:0], tmp_path / "o.parquet"), "numeric", labels=False)
-    with pytest.raises(ObservationError, match="no column level"):
-        survey(written(rows_of(1).drop(columns="level"), tmp_path / "o.parquet"), "numeric", labels=False)
-    (tmp_path / "broken.parquet").write_bytes(b"PAR1 and no more")
-    with pytest.raises(ObservationError, match="cannot be read"):
-        survey(tmp_path / "broken.parquet", "numeric", labels=False)
+    path = tmp_path / "o.parquet"
+    for read in (Observations.read, in_parts):
+        for table, said in ((rows_of(1)[:0], "no questions"), (rows_of(1).drop(columns="level"), "no column level")):
+            with pytest.raises(ObservationError, match=said):
+                read(written(table, path), "numeric")
+        path.write_bytes(b"PAR1 and no more")
+        with pytest.raises(ObservationError, match="cannot be read"):
+            read(path, "numeric")
 
 
 def test_a_level_is_first_met_where_it_is_reported_named_or_not(tmp_path):
@@ -204,8 +201,3 @@ def test_a_level_is_first_met_where_it_is_reported_named_or_not(tmp_path):
     table["level_name"] = [None] * 6 + ["low", "mid", "high"] * 2
     found = survey(written(table.drop(index=1), tmp_path / "o.parquet"), "numeric", labels=False)
     assert (found.levels, found.lines) == ({0: "low", 1: "mid", 2: "high"}, {"low": 1, "mid": 3, "high": 1})
-
-
-def test_datasets_are_named(tmp_path):
-    path = written(long_table("numeric", seed=4), tmp_path / "o.parquet")
-    assert set(survey(path, None, labels=True).datasets.split(", ")) == {"first", "second"}
