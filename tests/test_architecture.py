@@ -67,7 +67,7 @@ class TestWhatAnImportLoads:
             "        app([*command, '--help'])\n"
             "    assert 'Usage:' in shown.getvalue()"
         )
-        assert loaded_by(code) & (NEVER | HEAVY) == set()
+        assert loaded_by(code) & (NEVER | HEAVY | {"numpy"}) == set()
 
     def test_nothing_loads_a_plotting_library_torch_or_vllm(self):
         loaded = loaded_by("\n".join(f"import {name}" for name in MODULES))

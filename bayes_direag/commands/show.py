@@ -5,14 +5,13 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired, TypedDict, cast
 
-import numpy as np
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.commands.multi_setting import show_multi_setting
 from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, titled
-from bayes_direag.data.long_table import Status
+from bayes_direag.data.records import Status
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
 
@@ -64,25 +63,25 @@ def parameter_tables(fit: "Fit") -> Group:
     A parameter is given by its mean over the posterior draws, and ± its standard deviation where there is more
     than one draw.
     """
-    rows = fit.parameters()
-    estimates = list(map(_estimate, rows["mean"], rows["sd"]))
-    levels = plain_table("level")
-    columns: list[list[str]] = []
-    for name in ("weight", "bias"):
-        mine = np.flatnonzero(rows["parameter"] == name)
-        if len(mine):
-            levels.add_column(name, justify="right")
-            columns.append([estimates[row] for row in mine])
-    shares = rows.loc[rows["parameter"] == "weight", "relative"]
-    levels.add_column("share", justify="right")
-    for level, *cells in zip(fit.level_names, *columns, [_number(share, 3) for share in shares], strict=True):
-        levels.add_row(Text(level), *cells)
-    free = fit.variant == "level" and fit.preset.null_gain.fixed is None
-    single = plain_table("parameter")
+    rows = fit.parameters().to_dict("records")
+    levels, single = plain_table("level"), plain_table("parameter")
+    columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
     for header in ("value", "relative"):
         single.add_column(header, justify="right")
-    for row in np.flatnonzero(rows["level"].isna()):
-        single.add_row(rows["parameter"].iloc[row], estimates[row], _number(rows["relative"].iloc[row]))
+    for row in rows:
+        estimate = _estimate(row["mean"], row["sd"])
+        if not isinstance(row["level"], str):
+            single.add_row(row["parameter"], estimate, _number(row["relative"]))
+        elif row["parameter"] in columns:
+            columns[row["parameter"]].append(estimate)
+        if row["parameter"] == "weight":
+            columns["share"].append(_number(row["relative"], 3))
+    given = {name: cells for name, cells in columns.items() if cells}
+    for name in given:
+        levels.add_column(name, justify="right")
+    for level, *cells in zip(fit.level_names, *given.values(), strict=True):
+        levels.add_row(Text(level), *cells)
+    free = fit.variant == "level" and fit.preset.null_gain.fixed is None
     return Group(
         titled("What counts, level by level", levels),
         titled("Parameters of all levels together", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),

@@ -19,10 +19,10 @@ from jaxtyping import Float, Int, Shaped
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.engines import Span, prepare
 from bayes_direag.data.files import Engine, is_parquet
-from bayes_direag.data.long_table import QuestionArrays, Status
+from bayes_direag.data.long_table import QuestionArrays
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import Survey, group_edges, survey
-from bayes_direag.data.records import Columns, Origin, Question
+from bayes_direag.data.records import Columns, Origin, Question, Status
 
 #: A Parquet file with more rows than this is counted by pattern unless told otherwise.
 LARGEST_KEPT = 1_000_000

@@ -213,6 +213,11 @@ def read_records(path: Path, columns: Columns | None = None) -> Records:
     return questions_of_rows(*_csv_rows(text, path, columns or Columns()), path, columns)
 
 
+def read_questions(path: str | Path) -> list[Question]:
+    """Read the records of an observation file, in its order; ObservationError if something in it cannot be used."""
+    return list(read_records(Path(path))[0])
+
+
 def questions_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, columns: Columns | None) -> Records:
     """Make a question of each record or, if columns are named and none holds observations, of the rows that they are.
 

@@ -6,7 +6,6 @@ arrays of its questions (which reports are usable, which answers are right), and
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,7 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.data.records import Origin, Question
+from bayes_direag.data.records import Origin, Question, Status
 from bayes_direag.errors import LevelError, ObservationError
 
 if TYPE_CHECKING:
@@ -228,20 +227,6 @@ def aligned_columns(
 
 #: What is known of each question, as arrays.
 ARRAYS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting")
-
-
-class Status(IntEnum):
-    """Why an observation is, or is not, usable."""
-
-    USABLE = 0
-    ABSENT = 1
-    """The question has no observation of this level."""
-    NO_ANSWER = 2
-    """The answer is null."""
-    UNPARSABLE = 3
-    """The answer cannot be read in the declared kind."""
-    NO_CONFIDENCE = 4
-    """The answer can be read, but the confidence is null."""
 
 
 @dataclass(frozen=True, eq=False)

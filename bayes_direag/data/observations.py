@@ -17,17 +17,16 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import merged
-from bayes_direag.data.files import as_records, questions_of_records, questions_of_rows, read_records, write_questions
+from bayes_direag.data.files import read_questions, write_questions
 from bayes_direag.data.long_table import (
     ARRAYS,
     ObservationQuality,
     Overview,
-    Status,
     aligned_columns,
     long_table,
     question_arrays,
 )
-from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, check_unique
+from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
 from bayes_direag.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ class Observations:
         With ``columns`` a table, or JSON Lines with a line a report, may call what is in it otherwise, have names for
         levels and fractions for confidences; with ``Columns(same_answer=...)`` answers that differ may be one.
         """
-        return cls._of(read_records(Path(path), columns), answers, columns)
+        return cls._of(files.read_records(Path(path), columns), answers, columns)
 
     @classmethod
     def from_records(
@@ -117,7 +116,7 @@ class Observations:
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
         columns = columns or Columns()
-        return cls._of(questions_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
+        return cls._of(files.questions_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
 
     @classmethod
     def from_frame(
@@ -146,8 +145,8 @@ class Observations:
         columns = Columns(
             question, level, answer, confidence, gold, correct, cluster, group, levels, scale, same_answer
         )
-        header, rows = [str(name) for name in frame.columns], enumerate(as_records(frame), 1)
-        return cls._of(questions_of_rows(header, rows, None, columns), answers, columns)
+        header, rows = [str(name) for name in frame.columns], enumerate(files.as_records(frame), 1)
+        return cls._of(files.questions_of_rows(header, rows, None, columns), answers, columns)
 
     @classmethod
     def from_wide(
@@ -383,11 +382,6 @@ class Observations:
     def quality(self) -> ObservationQuality:
         """Count what can be used, by level and over all."""
         return ObservationQuality.of(self)
-
-
-def read_questions(path: str | Path) -> list[Question]:
-    """Read the records of an observation file, in its order; ObservationError if something in it cannot be used."""
-    return list(read_records(Path(path))[0])
 
 
 def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:

@@ -4,6 +4,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
@@ -25,6 +26,20 @@ def _blank_is_missing(text: str | None) -> str | None:
 
 
 OptionalText = Annotated[str | None, AfterValidator(_blank_is_missing)]
+
+
+class Status(IntEnum):
+    """Why an observation is, or is not, usable."""
+
+    USABLE = 0
+    ABSENT = 1
+    """The question has no observation of this level."""
+    NO_ANSWER = 2
+    """The answer is null."""
+    UNPARSABLE = 3
+    """The answer cannot be read in the declared kind."""
+    NO_CONFIDENCE = 4
+    """The answer can be read, but the confidence is null."""
 
 
 class Observation(BaseModel):

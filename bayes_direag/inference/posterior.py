@@ -34,9 +34,8 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
-from bayes_direag.data.long_table import Status
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Origin, Question
+from bayes_direag.data.records import Origin, Question, Status
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Parameters, padded_size

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from bayes_direag.data.observations import read_questions
+from bayes_direag.data.files import read_questions
 from elicitation.importing.replies import Log, Reply
 
 

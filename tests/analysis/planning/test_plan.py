@@ -8,8 +8,8 @@ import xarray as xr
 
 from analysis.planning import plan as plan_module
 from analysis.planning.plan import Plan, plan
-from bayes_direag.data.long_table import Status
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from bayes_direag.data.long_table import Status
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import choose_threshold
 from bayes_direag.fits.answering import answer
