@@ -26,7 +26,7 @@ from analysis.planning.ensemble import (
 )
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.abstention import check_wanted, lowest_threshold
+from bayes_direag.fits.abstention import check_wanted, choose_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import LogisticRecalibration
@@ -271,9 +271,9 @@ def _answered(
     shares = []
     for said, true in zip(confidence, right, strict=True):
         labelled = rng.integers(len(said), size=n_labelled)
-        wrong = rng.random(n_labelled) >= true[labelled]
-        threshold, _ = lowest_threshold(said[labelled], wrong, said, target, assurance)
-        shares.append((said >= threshold).mean())
+        right_then = rng.random(n_labelled) < true[labelled]
+        chosen = choose_threshold(said[labelled], right_then, said, target=target, assurance=assurance)
+        shares.append(chosen.n_answered / len(said))
     return float(np.mean(shares))
 
 

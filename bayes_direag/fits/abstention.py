@@ -1,165 +1,43 @@
-r"""Abstention with a guarantee: how far down the list of confidences one may answer, given labelled questions.
+r"""Abstention with a guarantee: from which confidence on answers may be given, learned from labelled questions.
 
-Labelled and new questions are taken to be exchangeable: put together, any :math:`n` of the :math:`N = n + m` were as
-likely to be the labelled ones. Sort all by confidence, and let :math:`A_j` be how many of the first :math:`j` *wrong*
-answers are labelled. Whatever the confidences are worth, :math:`A` is then a draw without replacement from :math:`N` of
-which :math:`n` are labelled, so its distribution is known without looking at anything. Take :math:`j_0 < j_1 < \dots`
-such that
+Put :math:`n` labelled and :math:`m` new questions together, the surest first. If they are exchangeable, any :math:`n`
+of them were as likely to be the labelled ones, whatever the confidences are worth. For a number :math:`k`, chosen
+without labels, take the least :math:`B` for which the first :math:`B + k + 1` wrong answers of all include at most
+:math:`k` labelled ones with a probability, which is hypergeometric, of at most 1 - assurance. Otherwise *every*
+threshold with at most :math:`k` wrong labelled answers above it has at most :math:`B` wrong new ones, so the lowest
+may be taken; its :math:`m'` new questions are answered if :math:`B \le (1 - \text{target})\, m'`.
 
-.. math:: P(A_{j_e} \le e \text{ for some } e) \le 1 - \text{assurance}.
+As :math:`m` grows, :math:`B / m` becomes the bound of Clopper and Pearson; for fewer it has room for their luck. A tie
+is above a threshold as a whole, so ties need no care. A set of bounds for all :math:`k` together is wider, each at
+about a tenth of the risk. The one :math:`k` is that which answers most in expectation, by what the confidences of all
+questions promise: where they promise too much, less is answered, and the guarantee holds.
 
-Where that does not come about, a threshold above which :math:`e` labelled answers are wrong has less than
-:math:`j_e` wrong answers above it in all, so at most :math:`B(e) = j_e - 1 - e` wrong new ones: *for every threshold at
-once*, so the threshold may be chosen with all labels in view. The one chosen answers the most new questions among
-those where :math:`B(e) \le (1 - \text{target})\, m'`, with :math:`m'` the new questions above it.
-
-The bound is on the accuracy that the new questions turn out to have, not on that of a population behind them, which
-it becomes as :math:`m` grows. All :math:`P(A_{j_e} \le e)` are held at or below one level, the largest that keeps the
-whole within bounds. Ties need no care, since a threshold takes all of a confidence or none.
+The guarantee is over all runs. It says little of the runs that answer where few do: these are the lucky ones. So the
+confidences have to promise the target too: no more wrong answers than allowed, with a probability of at least the
+assurance (as a Poisson number, which spreads more). Where they are calibrated, that holds for the runs that answer.
 
 References
 ----------
-Song, Jin and Candès (2026), arXiv:2605.20726, for bounds on wrong selections that hold at all thresholds; there the
-envelope is simulated, here it is exact. Angelopoulos et al. (2021), doi:10.48550/arXiv.2110.01052, for a sequence of
-tests from strict to lax, which has to start somewhere, and stops at the first error too many.
+Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404. Angelopoulos et al. (2021), doi:10.48550/arXiv.2110.01052, for
+tests on labelled questions, of a threshold's error rate in the long run. Bauer (1991), doi:10.1002/sim.4780100610, for
+testing in a fixed order, which costs nothing there; here the luck of the new questions would accumulate.
 """
 
 import math
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import betaln
+from scipy.stats import hypergeom, poisson
 
 from bayes_direag.errors import DirEAGError
 
-
-@lru_cache(maxsize=256)
-def wrong_bounds(n_labelled: int, n_new: int, assurance: float, most: int) -> Int[np.ndarray, " labelled_wrong"]:
-    r"""Bound the wrong new answers above any threshold by the wrong labelled ones above it.
-
-    Parameters
-    ----------
-    n_labelled, n_new
-        Questions of each kind.
-    assurance
-        Probability that all of the bounds hold at once; at least 1/2.
-    most
-        Bounds above this are of no use, and left out.
-
-    Returns
-    -------
-    (labelled_wrong,)
-        :math:`B(e)` for e = 0, 1, ..., never falling; empty where even B(0) is above ``most``. It is kept, and cannot
-        be written to.
-
-    Examples
-    --------
-    >>> wrong_bounds(100, 100, assurance=0.9, most=20).tolist()
-    [4, 6, 8, 10, 12, 13, 14, 16, 17, 19, 20]
-    """
-    # held with probability 1/2 or more, B(e) is at least the median, and so about e * n_new / n_labelled
-    n_useful = min(n_labelled, math.ceil((most + 1) * n_labelled / max(n_new, 1)) + 1)
-    wrong = np.arange(n_useful)
-    risk = (1 - assurance) * (1 + 1e-9)  # 1 - 0.9 is less than 0.1
-    # at the one level all bounds surely hold, at the other the first does
-    strict, lax = math.log(risk / max(n_useful, 1)), math.log(risk)
-    most_j = _least_j(math.exp(strict), wrong, n_labelled, n_new, wrong + 1, wrong + 1 + n_new)
-    least_j = _least_j(math.exp(lax), wrong, n_labelled, n_new, wrong + 1, most_j)
-    if failure_probability(_useful(least_j, most), n_labelled, n_new) <= risk:
-        return _useful(least_j, most)
-    for _ in range(_HALVINGS):
-        middle = (strict + lax) / 2
-        j = _least_j(math.exp(middle), wrong, n_labelled, n_new, least_j, most_j)
-        if failure_probability(_useful(j, most), n_labelled, n_new) <= risk:
-            strict, most_j = middle, j
-        else:
-            lax, least_j = middle, j
-    return _useful(most_j, most)
-
-
-def failure_probability(bounds: Int[np.ndarray, " labelled_wrong"], n_labelled: int, n_new: int) -> float:
-    r"""Return the probability that some bound fails, where there are errors enough to break any; exact.
-
-    With :math:`v_e` the probability that the e-th is the first to fail, which it does at :math:`A_{j_e} = e`,
-
-    .. math:: P(A_{j_e} = e) = v_e + \sum_{i < e} v_i\, P(A_{j_e} = e \mid A_{j_i} = i).
-    """
-    total = n_labelled + n_new
-    wrong = np.arange(len(bounds))
-    j = bounds + wrong + 1
-    reached = _chance(wrong, j, n_labelled, total)
-    first_to_fail = np.zeros(len(bounds))
-    for e in wrong:
-        before = wrong[:e]
-        onward = _chance(e - before, j[e] - j[:e], n_labelled - before, total - j[:e])
-        first_to_fail[e] = reached[e] - first_to_fail[:e] @ onward
-    return float(first_to_fail.sum())
-
-
-def _useful(j: Int[np.ndarray, " labelled_wrong"], most: int) -> Int[np.ndarray, " useful"]:
-    bounds = j - 1 - np.arange(len(j))
-    useful = np.asarray(bounds[bounds <= most])
-    useful.flags.writeable = False
-    return useful
-
-
-def _least_j(
-    level: float,
-    wrong: Int[np.ndarray, " labelled_wrong"],
-    n_labelled: int,
-    n_new: int,
-    low: Int[np.ndarray, " labelled_wrong"],
-    high: Int[np.ndarray, " labelled_wrong"],
-) -> Int[np.ndarray, " labelled_wrong"]:
-    """Return the least j, from low to high, for which so few of j are labelled with at most this probability."""
-    while (low < high).any():
-        middle = (low + high) // 2
-        enough = _chance_of_at_most(wrong, middle, n_labelled, n_labelled + n_new) <= level
-        low, high = np.where(enough, low, middle + 1), np.where(enough, middle, high)
-    return low
-
-
-def _chance(
-    count: Int[np.ndarray, " case"],
-    drawn: Int[np.ndarray, " case"],
-    n_labelled: Int[np.ndarray, " case"] | int,
-    total: Int[np.ndarray, " case"] | int,
-) -> Float[np.ndarray, " case"]:
-    """Return the hypergeometric probability that so many of the drawn are labelled.
-
-    SciPy's, which factors into primes, takes a thousand times as long where the total is large.
-    """
-    rest = n_labelled - count
-    possible = (count <= drawn) & (rest >= 0) & (rest <= total - drawn)
-    log_chance = _log_choose(drawn, count) + _log_choose(total - drawn, rest) - _log_choose(total, n_labelled)
-    return np.asarray(np.where(possible, np.exp(np.where(possible, log_chance, -np.inf)), 0.0))
-
-
-def _chance_of_at_most(
-    count: Int[np.ndarray, " case"], drawn: Int[np.ndarray, " case"], n_labelled: int, total: int
-) -> Float[np.ndarray, " case"]:
-    """Return the hypergeometric probability that at most so many, less than are drawn, are labelled."""
-    term = _chance(count, drawn, n_labelled, total)
-    found = term.copy()
-    k = count.astype(float)
-    while (term > _NEGLIGIBLE * found).any():
-        term = term * k * np.maximum(total - drawn - n_labelled + k, 0) / ((drawn - k + 1) * (n_labelled - k + 1))
-        found += term
-        k = np.maximum(k - 1, 0)
-    return found
-
-
-def _log_choose(n: Int[np.ndarray, "*#case"] | int, k: Int[np.ndarray, "*#case"] | int) -> Float[np.ndarray, "*case"]:
-    """Return the log of the binomial coefficient; anything where it is 0."""
-    k = np.clip(k, 0, np.maximum(n, 0))
-    return np.asarray(-betaln(n - k + 1, k + 1) - np.log1p(n))
-
-
-#: Of the logarithm of the level: what is left of its range does not matter.
-_HALVINGS = 12
-_NEGLIGIBLE = 1e-18
+#: Confidences learned from few labels promise somewhat too much: errors are reckoned with so many times as often.
+_MORE_ERRORS = 1.1
+#: Numbers of wrong answers that are looked at.
+_GRID = 60
 
 
 @dataclass(frozen=True)
@@ -183,12 +61,14 @@ class Abstention:
     n_answered : int
         How many of them reach the threshold.
     most_wrong : int
-        At most so many of these are wrong, with the assurance.
-    attainable : float
-        Without a threshold: the highest target, in steps of 0.01, for which there is one; NaN if there is none.
+        At most so many of these are wrong, with the assurance; 0 without a threshold.
+    expected_wrong : float
+        How many of these are wrong by the confidences themselves; 0 without a threshold.
     n_needed : int
-        Without a threshold: the least number of labelled questions, none of them answered wrongly, for which there is
-        one; else 0.
+        The least number of labelled questions, none of them answered wrongly, with which all new ones could be
+        answered.
+    promised : bool
+        Whether there is a threshold at which the confidences themselves promise the target.
     """
 
     target: float
@@ -200,8 +80,9 @@ class Abstention:
     n_new: int
     n_answered: int
     most_wrong: int
-    attainable: float
+    expected_wrong: float
     n_needed: int
+    promised: bool
 
 
 def choose_threshold(
@@ -234,29 +115,36 @@ def choose_threshold(
     Examples
     --------
     >>> sure = np.linspace(0.5, 1.0, 100)
-    >>> found = choose_threshold(sure, sure > 0.6, sure, target=0.9, assurance=0.9)
+    >>> found = choose_threshold(sure, sure > 0.6, sure, target=0.8, assurance=0.9)
     >>> round(found.threshold, 3), found.n_answered, found.n_labelled_wrong, found.most_wrong
-    (0.591, 82, 2, 7)
+    (0.682, 64, 0, 6)
     """
     check_wanted(target, assurance)
     known = ~np.isnan(confidence)
     confidence, wrong = confidence[known], ~correct[known]
-    new_confidence = new_confidence[~np.isnan(new_confidence)]
-    threshold, most_wrong = lowest_threshold(confidence, wrong, new_confidence, target, assurance)
-    none = math.isnan(threshold)
+    new = new_confidence[~np.isnan(new_confidence)]
+    n, m = len(confidence), len(new)
+    tolerated, bound = _tolerated(np.concatenate([confidence, new]), n, m, target, assurance)
+    levels, n_reached, expected = _by_threshold(new)
+    allowed = allowed_wrong(target, n_reached)
+    promised = poisson.ppf(assurance, expected) <= allowed
+    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), levels)
+    supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
+    threshold = float(levels[supported[-1]]) if len(supported) else math.nan
     above = confidence >= threshold
     return Abstention(
         target=target,
         assurance=assurance,
         threshold=threshold,
-        n_labelled=len(wrong),
+        n_labelled=n,
         n_labelled_above=int(above.sum()),
         n_labelled_wrong=int((above & wrong).sum()),
-        n_new=len(new_confidence),
-        n_answered=int((new_confidence >= threshold).sum()),
-        most_wrong=most_wrong,
-        attainable=_attainable(confidence, wrong, new_confidence, target, assurance) if none else np.nan,
-        n_needed=least_labelled(len(new_confidence), target, assurance) if none else 0,
+        n_new=m,
+        n_answered=int(n_reached[supported[-1]]) if len(supported) else 0,
+        most_wrong=bound if len(supported) else 0,
+        expected_wrong=float(expected[supported[-1]]) if len(supported) else 0.0,
+        n_needed=least_labelled(m, target, assurance),
+        promised=bool(promised.any()),
     )
 
 
@@ -266,34 +154,6 @@ def check_wanted(target: float, assurance: float) -> None:
         raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
     if not 0.5 <= assurance < 1:
         raise DirEAGError(f"assurance {assurance}: expected a probability of at least 0.5 and below 1, such as 0.9.")
-
-
-def lowest_threshold(
-    confidence: Float[np.ndarray, " labelled"],
-    wrong: Bool[np.ndarray, " labelled"],
-    new_confidence: Float[np.ndarray, " new"],
-    target: float,
-    assurance: float,
-) -> tuple[float, int]:
-    """Return the lowest threshold that the labels support, and the bound on wrong new answers above it; NaN and 0.
-
-    Parameters
-    ----------
-    confidence, wrong : (labelled,)
-        Of the labelled questions, none of them NaN.
-    new_confidence : (new,)
-        Of the new ones, likewise; the threshold is one of these.
-    """
-    levels, counts = np.unique(new_confidence, return_counts=True)
-    if not len(levels):
-        return np.nan, 0
-    allowed = allowed_wrong(target, np.cumsum(counts[::-1])[::-1])
-    bounds = wrong_bounds(len(wrong), len(new_confidence), assurance, int(allowed[0]))
-    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), levels)
-    bounded = n_wrong < len(bounds)
-    most_wrong = np.append(bounds, 0)[np.where(bounded, n_wrong, len(bounds))]
-    supported = np.flatnonzero(bounded & (most_wrong <= allowed))
-    return (float(levels[supported[0]]), int(most_wrong[supported[0]])) if len(supported) else (np.nan, 0)
 
 
 def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
@@ -310,38 +170,71 @@ def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[n
 
 def least_labelled(n_new: int, target: float, assurance: float) -> int:
     """Return the least number of labelled questions, none of them wrong, with which all new ones could be answered."""
-    allowed = int(allowed_wrong(target, np.array(n_new)))
-    if allowed == n_new:
-        return 0
-    high = 1
-    while not len(wrong_bounds(high, n_new, assurance, allowed)):
-        high *= 2
-    low = high // 2 + 1
-    while low < high:
-        middle = (low + high) // 2
-        if len(wrong_bounds(middle, n_new, assurance, allowed)):
-            high = middle
-        else:
-            low = middle + 1
-    return high
+    allowed, level = int(allowed_wrong(target, np.array(n_new))), _level(assurance)
+    enough = math.ceil(n_new / level ** (1 / (allowed + 1))) + 1  # with replacement
+    return bisect_left(range(enough), x=True, key=lambda n: _risk(allowed, 0, n, n_new) <= level)
 
 
-def _attainable(
-    confidence: Float[np.ndarray, " labelled"],
-    wrong: Bool[np.ndarray, " labelled"],
-    new_confidence: Float[np.ndarray, " new"],
-    target: float,
-    assurance: float,
-) -> float:
-    """Return a target below this one, in whole percent, that the labels support; NaN if none.
+@lru_cache(maxsize=64)
+def wrong_bounds(
+    n: int, m: int, target: float, assurance: float
+) -> tuple[Int[np.ndarray, " grid"], Int[np.ndarray, " grid"]]:
+    """Return numbers k of wrong labelled answers, and the bound on wrong new ones for each of them alone.
 
-    It is found by halving, as if a lower target were never harder to support; that is so but for rounding.
+    Parameters
+    ----------
+    n, m
+        Labelled and new questions, one at least of the former.
+
+    Returns
+    -------
+    (grid,), (grid,)
+        From 0 to the largest number that could be of use; of many, some.
     """
-    found, unsupported = 0, math.ceil(100 * target - 1e-9)
-    while found + 1 < unsupported:
-        middle = (found + unsupported) // 2
-        if math.isnan(lowest_threshold(confidence, wrong, new_confidence, middle / 100, assurance)[0]):
-            unsupported = middle
-        else:
-            found = middle
-    return found / 100 if found else np.nan
+    most = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
+    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
+    level = _level(assurance)
+    bound = [bisect_left(range(m), x=True, key=lambda b, k=k: _risk(b, k, n, m) <= level) for k in k.tolist()]
+    return k, np.array(bound)
+
+
+def _risk(bound: int, k: int, n: int, m: int) -> float:
+    """Return the probability that of the first wrong answers, one more than both numbers, at most k are labelled."""
+    return float(hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m)))
+
+
+def _level(assurance: float) -> float:
+    return (1 - assurance) * (1 + 1e-9)  # 1 - 0.9 is less than 0.1
+
+
+def _tolerated(
+    pooled: Float[np.ndarray, " question"], n: int, m: int, target: float, assurance: float
+) -> tuple[int, int]:
+    """Choose how many wrong labelled answers to allow above the threshold, by the confidences of all alone.
+
+    Returns
+    -------
+    int, int
+        The number, and the bound on wrong new answers.
+    """
+    if not n or not m:
+        return 0, m
+    k, bound = wrong_bounds(n, m, target, assurance)
+    n_enough = np.maximum(np.searchsorted(allowed_wrong(target, np.arange(m + 1)), bound), 1)
+    _, n_reached, expected = _by_threshold(pooled)
+    n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
+    promised = poisson.ppf(assurance, m * expected) <= allowed_wrong(target, n_reached)
+    possible = n_enough <= n_reached[promised].max(initial=0)
+    there = np.searchsorted(n_reached, np.minimum(n_enough, m))
+    chance = poisson.cdf(k, _MORE_ERRORS * n * expected[there])
+    best = int(np.argmax(possible * chance * n_enough))
+    return int(k[best]), int(bound[best])
+
+
+def _by_threshold(
+    confidence: Float[np.ndarray, " question"],
+) -> tuple[Float[np.ndarray, " level"], Int[np.ndarray, " level"], Float[np.ndarray, " level"]]:
+    """Return each confidence, the highest first, how many reach it, and how many of these it takes to be wrong."""
+    levels, counts = np.unique(confidence, return_counts=True)
+    levels, counts = levels[::-1], counts[::-1]
+    return levels, np.cumsum(counts), np.cumsum(counts * (1 - levels))

@@ -10,6 +10,9 @@ The labelled questions that this takes come from one of three places, in this or
     The questions that were fitted to, each predicted without its own label: by leave-one-out under NUTS, from the other
     four of five folds for a MAP. This is exchangeability in approximation only; ``docs/abstention.md`` has how it
     fared.
+
+Questions of a cluster hang together, so that only whole clusters are exchangeable: of each, the first labelled and the
+first new question count.
 """
 
 from dataclasses import asdict, dataclass
@@ -17,7 +20,8 @@ from typing import Literal
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -28,6 +32,7 @@ from bayes_direag.fits.fitting import cross_fit
 Source = Literal["labelled", "observations", "fit"]
 
 _FOLDS = 5
+_THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,25 +45,35 @@ class Answering:
         As it was given, and ``answered``: whether the confidence reaches the threshold. False without a confidence.
     decision : Abstention
         Of the new questions alone.
+    by_threshold : DataFrame
+        What a threshold of one's own would have given: a row a ``threshold``; ``labelled`` answers that reach it, the
+        share of these that is ``right``, its 95 % interval from ``low`` to ``high`` (Clopper and Pearson), and ``new``
+        answers that reach it. Each interval is for one threshold, chosen beforehand.
     source : {"labelled", "observations", "fit"}
         Where the labelled questions come from.
     n_unusable : int
         New questions without a usable report, which are never answered.
+    n_clustered : int
+        New questions that do not count, another of their cluster being there.
     n_not_new : int
         Questions of the table that the fit has seen, or whose labels were used; nothing is said of these.
     """
 
     table: pd.DataFrame
     decision: Abstention
+    by_threshold: pd.DataFrame
     source: Source
     n_unusable: int
+    n_clustered: int
     n_not_new: int
 
     def record(self) -> dict[str, object]:
         """Return the decision as plain values; undefined ones as None."""
-        values = asdict(self.decision) | {"source": self.source}
-        values |= {"n_unusable": self.n_unusable, "n_not_new": self.n_not_new, "reason": self.reason}
-        return {name: None if isinstance(value, float) and np.isnan(value) else value for name, value in values.items()}
+        values = asdict(self.decision) | {"source": self.source, "n_unusable": self.n_unusable}
+        values |= {"n_clustered": self.n_clustered, "n_not_new": self.n_not_new, "reason": self.reason}
+        plain: dict[str, object] = {name: _or_none(value) for name, value in values.items()}
+        rows = self.by_threshold.to_dict("records")
+        return plain | {"by_threshold": [{name: _or_none(value) for name, value in row.items()} for row in rows]}
 
     @property
     def reason(self) -> str | None:
@@ -68,34 +83,41 @@ class Answering:
             return None
         if found.n_new == 0:
             return "None of the new questions has an answer."
+        if not found.promised:
+            return "The probabilities themselves do not promise that accuracy, whatever the threshold."
         if found.n_labelled < found.n_needed:
             return (
                 f"For {found.n_new} new questions at least {found.n_needed} labelled ones would be needed, none of "
-                f"them answered wrongly; there are {found.n_labelled}.{self._instead()}"
+                f"them answered wrongly; there are {found.n_labelled}."
             )
-        return f"Too many of the {found.n_labelled} labelled answers of most confidence are wrong.{self._instead()}"
-
-    def _instead(self) -> str:
-        attainable = self.decision.attainable
-        return "" if np.isnan(attainable) else f" A target of {attainable:g} could be met."
+        return f"Too many of the {found.n_labelled} labelled answers of most confidence are wrong."
 
     def text(self) -> str:
-        """Say what was decided, and what is known of it."""
+        """Say what was decided, what is known of it, and how right answers are by threshold."""
         found = self.decision
-        others = f" {self.n_not_new} further questions of the file are not new." if self.n_not_new else ""
         if self.reason is not None:
-            return (
+            said = (
                 f"No question is answered: {_SOURCES[self.source]} support no threshold for a target accuracy of "
-                f"{found.target:g} with assurance {found.assurance:g}. {self.reason}{others}"
+                f"{found.target:g} with assurance {found.assurance:g}. {self.reason}"
             )
-        return (
-            f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered, those with a "
-            f"confidence of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
-            f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong. This comes from "
-            f"{_SOURCES[self.source]}: {found.n_labelled_above} of {found.n_labelled} reach that confidence, "
-            f"{found.n_labelled_wrong} of them with a wrong answer. It holds for new questions of the same kind."
-            f"{_CAVEATS[self.source]}{others}"
-        )
+        else:
+            said = (
+                f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered, those with a "
+                f"confidence of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
+                f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong; by their "
+                f"probabilities, {found.expected_wrong:.1f}. This comes from {_SOURCES[self.source]}: "
+                f"{found.n_labelled_above} of {found.n_labelled} reach that confidence, {found.n_labelled_wrong} of "
+                f"them with a wrong answer. It holds for new questions of the same kind.{_CAVEATS[self.source]}"
+            )
+        if self.n_clustered:
+            said += f" One question of each cluster counts here; {self.n_clustered} further new ones are of these."
+        if self.n_not_new:
+            said += f" {self.n_not_new} further questions of the file are not new."
+        lines = [f"{'confidence':>10}  {'labelled':>8}  {'of these right':>20}  {'new':>6}"]
+        for row in self.by_threshold.itertuples():
+            share = f"{row.right:.3f} [{row.low:.3f}, {row.high:.3f}]" if row.labelled else "-"
+            lines.append(f"{row.threshold:>10g}  {row.labelled:>8}  {share:>20}  {row.new:>6}")
+        return "\n".join([said, *lines])
 
 
 def answer(
@@ -137,6 +159,7 @@ def answer(
     if labelled is not None:
         known = labelled.select(labelled.labelled)
         _check_unseen(known, fit, observations)
+        known = known.select(_first_of_clusters(known))
         confidence, correct = _predicted(fit, known)
     elif fit.is_counted:
         raise DirEAGError(
@@ -145,7 +168,8 @@ def answer(
         )
     elif _has_its_own(observations, seen):
         source, used = "observations", observations.labelled & ~seen
-        confidence, correct = _predicted(fit, observations.select(used))
+        own = observations.select(used)
+        confidence, correct = _predicted(fit, own.select(_first_of_clusters(own)))
     else:
         source = "fit"
         confidence, correct = _left_out(fit)
@@ -161,10 +185,44 @@ def answer(
             "decide about."
         )
     probability = predictions["confidence"].to_numpy(float)
-    found = choose_threshold(confidence, correct, probability[new], target=target, assurance=assurance)
-    # a comparison with NaN is False: no confidence, or no threshold
-    table = predictions.assign(answered=probability >= found.threshold)
-    return Answering(table, found, source, int(np.isnan(probability[new]).sum()), int((~new).sum()))
+    counted = probability[new][_first_of_clusters(observations.select(new))]
+    found = choose_threshold(confidence, correct, counted, target=target, assurance=assurance)
+    return Answering(
+        table=predictions.assign(
+            answered=probability >= found.threshold
+        ),  # False with NaN: no confidence, no threshold
+        decision=found,
+        by_threshold=_by_threshold(confidence, correct, counted),
+        source=source,
+        n_unusable=int(np.isnan(counted).sum()),
+        n_clustered=int(new.sum()) - len(counted),
+        n_not_new=int((~new).sum()),
+    )
+
+
+def _by_threshold(
+    confidence: Float[np.ndarray, " labelled"], correct: Bool[np.ndarray, " labelled"], new: Float[np.ndarray, " new"]
+) -> pd.DataFrame:
+    """Return what thresholds give; undefined shares are NaN."""
+    rows = []
+    for threshold in _THRESHOLDS:
+        right = correct[confidence >= threshold]
+        row = {"threshold": threshold, "labelled": len(right), "right": np.nan, "low": np.nan, "high": np.nan}
+        if len(right):
+            low, high = binomtest(int(right.sum()), len(right)).proportion_ci(0.95)
+            row |= {"right": right.mean(), "low": low, "high": high}
+        rows.append(row | {"new": int((new >= threshold).sum())})
+    return pd.DataFrame(rows)
+
+
+def _or_none(value: object) -> object:
+    return None if isinstance(value, float) and np.isnan(value) else value
+
+
+def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"]:
+    """Return the first question of each cluster; all without clusters."""
+    number = observations.cluster_number
+    return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
 def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"]) -> bool:
@@ -195,16 +253,18 @@ def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " pr
 
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
     """Return the same of the questions that were fitted to, each as predicted without its own label."""
+    questions = fit.fitted
     if "loo" in fit.tree.children:
         loo = fit.tree["loo"]
-        return loo["confidence"].to_numpy(), loo["correct"].to_numpy()
-    questions = fit.fitted
-    confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
-    seed = int(fit.tree.attrs["seed"])
-    for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
-        confidence[held_out.index] = held_out.predictions["confidence"]
-        correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
-    return confidence, correct
+        confidence, correct = loo["confidence"].to_numpy(), loo["correct"].to_numpy()
+    else:
+        confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
+        seed = int(fit.tree.attrs["seed"])
+        for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
+            confidence[held_out.index] = held_out.predictions["confidence"]
+            correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
+    counted = _first_of_clusters(questions)
+    return confidence[counted], correct[counted]
 
 
 _SOURCES: dict[Source, str] = {

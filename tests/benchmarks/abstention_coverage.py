@@ -1,16 +1,15 @@
-"""How often abstention misses its target: simulated sets, and random splits of real files.
+"""How often abstention misses its target, and how much it answers: random splits of real and simulated questions.
 
-``python tests/benchmarks/abstention_coverage.py --simulated 500 --out simulated.md``
-``python tests/benchmarks/abstention_coverage.py --splits 40 --out real.md FILE ...``
+``python tests/benchmarks/abstention_coverage.py --out coverage.md FILE ...``
 
-In every run a fit learns from some questions, and its threshold for others comes from labelled questions that it has
-not seen (``labelled``), or from those that it was fitted to (``fit``). A run misses if less than the target of the
-answered new questions turn out right. The share of such runs should be at most 1 - assurance.
+Every question gets its probability once, without its own label: those of a file by cross-fitting in five folds,
+simulated ones from a fit to 200 others. Random splits of these into labelled and new ones then need no further fit. A
+run misses if it answers and less than the target of its answers is right: at most 1 - assurance of all runs should.
+``calibrated`` are confidences drawn at random and right as often as they say.
 """
 
 import argparse
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -18,73 +17,89 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
-from bayes_direag.fits import answering
-from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.fits.abstention import allowed_wrong, choose_threshold, wrong_bounds
+from bayes_direag.fits.fitting import cross_fit, fit_map
 from bayes_direag.model.simulate import simulate_observations
 
-TARGETS = (0.8, 0.9, 0.95)
+THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+ASSURANCE = 0.9
 
 
-def runs(options: argparse.Namespace) -> Iterator[tuple[str, Observations]]:
-    """Yield what each run is about, in random order."""
-    n = options.fitted + options.labelled + options.new
+def pools(options: argparse.Namespace) -> Iterator[tuple[str, int, np.ndarray, np.ndarray]]:
+    """Yield what the questions are, how many splits of them to make, confidences, and which are right."""
     for seed in range(options.simulated):
-        yield "simulated", simulate_observations(n, seed=seed)
+        questions = simulate_observations(1200, seed=seed)
+        others = questions.select(slice(200, None))
+        predictions = fit_map(questions.select(slice(0, 200))).predict(others)
+        right = others.is_right(predictions["answer"])
+        yield "simulated", 500 // options.simulated, predictions["confidence"].to_numpy(float), right
     for path in options.files:
         everything = Observations.read(path)
-        usable = np.flatnonzero(everything.labelled)
-        for seed in range(options.splits):
-            order = np.random.default_rng(seed).permutation(usable)
-            yield path.stem, everything.select(order[:n])
+        questions = everything.select(everything.labelled)
+        confidence, right = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
+        for fold in cross_fit(questions, n_folds=5):
+            confidence[fold.index] = fold.predictions["confidence"]
+            right[fold.index] = questions.select(fold.index).is_right(fold.predictions["answer"])
+        yield path.stem, options.splits, confidence, right
+    rng = np.random.default_rng(0)
+    confidence = rng.beta(3, 1, 200_000)
+    yield "calibrated", 500, confidence, rng.random(len(confidence)) < confidence
 
 
-def fitted(observations: Observations, method: str) -> Fit:
-    if method == "map":
-        return fit_map(observations, preset="bayes")
-    return fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=300, n_draws=300))
-
-
-def outcomes(name: str, observations: Observations, options: argparse.Namespace) -> Iterator[dict[str, object]]:
-    """Yield what came of a run, a row a source and target."""
-    first, second = options.fitted, options.fitted + options.labelled
-    fit = fitted(observations.select(slice(0, first)), options.method)
-    labelled, new = observations.select(slice(first, second)), observations.select(slice(second, None))
-    predictions = fit.predict(new)
-    right = new.is_right(predictions["answer"])
-    for target in TARGETS:
-        for source, given in (("labelled", labelled), ("fit", None)):
-            found = answering.answer(fit, new, predictions, given, target=target, assurance=options.assurance)
-            answered = found.table["answered"].to_numpy()
+def outcomes(
+    name: str, n_splits: int, confidence: np.ndarray, right: np.ndarray, sizes: list[tuple[int, int]]
+) -> Iterator[dict[str, object]]:
+    """Yield what came of each split, a row a number of labels and target."""
+    confidence, right = confidence[~np.isnan(confidence)], right[~np.isnan(confidence)]
+    for (n, m), seed in ((size, seed) for size in sizes if sum(size) <= len(right) for seed in range(n_splits)):
+        order = np.random.default_rng(seed).permutation(len(right))[: n + m]
+        labelled, new = order[:n], order[n:]
+        for target in (0.8, 0.9, 0.95):
+            found = choose_threshold(
+                confidence[labelled], right[labelled], confidence[new], target=target, assurance=ASSURANCE
+            )
+            answered = right[new][confidence[new] >= found.threshold]
             yield {
-                "set": name,
-                "source": source,
+                "set": name if name in {"simulated", "calibrated"} else "real",
+                "file": name,
+                "labels": n,
+                "new": m,
                 "target": target,
-                "answered": answered.mean(),
-                "any": answered.any(),
-                "missed": bool(answered.any()) and bool(right[answered].mean() < target),
+                "answered": len(answered) / m,
+                "limit": limit(confidence[labelled], right[labelled], confidence[new], target),
+                "any": bool(len(answered)),
+                "missed": bool(len(answered)) and bool(answered.mean() < target - 1e-12),
             }
 
 
-def table(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the share of misses with its Clopper-Pearson interval, by set, source and target, and over all sets."""
-    several = [rows, rows.assign(set="all")] if len(set(rows["set"])) > 1 else [rows]
+def limit(confidence: np.ndarray, right: np.ndarray, new: np.ndarray, target: float) -> float:
+    """Return the share answered by a rule that does not pay for looking at every number of wrong labelled answers.
+
+    It is no valid rule: each of its bounds holds alone, with all of the risk. A valid one has none that is lower.
+    """
+    k, bound = wrong_bounds(len(confidence), len(new), target, ASSURANCE)
+    levels = np.unique(new)
+    n_wrong = np.searchsorted(np.sort(-confidence[~right]), -levels, side="right")
+    bounded = n_wrong <= k[-1]
+    allowed = allowed_wrong(target, np.searchsorted(np.sort(-new), -levels, side="right"))
+    fits = bounded & (bound[np.searchsorted(k, n_wrong, side="right") - 1] <= allowed)
+    return float((new >= levels[fits][0]).mean()) if fits.any() else 0.0
+
+
+def summary(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return shares of runs with Clopper-Pearson intervals."""
     found = []
-    for (source, target, name), part in pd.concat(several).groupby(["source", "target", "set"], sort=False):
+    for names, part in rows.groupby(by, sort=False):
         share = binomtest(int(part["missed"].sum()), len(part)).proportion_ci(0.95)
-        some = part[part["any"]]
         found.append(
-            {
-                "source": source,
-                "target": target,
-                "set": name,
+            dict(zip(by, names, strict=True))
+            | {
                 "runs": len(part),
-                "missed": f"{part['missed'].mean():.3f} [{share.low:.3f}, {share.high:.3f}]",
                 "answered": f"{part['answered'].mean():.3f}",
-                "runs that answer": len(some),
-                "missed of these": int(some["missed"].sum()),
+                "limit": f"{part['limit'].mean():.3f}",
+                "missed": f"{part['missed'].mean():.3f} [{share.low:.3f}, {share.high:.3f}]",
+                "runs that answer": int(part["any"].sum()),
+                "missed of these": int(part["missed"].sum()),
             }
         )
     return pd.DataFrame(found)
@@ -93,30 +108,26 @@ def table(rows: pd.DataFrame) -> pd.DataFrame:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("files", nargs="*", type=Path, help="labelled observation files")
-    parser.add_argument("--simulated", type=int, default=0, help="number of simulated sets")
+    parser.add_argument("--simulated", type=int, default=20, help="simulated sets, among which 500 splits are shared")
     parser.add_argument("--splits", type=int, default=40, help="splits of each file")
-    parser.add_argument("--fitted", type=int, default=200, help="questions to fit to")
-    parser.add_argument("--labelled", type=int, default=200, help="labelled questions the fit has not seen")
-    parser.add_argument("--new", type=int, default=300, help="questions to answer or not")
-    parser.add_argument("--method", choices=["map", "nuts"], default="map")
-    parser.add_argument("--assurance", type=float, default=0.9)
-    parser.add_argument("--out", type=Path, required=True, help="where to write the table, as it grows")
+    parser.add_argument("--out", type=Path, required=True, help="where to write the tables")
     options = parser.parse_args()
-    answering._left_out = cache(answering._left_out)  # the same for all targets
-    rows: list[dict[str, object]] = []
-    for number, (name, observations) in enumerate(runs(options)):
-        try:
-            rows += outcomes(name, observations, options)
-        except DirEAGError as error:
-            print(f"run {number} left out: {error}", flush=True)
-        if number % 20 == 19:
-            options.out.write_text(as_markdown(table(pd.DataFrame(rows))))
-    options.out.write_text(as_markdown(table(pd.DataFrame(rows))))
-
-
-def as_markdown(found: pd.DataFrame) -> str:
-    lines = [found.columns, ["---"] * len(found.columns), *found.to_numpy()]
-    return "\n".join("| " + " | ".join(str(cell) for cell in line) + " |" for line in lines) + "\n"
+    sizes = [(100, 300), (200, 300), (500, 300), (1500, 1000)]
+    rows, by_threshold = [], []
+    for name, n_splits, confidence, right in pools(options):
+        rows += outcomes(name, n_splits, confidence, right, sizes)
+        for threshold in THRESHOLDS:
+            above = right[confidence >= threshold]
+            by_threshold.append({"file": name, "threshold": threshold, "share": len(above) / len(right)})
+            by_threshold[-1]["right"] = above.mean() if len(above) else np.nan
+    runs = pd.DataFrame(rows)
+    tables = [
+        summary(runs, ["set", "labels", "new", "target"]),
+        summary(runs[runs["set"] == "real"], ["file", "labels", "new", "target"]) if options.files else None,
+        pd.DataFrame(by_threshold).groupby(["file", "threshold"], sort=False).mean().round(3).reset_index(),
+    ]
+    texts = [table.to_csv(sep="|", index=False) for table in tables if table is not None]
+    options.out.write_text("\n".join(texts))
 
 
 if __name__ == "__main__":

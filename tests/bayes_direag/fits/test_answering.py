@@ -56,7 +56,14 @@ def test_labelled_questions_given_decide(fit: Fit) -> None:
     assert f"{expected.n_answered} of 140 new questions are answered" in said
     assert f"at most {expected.most_wrong} are wrong" in said
     assert found.record()["reason"] is None
-    assert found.record()["attainable"] is None
+    by_threshold = found.by_threshold.set_index("threshold")
+    assert by_threshold["labelled"][0.0] == 140
+    assert by_threshold["new"].is_monotonic_decreasing
+    confidence, right = scored(fit, LABELLED)
+    assert by_threshold["right"][0.7] == pytest.approx(right[confidence >= 0.7].mean())
+    assert by_threshold["low"][0.7] < by_threshold["right"][0.7] < by_threshold["high"][0.7]
+    assert f"{by_threshold['right'][0.7]:.3f} [" in said
+    assert found.record()["by_threshold"][0]["threshold"] == 0.0
 
 
 def test_labels_of_the_new_questions_do_not_matter(fit: Fit) -> None:
@@ -112,7 +119,7 @@ def test_questions_without_a_usable_report_are_never_answered(fit: Fit) -> None:
         candidate=np.where(first[:, None], -1, NEW.candidate),
         candidates=((),) * 5 + NEW.candidates[5:],
     )
-    found = answer(fit, silent, fit.predict(silent), LABELLED, target=0.6)
+    found = answer(fit, silent, fit.predict(silent), LABELLED, target=0.5)
     assert found.decision.n_answered > 0
     assert found.n_unusable == 5
     assert found.decision.n_new == 135
@@ -121,16 +128,35 @@ def test_questions_without_a_usable_report_are_never_answered(fit: Fit) -> None:
 
 
 def test_no_threshold_is_said_with_its_reason(fit: Fit) -> None:
-    few = answer(fit, NEW, fit.predict(NEW), LABELLED.select(slice(0, 5)), target=0.95)
+    few = answer(fit, NEW, fit.predict(NEW), LABELLED.select(slice(0, 3)), target=0.6)
     assert not few.table["answered"].any()
     assert few.reason is not None
-    assert "there are 5" in few.reason
+    assert "there are 3" in few.reason
     assert f"at least {few.decision.n_needed} labelled" in few.text()
     assert few.record()["threshold"] is None
     many = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.99)
-    assert many.reason is not None
-    assert many.reason.startswith(("Too many of the 140", "For 140 new questions"))
-    assert f"A target of {many.decision.attainable:g} could be met" in many.text()
+    assert many.reason == "The probabilities themselves do not promise that accuracy, whatever the threshold."
+
+
+def test_one_question_of_each_cluster_counts(fit: Fit) -> None:
+    """Each question four times over, in a cluster: the decision is that without the copies, and is given to them."""
+
+    def copied(observations: Observations) -> Observations:
+        names = observations.problem_id
+        return replace(
+            observations.select(np.tile(np.arange(len(names)), 4)),
+            problem_id=tuple(f"{name}-{copy}" for copy in range(4) for name in names),
+            cluster=names * 4,
+        )
+
+    new, labelled = copied(NEW), copied(LABELLED)
+    found = answer(fit, new, fit.predict(new), labelled, target=0.6)
+    single = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.6)
+    assert found.decision.n_answered > 0
+    assert found.decision == single.decision
+    assert found.table["answered"].tolist() == single.table["answered"].tolist() * 4
+    assert found.n_clustered == 3 * 140
+    assert "420 further new ones" in found.text()
 
 
 def test_a_question_that_vouches_for_itself_is_refused(fit: Fit) -> None:
