@@ -45,9 +45,8 @@ def plot_command(
 ) -> None:
     """Draw an evaluation, from its held-out predictions, or what a fit has learned.
 
-    Of an evaluation: benefit, base_rate, null_state, reliability, risk_coverage, accuracy_rejection,
-    stated_confidence. Of a fit: calibration_curves, levels, shared, recalibration, and the former too where unseen
-    observations are given.
+    Of an evaluation: benefit, base_rate, null_state, reliability, risk_coverage, stated_confidence. Of a fit:
+    calibration_curves, levels, shared, recalibration, and the former too where unseen observations are given.
 
     Example: direag plot results --out figures
     """

@@ -196,10 +196,7 @@ def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float)
     curves = {name: risk_coverage(scored.confidence, scored.correct) for name, scored in scores.items()}
     summary = selective_table(questions.predictions, seed=seed, level=level)
     tables = {"selective": summary.assign(interval_level=level), "selective_curves": _stacked(curves)}
-    yield Picture("risk_coverage", selective_figure(curves, summary, about, level, kind="risk-coverage"), tables)
-    yield Picture(
-        "accuracy_rejection", selective_figure(curves, summary, about, level, kind="accuracy-rejection"), tables
-    )
+    yield Picture("risk_coverage", selective_figure(curves, summary, about, level), tables)
 
 
 def _stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:

@@ -46,11 +46,11 @@ def _base_rate(tables: Tables) -> str:
 def _risk_coverage(tables: Tables) -> str:
     rows = tables["selective"].dropna(subset=["aurc"])
     if rows.empty:
-        return "Empty panels: the areas are undefined."
+        return "An empty picture: the areas are undefined."
     best = rows.nsmallest(1, "aurc").iloc[0]
     return (
-        f"{len(rows)} panels, a curve of errors against the share of questions answered in each. The least area under "
-        f"the curve, {number(best['aurc'])}, is that of {best['method']}."
+        f"Curves of errors against the share of questions answered, of {len(rows)} methods. The least area under the "
+        f"curve, {number(best['aurc'])}, is that of {best['method']}."
     )
 
 
@@ -99,8 +99,7 @@ def _recalibration(tables: Tables) -> str:
     return f"A rising curve that takes a support of {listed(pairs)}, above a histogram of the support of the questions."
 
 
-#: The pictures of an evaluation, in the order of the report. One that `direag plot` draws and that is left out here,
-#: accuracy_rejection, is risk_coverage mirrored.
+#: The pictures of an evaluation, in the order of the report.
 EVALUATION_PICTURES: Mapping[str, PictureWords[Tables]] = MappingProxyType(
     {
         "benefit": PictureWords(

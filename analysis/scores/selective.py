@@ -15,7 +15,7 @@ The *oracle* accepts every correct answer before any wrong one; *excess* AURC is
 References
 ----------
 El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019), arXiv:1805.08206, for
-the excess. Nadeem, Zucker and Hanczar (2009), proceedings.mlr.press/v8/nadeem10a, for accuracy against rejection.
+the excess.
 """
 
 import numpy as np

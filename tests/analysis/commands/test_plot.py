@@ -19,7 +19,6 @@ EVALUATION = (
     "null_state",
     "reliability",
     "risk_coverage",
-    "accuracy_rejection",
     "stated_confidence",
 )
 FIT = ("calibration_curves", "levels", "shared", "recalibration")

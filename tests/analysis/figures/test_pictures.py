@@ -75,7 +75,6 @@ class TestEvaluation:
             "null_state",
             "reliability",
             "risk_coverage",
-            "accuracy_rejection",
             "stated_confidence",
         ]
         for name, picture in pictures.items():
@@ -103,7 +102,7 @@ class TestEvaluation:
         pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "direag", seed=0))
         assert set(left_out) == {"null_state", "stated_confidence"}
         assert "give --obs" in left_out["null_state"]
-        assert len(pictures) == 5
+        assert len(pictures) == 4
 
     @pytest.mark.parametrize("seed", [0, 1])
     def test_a_seed_repeats_the_numbers(self, questions, pictures, seed):
