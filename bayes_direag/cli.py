@@ -1,5 +1,6 @@
 """The front door, ``direag``: finds the commands of all packages by their entry points, and loads the one asked for."""
 
+import gc
 import os
 import sys
 from importlib.metadata import entry_points, version
@@ -40,6 +41,7 @@ class FrontDoor(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was asked for."""
         keep_compiled()
+        gc.set_threshold(50_000)  # imports and traces make many objects and few cycles
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
