@@ -16,7 +16,7 @@ def quickstart_command(
 ) -> None:
     """Do the main job on the bundled example: evaluate, fit, predict, show what came out, write the report.
 
-    The example is real: 300 sums, each asked five times of a model of 135 million parameters.
+    The example is real: 150 word problems, each asked five times of a model of 1.5 billion parameters.
 
     Example: direag quickstart --out direag-quickstart
     """
@@ -37,17 +37,16 @@ def quickstart_command(
     target.mkdir(exist_ok=True)
     questions = example_observations()
     questions.write(target / "observations.jsonl")
-    elicited = {"samples": example_observations("samples"), "topk": example_observations("topk")}
     with progress() as step:
-        evaluation = run(questions, elicited=elicited, seed=seed, on_step=step)
-        write_evaluation(evaluation, results, questions, elicited=elicited)
+        evaluation = run(questions, seed=seed, on_step=step)
+        write_evaluation(evaluation, results, questions)
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
         write_report(read_source(target), target / REPORT, step)
     model = questions.questions[0].model
-    title = f"{model}, {len(questions)} sums asked at {questions.n_levels} levels: 5-fold cross-fit, preset paper"
+    title = f"{model}, {len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
     show_evaluation(evaluation, title, results, as_json=False)
     out.print(reliability_table(evaluation.predictions, "direag"))
     out.print(

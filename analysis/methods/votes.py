@@ -45,7 +45,7 @@ def vote_features(observations: Observations) -> Float[np.ndarray, "problem feat
     >>> from bayes_direag import example_observations
     >>> features = vote_features(example_observations().select(slice(0, 3)))
     >>> features[:, VOTE_FEATURES.index("share")].tolist()
-    [0.2, 0.4, 0.8]
+    [0.6, 1.0, 0.8]
     """
     usable, candidate = observations.usable, observations.candidate
     n_usable = usable.sum(axis=1)

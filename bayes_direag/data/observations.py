@@ -387,13 +387,13 @@ class Observations:
 def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
     """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
 
-    Of the same questions: five confidence-steering prompts, five samples of the neutral one, one list of five guesses.
+    Five confidence-steering prompts; of 50 questions also five samples of the neutral one, and one list of guesses.
 
     Examples
     --------
     >>> observations = example_observations()
     >>> len(observations), observations.level_names[0]
-    (300, 'very_cautious')
+    (150, 'very_cautious')
     """
     with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
         return Observations.read(path, "numeric")

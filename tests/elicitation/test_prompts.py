@@ -1,9 +1,11 @@
 """The prompts: what each level conveys, what a chat looks like, and what their hash stands for."""
 
 import dataclasses
+import json
 import re
 import subprocess
 import sys
+from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
@@ -203,3 +205,10 @@ def test_importing_the_prompts_reads_no_file_and_loads_no_jax() -> None:
     )
     folder = Path(__file__).resolve().parents[2]
     subprocess.run([sys.executable, "-c", code], check=True, cwd=folder)  # noqa: S603 - our own code
+
+
+def test_the_bundled_example_was_asked_in_the_words_beside_it() -> None:
+    example = files("bayes_direag") / "example"
+    with as_file(example / "levels.toml") as levels, as_file(example / "examples.toml") as turns:
+        asked = prompt_hash(load_protocol("steered", levels, turns))
+    assert json.loads((example / "manifest.json").read_text())["identity"]["prompts"] == asked
