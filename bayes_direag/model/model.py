@@ -38,13 +38,11 @@ def direag(data: LikelihoodData) -> None:
     Examples
     --------
     >>> import jax
-    >>> from numpyro.infer import MCMC, NUTS
+    >>> from numpyro.infer import Predictive
     >>> from bayes_direag import LikelihoodData, direag, simulate_observations
     >>> data = LikelihoodData.of(simulate_observations(n=40, seed=1), preset="bayes")
-    >>> mcmc = MCMC(NUTS(direag), num_warmup=50, num_samples=25, progress_bar=False)
-    >>> mcmc.run(jax.random.key(0), data)
-    >>> mcmc.get_samples()["weight"].shape
-    (25, 5)
+    >>> Predictive(direag, num_samples=25)(jax.random.key(0), data.unlabelled)["target"].shape
+    (25, 40)
     """
     raw = {}
     for name, prior in raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight)).items():

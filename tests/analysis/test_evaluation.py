@@ -37,7 +37,7 @@ CALIBRATED = (
 
 @pytest.fixture(scope="module")
 def questions() -> Observations:
-    return simulate_observations(n=120, seed=9)
+    return simulate_observations(n=80, seed=9)
 
 
 #: One fitting question of this fold has two candidates whose support differs by 3e-5 at the optimum. The recorded
@@ -132,7 +132,7 @@ def test_every_method_has_a_row_for_every_question(evaluation: Evaluation) -> No
     assert tuple(evaluation.metrics["method"]) == FROM_ONE_ELICITATION
     for _, rows in evaluation.predictions.groupby("method"):
         assert rows["problem_id"].is_unique
-        assert len(rows) == 132
+        assert len(rows) == 92
 
 
 def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Evaluation) -> None:
@@ -144,7 +144,7 @@ def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Ev
     assert hidden["correct"].isna().all()
     assert hidden["confidence"].notna().all()
     metrics = evaluation.metrics.set_index("method")
-    assert (metrics.loc["direag", "n"], metrics.loc["direag", "unanswered"]) == (120, 2)
+    assert (metrics.loc["direag", "n"], metrics.loc["direag", "unanswered"]) == (80, 2)
     vanilla = evaluation.predictions.query("method == 'vanilla' and correct.notna()")
     assert metrics.loc["vanilla", "unanswered"] == vanilla["confidence"].isna().sum() > 2
 

@@ -1,5 +1,10 @@
 """Small sets of reports, and NUTS fits that are made once, for the tests of the model."""
 
+import fcntl
+import os
+from collections.abc import Callable
+from functools import partial
+
 import hypothesis.strategies as st
 import jax
 import numpy as np
@@ -39,11 +44,21 @@ def unlearnable(simulated: Observations) -> Observations:
     return Observations.from_questions([silent, *hidden], answers="numeric")
 
 
+def sampled_once(factory: pytest.TempPathFactory, name: str, sample: Callable[[], Fit]) -> Fit:
+    """Sample in the first of the workers that asks; the others read what it has saved."""
+    path = factory.getbasetemp().parent / f"{name}-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.nc"
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not path.exists():
+            sample().save(path)
+    return Fit.load(path)
+
+
 @pytest.fixture(scope="session")
-def nuts(labelled: Observations, unlearnable: Observations) -> Fit:
+def nuts(labelled: Observations, unlearnable: Observations, tmp_path_factory: pytest.TempPathFactory) -> Fit:
     """A NUTS fit to the labelled questions, handed over among others."""
     everything = Observations.from_questions([*unlearnable.questions, *labelled.questions], answers="numeric")
-    return fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8)
+    return sampled_once(tmp_path_factory, "nuts", lambda: fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8))
 
 
 NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
@@ -59,9 +74,10 @@ def numpyro_run(labelled: Observations) -> MCMC:
 
 
 @pytest.fixture(scope="session")
-def one_level_nuts() -> Fit:
-    sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2500)
-    return fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
+def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    sampling, observations = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000), one_level.observations()
+    make = partial(fit_nuts, observations, preset=one_level.PRESET, sampling=sampling, seed=1)
+    return sampled_once(tmp_path_factory, "one_level_nuts", make)
 
 
 #: Where :func:`reports` clips confidences.

@@ -103,6 +103,7 @@ def test_questions_of_large_pareto_k_are_named():
     assert "2 above 0.7, 1 undefined and not shown" in shown
 
 
+@pytest.mark.slow
 def test_strange_fits_can_be_drawn(tmp_path):
     raw = gaussian_draws(1, n_chains=2, n_draws=60)
     raw["weight"][:, :, 2] = 1.0

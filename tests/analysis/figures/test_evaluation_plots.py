@@ -100,7 +100,7 @@ class TestNullState:
         assert "no candidate right: n = 0, mean undefined" in said(figure)
 
 
-@pytest.mark.parametrize("n_levels", [2, 15])
+@pytest.mark.parametrize("n_levels", [2, 9])
 def test_stated_confidences_are_stacked(n_levels):
     rng = np.random.default_rng(2)
     confidence = rng.integers(0, 101, (40, n_levels)) / 100

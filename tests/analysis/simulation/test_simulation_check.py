@@ -22,6 +22,7 @@ from bayes_direag.inference.nuts import draws_for_each
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
 BAYES = preset("bayes")
@@ -138,37 +139,43 @@ def test_settings_say_what_is_simulated() -> None:
 
 @pytest.mark.slow
 class TestWhole:
-    """200 simulations of 100 questions."""
+    """60 simulations of 40 questions; where that does not tell, 200 of 100."""
+
+    SHORT = SamplingSettings(n_warmup=250, n_draws=500)
 
     def test_sampler_and_intervals_are_right(self) -> None:
-        check = check_by_simulation(SimulationSettings(preset=BAYES, seed=1))
+        check = check_by_simulation(
+            SimulationSettings(preset=BAYES, n=60, n_questions=40, n_fresh=200, sampling=self.SHORT, seed=1)
+        )
         assert check.ranks is not None
         assert check.sound, check.ranks.table
         assert check.ranks.table["autocorrelation"].abs().max() < 0.1
-        assert check.n_divergent <= 10
+        assert check.n_divergent <= 3
         own = check.coverage[check.coverage["recalibration"] == "none"]
         assert (np.abs(own["coverage"] - own["level"]) < 3 * own["error"]).all(), own
         nine = check.coverage[check.coverage["level"] == 0.9].set_index(["recalibration", "unit"])
-        assert (nine["error"] < 0.02).all()
+        assert (nine["error"] < 0.04).all()
         assert (nine.loc["platt", "coverage"] > 0.9 - 2 * nine.loc["platt", "error"]).all(), nine
 
-    @pytest.mark.parametrize("wrong", ["prior", "labels"])
-    def test_wrong_models_are_found(self, wrong: str) -> None:
-        """Worlds of biases half as wide, or labels by confidences in reverse order, against draws of preset bayes."""
-        observations = simulate_observations(101, seed=1)
-        data = LikelihoodData.of(observations.select(slice(0, 100)), preset=BAYES)
-        narrow = BAYES.override(bias={"scale": 1.0}, bias_spread={"loc": math.log(0.5)})
+    @pytest.mark.parametrize(
+        ("wrong", "n", "n_questions", "sampling"), [("prior", 60, 40, SHORT), ("labels", 200, 100, SHORT_CHAINS)]
+    )
+    def test_wrong_models_are_found(self, wrong: str, n: int, n_questions: int, sampling: SamplingSettings) -> None:
+        """Worlds of biases a fifth as wide, or labels by confidences in reverse order, against preset bayes."""
+        observations = simulate_observations(n_questions + 1, seed=1)
+        data = LikelihoodData.of(observations.select(slice(0, n_questions)), preset=BAYES)
+        narrow = BAYES.override(bias={"scale": 0.4}, bias_spread={"loc": math.log(0.2)})
         true = replace(data, preset=narrow) if wrong == "prior" else data
         if wrong == "labels":
             backwards = data.reports._replace(logit_confidence=data.reports.logit_confidence[:, ::-1])
             true = replace(data, reports=backwards)
-        worlds = draw_worlds(true, 200, seed=5)
-        draws = draws_for_each(data, worlds.target, sampling=SHORT_CHAINS, seed=5)
+        worlds = draw_worlds(true, n, seed=5)
+        draws = draws_for_each(data, worlds.target, sampling=sampling, seed=5)
         found = check_ranks(
             worlds,
             draws,
             data,
-            Reports.of(observations.select(slice(100, 101)), BAYES.eps),
+            Reports.of(observations.select(slice(n_questions, n_questions + 1)), BAYES.eps),
             level_names=observations.level_names,
         )
         assert not found.uniform

@@ -104,7 +104,7 @@ def test_not_a_fit(tmp_path, observations, made_of):
     assert f"{path}: not a fit" in refuse("show", path)
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+@pytest.mark.parametrize("suffix", ["csv", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_a_table_under_other_names_is_fitted_and_predicted_alike(tmp_path, fitted, observations, suffix):
     ours = Observations.read(observations, "numeric").to_frame()
     names = {"problem_id": "id", "level_name": "prompt", "confidence": "p", "gold_answer": "truth"}

@@ -3,6 +3,7 @@ import math
 from pathlib import Path
 
 import arviz_base
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
@@ -186,8 +187,9 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
         name: jnp.asarray(tree["posterior"][f"{name}_raw"].to_numpy()[0, 0])
         for name in fit.preset.free_parameters("confidence")
     }
-    loss = penalised_loss(raw, LikelihoodData.of(simulated, preset=fit.preset))
-    assert float(penalised_loss(raw, fit.likelihood_data)) == float(loss)
+    loss_at = jax.jit(penalised_loss)
+    loss = loss_at(raw, LikelihoodData.of(simulated, preset=fit.preset))
+    assert float(loss_at(raw, fit.likelihood_data)) == float(loss)
     np.testing.assert_allclose(tree["sample_stats"]["loss"].item(), float(loss), rtol=1e-12)
     n, priors = len(simulated), brute_force.raw_priors(raw, fit.preset, np.nan)
     squares = sum(np.sum(((np.asarray(raw[name]) - loc) / scale) ** 2) for name, (loc, scale) in priors.items())
@@ -265,7 +267,7 @@ def test_parameters_name_what_is_identified(fit: Fit) -> None:
     assert {"recalibration_intercept", "recalibration_slope"} <= set(fit.parameters()["parameter"])
 
 
-@pytest.mark.parametrize("variant", ["count", "level"])
+@pytest.mark.parametrize("variant", ["count", pytest.param("level", marks=pytest.mark.slow)])
 def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
     chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
     for row, fit in zip(chosen, fit_map_batch(simulated, chosen, variant=variant), strict=True):

@@ -110,22 +110,22 @@ def with_golds(observations: Observations, golds: dict[int, str | None]) -> Obse
 
 def test_corrupting_the_golds_of_evaluated_questions_changes_nothing(simulated: Observations) -> None:
     honest = PRESETS["paper"].override(recalibration={"out_of_fold": 2})
-    before = cross_fit(simulated, n_folds=2, preset=honest, variant="level", seed=2)
+    before = cross_fit(simulated, n_folds=2, preset=honest, variant="count", seed=2)
     for number, one in enumerate(before):
         wrong = {int(i): ["123456789", simulated.candidates[i][0], None][int(i) % 3] for i in one.index}
         corrupted = with_golds(simulated, wrong)
         assert (corrupted.correct[one.index] != simulated.correct[one.index]).any()
-        after = cross_fit(corrupted, n_folds=2, preset=honest, variant="level", seed=2)[number]
+        after = cross_fit(corrupted, n_folds=2, preset=honest, variant="count", seed=2)[number]
         assert after.index.tolist() == one.index.tolist()
         # a label of weight 0 may still change the order in which numbers are added up
         pd.testing.assert_frame_equal(after.predictions, one.predictions, rtol=1e-11, atol=0)
 
 
 def test_corrupting_the_golds_of_fitted_questions_does_change_something(simulated: Observations) -> None:
-    before = cross_fit(simulated, n_folds=3, variant="level", seed=2)[0]
+    before = cross_fit(simulated, n_folds=3, variant="count", seed=2)[0]
     rest = np.setdiff1d(np.arange(len(simulated)), before.index)
     corrupted = with_golds(simulated, {int(i): "123456789" for i in rest[:40]})
-    after = cross_fit(corrupted, n_folds=3, variant="level", seed=2)[0]
+    after = cross_fit(corrupted, n_folds=3, variant="count", seed=2)[0]
     assert not np.allclose(after.predictions["confidence"], before.predictions["confidence"])
 
 

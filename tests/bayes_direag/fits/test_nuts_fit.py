@@ -325,7 +325,7 @@ class TestRuns:
         assert table.loc["weight_spread", "mean"] == pytest.approx(found["weight_spread"].mean().item())
         assert table.loc[["weight_centre", "weight_spread"], "relative"].isna().all()
 
-    @pytest.mark.parametrize("name", ["bayes", "paper"])
+    @pytest.mark.parametrize("name", ["bayes", pytest.param("paper", marks=pytest.mark.slow)])
     def test_without_questions_there_are_draws_and_nothing_else(self, labelled: Observations, name: str) -> None:
         """As of a setting without labels; draws by hand again."""
         raw: RawDraws = {

@@ -105,10 +105,9 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
 
 
-@pytest.mark.parametrize("order", ["reversed", "shuffled"])
-def test_the_order_of_the_questions_changes_no_bit_of_a_fit(order: str) -> None:
+def test_the_order_of_the_questions_changes_no_bit_of_a_fit() -> None:
     observations = simulate_observations(300, seed=2)
-    index = np.arange(300)[::-1] if order == "reversed" else np.random.default_rng(0).permutation(300)
+    index = np.random.default_rng(0).permutation(300)
 
     def raw(these: Observations) -> dict[str, np.ndarray]:
         weight = likelihood_weights(np.ones((1, 300), bool), these, preset("paper"))
