@@ -22,6 +22,7 @@ from analysis.scores.selection_scores import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.settings import Link
 
 Scale = Literal["raw", "relative"]
@@ -302,7 +303,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
 
     A pooled parameter is put together from its centre, spread and offsets.
     """
-    posterior, quantities = fit.tree["posterior"].to_dataset(), {}
+    posterior, quantities = parameter_draws(fit.tree), {}
     for name in fit.preset.parameters(fit.variant):
         if fit.preset.pools(name):
             raw = posterior[f"{name}_centre"] + posterior[f"{name}_spread"] * posterior[f"{name}_raw"]
@@ -316,7 +317,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
 
 def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     """Return what the likelihood can tell, whatever pins the rest."""
-    natural = fit.tree["posterior"].to_dataset()
+    natural = parameter_draws(fit.tree)
     if fit.variant == "level":
         given = natural["weight"] * expit(natural["bias"])
         total = given.sum("level")

@@ -163,7 +163,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         loo=loo_summary(fit),
         pareto=pareto_counts(left_out["pareto_k"].to_numpy()),
         worst=worst_questions(fit),
-        n_several_correct=int((fit.tree["observed_data"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
+        n_several_correct=int((fit.tree["labels"]["correct"].to_numpy().sum(axis=1) > 1).sum()),
         is_weighted=fit.preset.is_weighted,
         sampling=sampling,
         interval_level=interval_level,

@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 
 from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector
@@ -176,7 +176,7 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
 def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     """Say what holds the scale that no prediction depends on, and whether it is the flat direction."""
     fixed = fit.preset.prior_strength.fixed is not None
-    logs = _log_scale(fit.tree["posterior"].to_dataset())
+    logs = _log_scale(parameter_draws(fit.tree))
     factor = float(np.exp(logs.std(ddof=1)))
     with jax.enable_x64(True):
         some = jax.tree.map(_thinned, sampled_parameters(fit.tree))

@@ -57,7 +57,7 @@ def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
     interval_level
         Predictive probability that an interval holds.
     """
-    right = fit.tree["observed_data"]["correct"].to_numpy()
+    right = fit.tree["labels"]["correct"].to_numpy()
     target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
     drawn = target.reshape(-1, len(right))
     selected = fit.tree["loo"]["candidate"].to_numpy()

@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.evidence import calibrate, clipped_logit, supports
 
@@ -55,7 +55,7 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         A row a quantity and level: ``quantity``, ``share`` (of the total weight) or ``bias`` (on the logit scale; not
         for the variant ``count``); ``level``, ``value``, ``low``, ``high``.
     """
-    posterior = fit.tree["posterior"].to_dataset()
+    posterior = parameter_draws(fit.tree)
     draws = {"share": posterior["weight"] / posterior["weight"].sum("level")}
     if "bias" in posterior:
         draws["bias"] = posterior["bias"]
@@ -84,7 +84,7 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept``
         and ``recalibration slope`` where the final calibration is logistic.
     """
-    posterior = fit.tree["posterior"].to_dataset()
+    posterior = parameter_draws(fit.tree)
     total = posterior["weight"].sum("level")
     draws = {name: posterior[name] for name in ("slope", "null_gain") if name in posterior}
     draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}

@@ -125,7 +125,7 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     Those that the preset fixes are not among them. Under a preset that pools levels ``weight`` is a level's offset
     from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``.
     """
-    posterior = fit.tree["posterior"].to_dataset()
+    posterior = fit.tree["unconstrained_posterior"].to_dataset()
     n_levels = len(fit.level_names)
     total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
     parameters: list[str] = []

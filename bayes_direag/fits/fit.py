@@ -23,7 +23,14 @@ from bayes_direag.inference import recalibration
 from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import fitted_observations, level_names, nuts_posterior, sampled_parameters
+from bayes_direag.inference.posterior import (
+    fitted_observations,
+    level_names,
+    nuts_posterior,
+    parameter_draws,
+    require_format,
+    sampled_parameters,
+)
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
@@ -58,7 +65,7 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
     weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
     """
-    posterior = tree["posterior"].to_dataset()
+    posterior = parameter_draws(tree)
     total = posterior["weight"].sum("level")
     rows = []
     pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
@@ -383,6 +390,7 @@ class Fit:
                     f"{path}: saw a fit of several settings; expected that of one. Take it out: "
                     f'MultiSettingFit.load("{path}").settings[NAME].save("fit.nc").'
                 )
+            require_format(tree)
             fit = cls(tree)
             _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
         except (OSError, KeyError, ValueError) as error:

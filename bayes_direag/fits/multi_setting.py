@@ -32,7 +32,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDraws, draw_recalibrations, draw_settings
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior
+from bayes_direag.inference.posterior import nuts_posterior, require_format
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import RawDraws, linked
 from bayes_direag.model.multi_setting import Population
@@ -129,6 +129,7 @@ class MultiSettingFit:
             named = {str(fit.tree.attrs["setting"]): fit for fit in fits}
             pooled = cls(named, Fit(groups[NEW].copy()), groups["hierarchy"].copy())
             for fit in (*fits, pooled.new):
+                require_format(fit.tree)
                 _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
         except (OSError, KeyError, ValueError) as error:
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"

@@ -138,7 +138,7 @@ def leave_one_out(
 
 def left_out_of(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
     """Predict the questions of a posterior container without their own labels."""
-    raw = tree["posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
+    raw = tree["unconstrained_posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
     with jax.enable_x64(True):
         parameters = sampled_parameters(tree, fitted.slots)
     return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)

@@ -1,22 +1,25 @@
 """The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
 
-========================  ==========================================================================================
-group                     content
-========================  ==========================================================================================
-``posterior``             natural parameters by their own name, raw ones as ``NAME_raw``; dims chain, draw (, level)
-``sample_stats``          MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts`` of
-                          searches, which ended in ``n_optima`` different ones. NUTS: ``lp``,
-                          ``energy``, ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
-``log_likelihood``        ``target``: log probability of the state that occurred, by problem
-``observed_data``         ``correct``, by problem and candidate; ``target``: the right candidate, the first of several,
-                          or -1 where no candidate is right
-``constant_data``         ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted to;
-                          ``cluster`` ("" for none) where questions hang together. Where levels are groups reports have
-                          a dimension ``report`` of their own, with the ``group`` of each
-``prior``                 NUTS only: parameters drawn from the prior, as in ``posterior``
-``prior_predictive``      NUTS only: a ``target`` for every problem given each of them
-``posterior_predictive``  NUTS only: a ``target`` for every problem given each of a thinned set of draws
-========================  ==========================================================================================
+===========================  =======================================================================================
+group                        content
+===========================  =======================================================================================
+``posterior``                the parameters that are learned, on their natural scale; dims chain, draw (, level)
+``unconstrained_posterior``  the same as they are sampled, on the real line, by site: ``NAME_raw``
+``fixed_parameters``         the values of those that the preset fixes, where it does
+``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts`` of
+                             searches, which ended in ``n_optima`` different ones. NUTS: ``lp``, ``energy``,
+                             ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
+``log_likelihood``           ``target``: log probability of the state that occurred, by problem
+``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 where none is
+``labels``                   ``correct``: whether each is right, by problem and candidate
+``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted
+                             to; ``cluster`` ("" for none) where questions hang together. Where levels are groups
+                             reports have a dimension ``report`` of their own, with the ``group`` of each
+``log_prior``                NUTS only: log density of each raw parameter before any label, under its natural name
+``prior``                    NUTS only: parameters drawn from the prior, as in ``posterior``
+``prior_predictive``         NUTS only: a ``target`` for every problem given each of them
+``posterior_predictive``     NUTS only: a ``target`` for every problem given each draw of the posterior
+===========================  =======================================================================================
 
 Under a preset that pools levels, ``weight_raw`` is a level's offset in units of ``weight_spread`` from
 ``weight_centre``, and likewise for bias and vote.
@@ -40,7 +43,16 @@ from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Parameters, padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, direag, log_likelihood, named_parameters, natural_parameters, sites
+from bayes_direag.model.model import (
+    Raw,
+    RawDraws,
+    direag,
+    log_likelihood,
+    named_parameters,
+    natural_parameters,
+    raw_priors,
+    sites,
+)
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 
 #: The dimensions of every array beyond chain and draw.
@@ -56,6 +68,9 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "cluster": ("problem",),
     "group": ("report",),
 }
+
+#: What the layout of a container is called. Version 1 had raw and fixed parameters among the natural ones.
+FORMAT = 2
 
 
 def map_posterior(
@@ -136,25 +151,22 @@ def nuts_posterior(
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
     )
     prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
-    n_chains, n_draws = next(iter(draws.raw.values())).shape[:2]
-    every = max(1, -(-n_chains * n_draws // _PREDICTIVE_DRAWS))
-    thinned: RawDraws = {name: value[:, ::every] for name, value in draws.raw.items()}
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
-        replicated = np.asarray(_predicted(predictive_key, sites(thinned), data.unlabelled))
+        replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
+        priors = raw_priors(preset, variant, data.n_levels, weight.sum())
+        log_prior = {name: np.asarray(own.log_prob(draws.raw[name])) for name, own in priors.items()}
     groups = _datasets(
         {
-            "prior": {name: value for name, value in prior.items() if name != "target"},
-            "prior_predictive": {"target": prior["target"][..., : len(observations)]},
-            "posterior_predictive": {"target": replicated[..., : len(observations)]},
+            "log_prior": log_prior,
+            "prior": {str(name): prior[str(name)] for name in tree["posterior"].data_vars},
+            "prior_predictive": {"target": prior["target"][..., : len(observations)].astype(_STATE)},
+            "posterior_predictive": {"target": replicated[..., : len(observations)].astype(_STATE)},
         },
         observations,
     )
     for name, group in groups.children.items():
         tree[name] = xr.DataTree(group.to_dataset())
-    kept = tree["posterior"]["draw"].to_numpy()[::every]
-    predictive = tree["posterior_predictive"].to_dataset().assign_coords(draw=kept)
-    tree["posterior_predictive"] = xr.DataTree(predictive)
     return tree
 
 
@@ -186,7 +198,7 @@ def _log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[Array, "chain
 
 def fitted_observations(tree: xr.DataTree) -> Observations:
     """Return the questions of a container, as far as it holds them: answers by number, not as given."""
-    data, right = tree["constant_data"].to_dataset(), tree["observed_data"]["correct"].to_numpy()
+    data, right = tree["constant_data"].to_dataset(), tree["labels"]["correct"].to_numpy()
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names = tuple(str(name) for name in data["problem"].to_numpy())
@@ -221,13 +233,34 @@ def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = Non
     With ``slots`` those of each column of some reports, see :meth:`Parameters.of_slots
     <bayes_direag.model.evidence.Parameters.of_slots>`.
     """
-    samples = posterior["posterior"].to_dataset()
+    samples = parameter_draws(posterior)
 
     def stacked(name: str) -> Array:
         values = samples[name].to_numpy()
         return jnp.asarray(values.reshape(-1, *values.shape[2:]))
 
     return Parameters(**{name: stacked(name) for name in Parameters._fields if name in samples}).of_slots(slots)
+
+
+def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
+    """Return all parameters by chain and draw: natural ones by name, fixed ones among them, and raw as ``NAME_raw``."""
+    samples = tree["posterior"].to_dataset().merge(tree["unconstrained_posterior"].to_dataset(), join="exact")
+    if "fixed_parameters" not in tree.children:
+        return samples
+    fixed = tree["fixed_parameters"].to_dataset()
+    return samples.merge(fixed.expand_dims({dim: samples[dim] for dim in ("chain", "draw")}), join="exact")
+
+
+def require_format(tree: xr.DataTree) -> None:
+    """Make sure that a container is laid out as above.
+
+    Raises
+    ------
+    ValueError
+        If it is not.
+    """
+    if tree.attrs.get("format") != FORMAT:
+        raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
 
 
 def _container(
@@ -241,16 +274,20 @@ def _container(
     variant: Variant,
     attributes: dict[str, str | int],
 ) -> xr.DataTree:
-    right, cluster = observations.correct_candidate, observations.cluster
+    natural, right, cluster = _natural(raw, preset, variant), observations.correct_candidate, observations.cluster
+    fixed = {name: np.asarray(value[0, 0]) for name, value in natural.items() if name not in raw}
     named = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
     if observations.groups is not None:
         named["group"] = np.array(observations.groups, dtype=object)
     tree = _datasets(
         {
-            "posterior": _with_natural(raw, preset, variant),
+            "posterior": {name: value for name, value in natural.items() if name in raw},
+            "unconstrained_posterior": sites(raw),
+            **({"fixed_parameters": fixed} if fixed else {}),
             "sample_stats": stats,
             "log_likelihood": {"target": log_likelihood},
-            "observed_data": {"correct": right, "target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
+            "labels": {"correct": right},
+            "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
                 "candidate": observations.candidate,
@@ -262,6 +299,7 @@ def _container(
         observations,
     )
     tree.attrs = {
+        "format": FORMAT,
         "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,
@@ -293,15 +331,15 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     return xr.DataTree(children={name: xr.DataTree(dataset(name, arrays)) for name, arrays in groups.items()})
 
 
-def _with_natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
-    """Return the natural parameters by name, and the raw ones as ``NAME_raw``."""
+def _natural(raw: RawDraws, preset: Preset, variant: Variant) -> dict[str, Shaped[np.ndarray, "chain draw ..."]]:
+    """Return the natural parameters by name."""
 
     def named(raw: Raw) -> Raw:
         return named_parameters(natural_parameters(raw, preset, variant), raw, preset)
 
     with jax.enable_x64(True):
         natural = jax.vmap(jax.vmap(named))(jax.tree.map(jnp.asarray, raw))
-    return {name: np.asarray(value) for name, value in (natural | sites(raw)).items()}
+    return {name: np.asarray(value) for name, value in natural.items()}
 
 
 @cache
@@ -316,11 +354,11 @@ def _distinct(names: Iterable[str | None]) -> str:
 #: What there is of every report.
 _OF_REPORTS = ("confidence", "candidate")
 
-#: How many draws the predictive groups hold.
+#: How many draws the prior groups hold, and what a drawn state is kept as.
 _PRIOR_DRAWS = 1000
-_PREDICTIVE_DRAWS = 1000
+_STATE = np.int16
 
 #: The groups that do not hold draws.
-_DATA = ("observed_data", "constant_data")
+_DATA = ("fixed_parameters", "labels", "observed_data", "constant_data")
 
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

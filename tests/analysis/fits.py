@@ -17,6 +17,7 @@ from scipy.special import expit, logit, logsumexp
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LeaveOneOut
+from bayes_direag.inference.posterior import FORMAT
 from bayes_direag.inference.recalibration import from_dataset
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
@@ -171,8 +172,8 @@ def made_posterior(
     priors = _prior_draws(observations, raw, settings, rng)
     noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
     groups = {
-        "posterior": _with_natural(raw, settings),
-        "prior": _with_natural(priors, settings),
+        "posterior": _with_raw(raw, settings),
+        "prior": {name: values for name, values in _natural(priors, settings).items() if name in raw},
         "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
         "log_likelihood": {"target": log_likelihood},
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
@@ -206,7 +207,7 @@ def replaced(fit: Fit, group: str, **variables: np.ndarray) -> Fit:
 def with_level_names(fit: Fit, names: list[str]) -> Fit:
     """Return the fit with other names for its levels."""
     tree = fit.tree.copy()
-    for group in ("posterior", "prior", "constant_data"):
+    for group in [name for name, own in tree.children.items() if "level" in own.coords]:
         tree[group] = xr.DataTree(tree[group].to_dataset().assign_coords(level=names))
     return Fit(tree)
 
@@ -264,7 +265,7 @@ def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
     return found
 
 
-def _with_natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
+def _with_raw(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
     return _natural(raw, preset) | {f"{name}_raw": values for name, values in raw.items()}
 
 
@@ -304,7 +305,6 @@ def _container(
 ) -> xr.DataTree:
     """Put the draws by group beside what was observed."""
     data = {
-        "observed_data": {"correct": observations.correct_candidate},
         "constant_data": {
             "confidence": observations.confidence,
             "candidate": observations.candidate,
@@ -317,8 +317,19 @@ def _container(
         "problem": np.array(observations.problem_id, dtype=object),
         "candidate": np.arange(observations.n_levels),
     }
-    tree = arviz_base.from_dict(groups | data, dims=_DIMS, coords=names)
+    drawn, free = groups.pop("posterior"), preset.free_parameters(variant)
+    fixed = {name: drawn[name][0, 0] for name in preset.parameters(variant) if name in drawn and name not in free}
+    raw = {name: value for name, value in drawn.items() if name.endswith("_raw")}
+    groups["posterior"] = {name: value for name, value in drawn.items() if name not in raw.keys() | fixed.keys()}
+    tree = arviz_base.from_dict(groups | data | {"unconstrained_posterior": raw}, dims=_DIMS, coords=names)
+    apart = {
+        "labels": {"correct": (("problem", "candidate"), observations.correct_candidate)},
+        "fixed_parameters": fixed,
+    }
+    for name, own in apart.items():
+        tree[name] = xr.DataTree(xr.Dataset(own))
     tree.attrs = {
+        "format": FORMAT,
         "method": method,
         "variant": variant,
         "preset": preset.model_dump_json(),

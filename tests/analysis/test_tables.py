@@ -247,11 +247,11 @@ class TestFit:
         assert fit_summary(diverged)["converged"] is False
         assert "converged NO: " in " ".join(shown(summary_table(diverged, "t")).split())
         assert "1 divergences (none)" in " ".join(shown(summary_table(diverged, "t")).split())
-        slope = fit.tree["posterior"]["slope_raw"].to_numpy() + np.array([[0.0], [0.0], [0.0], [1.0]])
-        summary = fit_summary(replaced(fit, "posterior", slope_raw=slope))
+        slope = fit.tree["unconstrained_posterior"]["slope_raw"].to_numpy() + np.array([[0.0], [0.0], [0.0], [1.0]])
+        summary = fit_summary(replaced(fit, "unconstrained_posterior", slope_raw=slope))
         assert summary["converged"] is False
         assert summary["largest_rhat"] > 1.1
-        stuck = replaced(fit, "posterior", slope_raw=np.full((4, 250), 0.5))
+        stuck = replaced(fit, "unconstrained_posterior", slope_raw=np.full((4, 250), 0.5))
         assert fit_summary(stuck)["converged"] is False
 
     def test_a_weighted_likelihood_is_noted(self):

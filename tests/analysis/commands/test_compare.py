@@ -16,6 +16,7 @@ from analysis.comparison.comparison import compare_parameters, compare_predictio
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -268,7 +269,7 @@ def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
     assert record["predictions"]["first_fitted"] == record["predictions"]["n"] == 80
     assert 0 < record["predictions"]["mean_width"] < 0.6
     near = drawn.tree.copy()
-    near["posterior"] = xr.DataTree(drawn.tree["posterior"].to_dataset()[["weight_raw", "null_base_raw"]])
+    near["posterior"] = xr.DataTree(parameter_draws(drawn.tree)[["weight_raw", "null_base_raw"]])
     Fit(drawn.tree.copy()).save(tmp_path / "again.nc")
     record = json.loads(succeed(tmp_path / "nuts.nc", tmp_path / "again.nc", "--json"))
     theirs = arviz_stats.loo(near, var_name="target")

@@ -18,6 +18,7 @@ from analysis.scores.selection_scores import SELECTION_SCORES
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import around, made_fit, natural
@@ -69,7 +70,7 @@ class TestParameters:
         found = compare_parameters(made_fit(observations, given, preset="paper"), posterior, interval_level=0.8)
         assert found.scale == "relative"
         assert found.interval_level == 0.8
-        table, draws = rows(found.table), posterior.tree["posterior"].to_dataset()
+        table, draws = rows(found.table), parameter_draws(posterior.tree)
         total = draws["weight"].to_numpy().sum(axis=2)
         expected = {
             ("weight_share", "cautious"): (0.9 / 6.5, draws["weight"].to_numpy()[:, :, 1] / total),
@@ -127,7 +128,7 @@ class TestParameters:
         table = rows(found.table)
         assert table["log_weight", "cautious"]["point"] == 2.0
         assert table["log_weight", "cautious"]["mean"] == pytest.approx(
-            float(posterior.tree["posterior"]["weight_raw"].sel(level="cautious").mean())
+            float(posterior.tree["unconstrained_posterior"]["weight_raw"].sel(level="cautious").mean())
         )
         assert table["inverse_softplus_null_base", None]["point"] == -0.5
         assert table["log_slope", None]["point"] == -0.7

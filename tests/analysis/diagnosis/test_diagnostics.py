@@ -216,9 +216,9 @@ class TestFaults:
 
     def test_labels_that_the_model_does_not_explain(self):
         fit = good_fit()
-        mixed = np.random.default_rng(0).permutation(fit.tree["observed_data"]["correct"].to_numpy())
+        mixed = np.random.default_rng(0).permutation(fit.tree["labels"]["correct"].to_numpy())
         selected = mixed[np.arange(120), fit.tree["loo"]["candidate"].to_numpy()]
-        found = diagnose(replaced(replaced(fit, "observed_data", correct=mixed), "loo", correct=selected))
+        found = diagnose(replaced(replaced(fit, "labels", correct=mixed), "loo", correct=selected))
         assert found.believable, "bad predictions are no fault of the sampling"
         assert "The labels are not as the model predicts them" in findings(found, "predictive")[0].text
         assert all(finding.status == "warning" for finding in findings(found, "calibration"))
@@ -279,11 +279,11 @@ class TestWeightedLikelihood:
 class TestSeveralRightAnswers:
     def test_they_are_counted_and_said(self):
         fit = good_fit(n=600)
-        right = fit.tree["observed_data"]["correct"].to_numpy().copy()
+        right = fit.tree["labels"]["correct"].to_numpy().copy()
         several = (fit.tree["constant_data"]["n_candidates"].to_numpy() > 2) & right.any(axis=1)
         right[several, :2] = True
         selected = right[np.arange(600), fit.tree["loo"]["candidate"].to_numpy()]
-        found = diagnose(replaced(replaced(fit, "observed_data", correct=right), "loo", correct=selected))
+        found = diagnose(replaced(replaced(fit, "labels", correct=right), "loo", correct=selected))
         assert found.n_several_correct == several.sum() > 20
         text = findings(found, "calibration")[0].text
         assert text.startswith("Support is too low")

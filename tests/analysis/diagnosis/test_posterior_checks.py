@@ -130,7 +130,7 @@ class TestJointTailProbability:
 
 def observed_again(fit: Fit, right: np.ndarray) -> Fit:
     selected_right = right[np.arange(len(right)), fit.tree["loo"]["candidate"].to_numpy()]
-    return replaced(replaced(fit, "observed_data", correct=right), "loo", correct=selected_right)
+    return replaced(replaced(fit, "labels", correct=right), "loo", correct=selected_right)
 
 
 class TestChecks:
@@ -142,7 +142,7 @@ class TestChecks:
         for _, rows in table.groupby("statistic"):
             assert rows["pattern"].iloc[-1] == ALL_QUESTIONS
             assert rows["n"].iloc[:-1].sum() == rows["n"].iloc[-1] == 200
-        right = fit.tree["observed_data"]["correct"].to_numpy()
+        right = fit.tree["labels"]["correct"].to_numpy()
         overall = table[table["pattern"] == ALL_QUESTIONS].set_index("statistic")
         assert overall.loc["accuracy", "observed"] == fit.tree["loo"]["correct"].to_numpy().mean()
         assert overall.loc["null", "observed"] == (~right.any(axis=1)).mean()
@@ -192,7 +192,7 @@ class TestChecks:
 
     def test_corrupted_labels_lie_outside(self):
         fit = good_fit(n=300)
-        right = fit.tree["observed_data"]["correct"].to_numpy()
+        right = fit.tree["labels"]["correct"].to_numpy()
         wrong = np.zeros_like(right)
         found = predictive_checks(observed_again(fit, wrong), LEVEL)
         table = found.table.set_index(["statistic", "pattern"])
@@ -202,6 +202,6 @@ class TestChecks:
 
     def test_labels_mixed_up_among_the_questions_lie_outside(self):
         fit = good_fit(n=400)
-        right = fit.tree["observed_data"]["correct"].to_numpy()
+        right = fit.tree["labels"]["correct"].to_numpy()
         found = predictive_checks(observed_again(fit, np.random.default_rng(0).permutation(right)), LEVEL)
         assert found.tail_probability < 0.01

@@ -19,6 +19,7 @@ from bayes_direag.fits.convergence import (
     recalibration_draws,
     sampler_summary,
 )
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
@@ -191,7 +192,11 @@ class TestSamplerSummary:
             "none": fit,
             "energy": replaced(fit, "sample_stats", energy=rising),
             "divergence": replaced(fit, "sample_stats", diverging=shifted.astype(bool)),
-            "evidence": replaced(fit, "posterior", slope_raw=fit.tree["posterior"]["slope_raw"].to_numpy() + shifted),
+            "evidence": replaced(
+                fit,
+                "unconstrained_posterior",
+                slope_raw=fit.tree["unconstrained_posterior"]["slope_raw"].to_numpy() + shifted,
+            ),
             "calibration": replaced(fit, "recalibration", slope=1 + shifted + fit.tree["recalibration"]["intercept"]),
         }[fault]
         diagnosis = diagnose(changed)
@@ -209,7 +214,7 @@ class TestParameterDraws:
         shared = [name for name in names if name not in LEVEL_PARAMETERS]
         assert [name for name in draws.labels if "[" not in name] == shared
         assert draws.names["level"].isna().sum() == len(shared) == 2 * 2 + 4
-        raw = fit.tree["posterior"].to_dataset()
+        raw = parameter_draws(fit.tree)
         cautious = draws.labels.index("bias[cautious]")
         np.testing.assert_array_equal(draws.values[:, :, cautious], raw["bias_raw"].sel(level="cautious"))
         for name, mean, sd in zip(draws.parameter, draws.prior_mean, draws.prior_sd, strict=True):

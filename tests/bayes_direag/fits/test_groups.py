@@ -18,6 +18,7 @@ from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
 from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.inference.map import penalised_loss
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
@@ -117,7 +118,7 @@ def test_the_likelihood_is_that_of_tied_parameters(observations: Observations, p
 
 
 def test_predictions_are_those_of_tied_parameters(fit: Fit, observations: Observations) -> None:
-    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    posterior = parameter_draws(fit.tree).isel(chain=0, draw=0)
     values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
     table = fit.predict(observations)
     for question, row in table.iterrows():
@@ -160,7 +161,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
     table = fit.predict(new)
-    posterior = fit.tree["posterior"].to_dataset().isel(chain=0, draw=0)
+    posterior = parameter_draws(fit.tree).isel(chain=0, draw=0)
     values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
     for own, (_, row) in zip(said[:-1], table.iterrows(), strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in own]

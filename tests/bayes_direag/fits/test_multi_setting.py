@@ -19,6 +19,7 @@ from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting, levels_apart
 from bayes_direag.inference import multi_setting as pooled_settings
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
@@ -116,7 +117,7 @@ class TestFit:
         """The stored log-likelihood of each question is that of the stored parameters, by plain Python."""
         for name in ("m, a", "m, b"):
             fit, seen = pooled.settings[name], WORLDS[name]
-            draw = fit.tree["posterior"].to_dataset().isel(chain=1, draw=37)
+            draw = parameter_draws(fit.tree).isel(chain=1, draw=37)
             parameters = {own: draw[own].to_numpy() for own in NATURAL}
             reached = fit.tree["log_likelihood"]["target"].to_numpy()[1, 37]
             for question in range(len(seen)):
@@ -126,7 +127,7 @@ class TestFit:
                 np.testing.assert_allclose(reached[question], np.log(right / sum(scores.values())), rtol=1e-9)
 
     def test_a_new_setting_is_a_draw_from_the_hierarchy(self, pooled: MultiSettingFit) -> None:
-        shared, new = pooled.hierarchy["posterior"].to_dataset(), pooled.new.tree["posterior"].to_dataset()
+        shared, new = pooled.hierarchy["posterior"].to_dataset(), parameter_draws(pooled.new.tree)
         for name in ("bias", "weight"):
             unit = (new[f"{name}_raw"] - shared[f"{name}_centre"]) / shared[f"{name}_spread"]
             assert unit.shape == (2, 100, 5)
@@ -134,7 +135,7 @@ class TestFit:
 
     def test_its_predictions_average_over_those_draws(self, pooled: MultiSettingFit) -> None:
         found = pooled.new.predict(FRESH)
-        draws, final = pooled.new.tree["posterior"].to_dataset(), pooled.new.tree["recalibration"].to_dataset()
+        draws, final = parameter_draws(pooled.new.tree), pooled.new.tree["recalibration"].to_dataset()
         for question in (0, 11, 29):
             support, confidence = [], []
             reports = brute_force.reports_of(FRESH, question)

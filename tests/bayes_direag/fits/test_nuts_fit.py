@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import jax
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,9 +14,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.inference import posterior
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior
+from bayes_direag.inference.posterior import nuts_posterior, parameter_draws, prior_draws
 from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.model import RawDraws
 from bayes_direag.model.presets import PRESETS
@@ -32,7 +32,7 @@ TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25)
 
 def natural(fit: Fit) -> list[dict[str, object]]:
     """Return the natural parameters of every draw, worked out again from the raw ones."""
-    values = {name: fit.tree["posterior"][f"{name}_raw"].to_numpy() for name in RAW}
+    values = {name: fit.tree["unconstrained_posterior"][f"{name}_raw"].to_numpy() for name in RAW}
     raw = {name: value.reshape(-1, *value.shape[2:]) for name, value in values.items()}
     return [
         brute_force.natural({name: value[sample] for name, value in raw.items()}, fit.preset)
@@ -52,18 +52,21 @@ class TestContainer:
     def test_groups(self, nuts: Fit) -> None:
         assert set(nuts.tree.children) == {
             *("posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"),
+            *("unconstrained_posterior", "fixed_parameters", "labels", "log_prior"),
             *("prior", "prior_predictive", "posterior_predictive", "loo", "recalibration"),
         }
 
     def test_parameters_have_named_dimensions_and_level_names(self, nuts: Fit, labelled: Observations) -> None:
-        posterior = nuts.tree["posterior"].to_dataset()
-        names = {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
-        assert set(posterior) == names
-        assert set(nuts.tree["prior"].to_dataset()) == names
-        for name in names:
+        posterior = parameter_draws(nuts.tree)
+        assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
+        assert set(nuts.tree["unconstrained_posterior"].data_vars) == {f"{name}_raw" for name in RAW}
+        assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
+        for group in ("posterior", "prior", "log_prior"):
+            assert set(nuts.tree[group].data_vars) == set(RAW)
+        for name in posterior:
             by_level = ("level",) if name.removesuffix("_raw") in LEVEL_PARAMETERS else ()
-            assert posterior[name].dims == ("chain", "draw", *by_level)
-            assert nuts.tree["prior"][name].dims == ("chain", "draw", *by_level)
+            for draws in (posterior, *(nuts.tree[group] for group in ("prior", "log_prior") if name in RAW)):
+                assert set(draws[name].dims) == {"chain", "draw", *by_level}
         for group in ("posterior", "prior", "constant_data"):
             assert nuts.tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
         assert dict(posterior.sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
@@ -86,7 +89,7 @@ class TestContainer:
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
         draws = natural(nuts)
         for name in NATURAL:
-            found = nuts.tree["posterior"][name].to_numpy()
+            found = parameter_draws(nuts.tree)[name].to_numpy()
             expected = np.array([one[name] for one in draws]).reshape(found.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
 
@@ -109,11 +112,15 @@ class TestContainer:
         assert (nuts.tree["constant_data"]["weight_in_likelihood"] == 1).all()
 
     def test_the_prior_is_the_presets(self, nuts: Fit) -> None:
-        prior = nuts.tree["prior"].to_dataset()
-        raw = {name: prior[f"{name}_raw"].to_numpy() for name in RAW}
+        drawn = prior_draws(nuts.likelihood_data, n_draws=1000, key=jax.random.key(2))
+        raw = {name: drawn[f"{name}_raw"] for name in RAW}
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
-            for column in raw[name].reshape(prior.sizes["draw"], -1).T:
+            kept = nuts.tree["prior"][name].to_numpy().reshape(1000, -1)
+            for column, own, others in zip(
+                *(one.reshape(1000, -1).T for one in (raw[name], drawn[name], kept)), strict=True
+            ):
                 assert stats.kstest(column, stats.norm(loc, scale).cdf).pvalue > 1e-4
+                assert stats.ks_2samp(own, others).pvalue > 1e-4
 
     def test_predictive_frequencies_are_the_mean_support(self, nuts: Fit, labelled: Observations) -> None:
         drawn = nuts.tree["posterior_predictive"]["target"].to_numpy().reshape(-1, len(labelled))
@@ -158,35 +165,6 @@ class TestContainer:
         again = Fit.load(tmp_path / "fit.nc")
         assert again.tree.identical(nuts.tree)
         pd.testing.assert_frame_equal(again.predict(labelled), nuts.predict(labelled), check_exact=True)
-
-    def test_long_chains_are_thinned_for_the_predictive_draws(
-        self, labelled: Observations, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Draws by hand: which of them the predictive ones stem from can be told from their coordinates."""
-        monkeypatch.setattr(posterior, "_PREDICTIVE_DRAWS", 10)
-        monkeypatch.setattr(posterior, "_PRIOR_DRAWS", 7)
-        few = labelled.select(slice(0, 6))
-        names = PRESETS["bayes"].free_parameters("count")
-        middle = {name: np.zeros(5 if name in LEVEL_PARAMETERS else ()) for name in names}
-        sure, lost = ({"weight_centre": far, "null_base": -far} for far in (40.0, -40.0))
-        raw: RawDraws = {
-            name: np.array([[(middle | (sure if draw % 5 == 0 else lost))[name] for draw in range(25)]] * 2)
-            for name in names
-        }
-        tree = nuts_posterior(
-            Draws(raw, {"lp": np.zeros((2, 25))}),
-            few,
-            np.ones(6),
-            preset=PRESETS["bayes"],
-            variant="count",
-            sampling=SamplingSettings(n_chains=2, n_warmup=1, n_draws=25),
-            seed=0,
-        )  # fmt: skip
-        predictive = tree["posterior_predictive"]["target"]
-        assert predictive["draw"].to_numpy().tolist() == [0, 5, 10, 15, 20]
-        assert predictive.shape == (2, 5, 6)
-        assert (predictive != -1).all()
-        assert tree["prior"].sizes["draw"] == tree["prior_predictive"].sizes["draw"] == 7
 
 
 class TestPredictions:
@@ -312,7 +290,7 @@ class TestRuns:
         )
         tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
         fit = Fit(tree)
-        found = fit.tree["posterior"].to_dataset()
+        found = parameter_draws(fit.tree)
         shared = {"weight_centre", "weight_spread"}
         names = {"weight", "prior_strength", "null_base", "sharpness", *shared}
         assert set(found) == names | {f"{name}_raw" for name in names - {"prior_strength"}}
@@ -358,13 +336,16 @@ class TestRuns:
         weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         assert (weight == np.where(labelled.gold_generated, 1, 3)).all()
         names = fit.preset.free_parameters("count")
-        raw = {name: fit.tree["posterior"][f"{name}_raw"].to_numpy() for name in names}
+        raw = {name: fit.tree["unconstrained_posterior"][f"{name}_raw"].to_numpy() for name in names}
         prior = sum(
             stats.norm.logpdf(raw[name], loc, scale).reshape(2, 25, -1).sum(axis=2)
             for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
         )
         expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], expected, rtol=1e-10)
+        kept = fit.tree["log_prior"].to_dataset()
+        summed = sum(kept[name].sum([dim for dim in kept[name].dims if dim == "level"]) for name in kept)
+        np.testing.assert_allclose(summed, prior, rtol=1e-12)
 
     @pytest.mark.parametrize(
         ("changes", "seen"),
@@ -403,7 +384,7 @@ class TestFromDraws:
         reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
         raw = {name: numpyro_run.get_samples(True)[f"{name}_raw"] for name in fit.preset.free_parameters("confidence")}
         prior = sum(
-            np.sum(stats.norm.logpdf(raw[name], loc, scale).reshape(2, 200, -1), axis=2)
+            np.sum(stats.norm.logpdf(raw[name], loc, scale).reshape(*reached.shape, -1), axis=2)
             for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
         )
         np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], reached + prior, rtol=1e-10)

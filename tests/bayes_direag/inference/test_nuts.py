@@ -95,7 +95,7 @@ class TestStatistics:
 
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
         """Of labels and raw parameters together, every constant included, and not its negative."""
-        posterior = nuts.tree["posterior"].to_dataset()
+        posterior = parameter_draws(nuts.tree)
         raw = {name: posterior[f"{name}_raw"] for name in nuts.preset.free_parameters("confidence")}
         expected = nuts.tree["log_likelihood"]["target"].sum("problem")
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
@@ -134,7 +134,7 @@ class TestDraws:
         preset, n_levels = nuts.preset, labelled.n_levels
         at_mode = fit_map(labelled, preset=preset)
         names, data = preset.free_parameters("confidence"), LikelihoodData.of(labelled, preset=preset)
-        posterior = nuts.tree["posterior"].to_dataset()
+        posterior = parameter_draws(nuts.tree)
 
         @jax.jit
         @jax.value_and_grad
@@ -143,7 +143,7 @@ class TestDraws:
             return potential(raw, data)
 
         def vector(fit: Fit, chain: int, draw: int) -> np.ndarray:
-            one = fit.tree["posterior"].to_dataset().isel(chain=chain, draw=draw)
+            one = parameter_draws(fit.tree).isel(chain=chain, draw=draw)
             return np.concatenate([np.ravel(one[f"{name}_raw"]) for name in names])
 
         mode = vector(at_mode, 0, 0)
@@ -162,7 +162,7 @@ class TestDraws:
     def test_mean_and_sd_are_those_of_numerical_integration(self, one_level_nuts: Fit) -> None:
         exact = one_level.posterior()
         probability = exact.probability()
-        posterior = one_level_nuts.tree["posterior"].to_dataset()[["weight_raw", "bias_raw"]]
+        posterior = parameter_draws(one_level_nuts.tree)[["weight_raw", "bias_raw"]]
         error = {kind: arviz_stats.mcse(posterior, method=kind) for kind in ("mean", "sd")}
         ess = arviz_stats.ess(posterior, method="mean")
         for name in ("weight", "bias"):
@@ -261,11 +261,13 @@ import json
 import numpy as np
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.inference.posterior import parameter_draws
 from tests.bayes_direag import one_level
 
 sampling = SamplingSettings(n_chains=2, n_warmup=300, n_draws=1500)
 fit = fit_nuts(one_level.observations(), preset=one_level.PRESET, sampling=sampling, seed=1)
-np.save(sys.argv[1], np.stack([fit.tree["posterior"][f"{name}_raw"].to_numpy()[..., 0] for name in ("weight", "bias")]))
+raw = fit.tree["unconstrained_posterior"]
+np.save(sys.argv[1], np.stack([raw[f"{name}_raw"].to_numpy()[..., 0] for name in ("weight", "bias")]))
 groups = {path: one.to_dataset() for path, one in fit.tree.subtree_with_keys}
 floats = {str(value.dtype) for one in groups.values() for value in one.data_vars.values() if value.dtype.kind == "f"}
 print(json.dumps({"devices": jax.local_device_count(), "x64": jax.config.jax_enable_x64, "floats": sorted(floats)}))

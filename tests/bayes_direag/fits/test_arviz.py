@@ -1,0 +1,54 @@
+"""ArviZ takes a fit as it stands: the calls that docs/diagnostics.md lists; and no public one goes unmentioned."""
+
+import re
+import warnings
+from pathlib import Path
+
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from bayes_direag.fits.fit import Fit
+
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "diagnostics.md").read_text()
+WORKS, SENSELESS = PAGE.partition("\n## ArviZ\n")[2].partition("| makes no sense |")[::2]
+CALLS = re.findall(r"`(az\.[^`]+\))`", WORKS)
+#: Public names that take a posterior: pictures, tables, and what is left out.
+TABLES = re.compile(
+    r"(plot|loo|psense|lfo|rhat)(_|$)|(summary|diagnose|compare|reloo|ess|mcse|bfmi|hdi|eti|metrics)$|.*_(r2|factor)$"
+)
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"az\.(\w+)", text))
+
+
+@pytest.mark.slow
+class TestArviz:
+    @pytest.fixture(scope="class")
+    def az(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            import arviz
+
+        plt.switch_backend("agg")
+        return arviz
+
+    def test_no_function_goes_unmentioned(self, az) -> None:
+        public = {name for name in dir(az) if TABLES.match(name) and callable(getattr(az, name))}
+        assert names(WORKS) | names(SENSELESS) == public
+        assert names(WORKS) & names(SENSELESS) == set()
+
+    @pytest.mark.parametrize("call", CALLS)
+    def test_it_takes_the_container(self, az, nuts: Fit, call: str) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
+            eval(call, {"az": az, "tree": nuts.tree})  # noqa: S307 - our own page
+        plt.close("all")
+
+    def test_a_summary_is_of_what_was_learned(self, az, nuts: Fit) -> None:
+        table = az.summary(nuts.tree, round_to="none")
+        learned = nuts.parameters().query("parameter != 'prior_strength' and not parameter.str.startswith('recal')")
+        labels = learned["parameter"] + ("[" + learned["level"] + "]").fillna("")
+        assert sorted(table.index) == sorted(labels)
+        np.testing.assert_allclose(table.loc[labels, "mean"].astype(float), learned["mean"], rtol=1e-9)
