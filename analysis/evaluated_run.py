@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import ValidationError
 
+from analysis.evaluation import Evaluation
 from analysis.evaluation_folder import MANIFEST
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.errors import DirEAGError
@@ -74,6 +75,25 @@ class EvaluatedRun:
     seed: int
     metrics: pd.DataFrame
     predictions: pd.DataFrame
+
+    @classmethod
+    def of(cls, evaluation: Evaluation, name: str) -> "EvaluatedRun":
+        """Take an evaluation that lies in no folder."""
+        settings, questions = evaluation.settings, evaluation.evaluated.questions
+        n_fitted = None if evaluation.test is None else len(evaluation.observations)
+        return cls(
+            folder=Path(name),
+            datasets=tuple(dict.fromkeys(one.dataset for one in questions if one.dataset)),
+            models=tuple(dict.fromkeys(one.model for one in questions if one.model)),
+            protocol=Protocol(len(questions), n_fitted, settings.n_folds),
+            fit_method=settings.fit_method,
+            preset=label(settings.preset),
+            interval_level=settings.interval_level,
+            n_resamples=settings.n_resamples,
+            seed=settings.seed,
+            metrics=evaluation.metrics,
+            predictions=evaluation.predictions,
+        )
 
 
 def read_evaluated_run(folder: str | Path) -> EvaluatedRun:

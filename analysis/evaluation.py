@@ -1,25 +1,34 @@
 """Every method on the same observations, scored on questions that nothing was fitted to."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
+from analysis.figures.panels import forest, row_labels
+from analysis.figures.style import RIGHT
 from analysis.methods.cross_fitting import Part, deal, learn_each
 from analysis.methods.direag import FITTED_METHODS, DirEAG
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLING_METHODS, is_right, joined_answers
+from analysis.results import Result, axes_or_new
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 #: Those that read an elicitation of their own: which one.
 SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
@@ -47,7 +56,7 @@ class EvaluationSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Result):
     """What an evaluation found.
 
     Attributes
@@ -70,6 +79,8 @@ class Evaluation:
         Each fit by variant and fold.
     settings : EvaluationSettings
         What was asked for.
+    observations, test, elicited
+        What was evaluated, as :func:`evaluate` was given it.
     """
 
     predictions: pd.DataFrame
@@ -77,6 +88,55 @@ class Evaluation:
     parameters: pd.DataFrame
     fits: dict[tuple[Variant, str], Fit]
     settings: EvaluationSettings
+    observations: Observations
+    test: Observations | None = None
+    elicited: Mapping[str, Observations] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        best, how = self.table.iloc[0], self.settings
+        held_out = f"{how.n_folds}-fold cross-fit" if self.test is None else "on a test set"
+        return (
+            f"Evaluation({len(self.table)} methods, {len(self.evaluated)} questions, {held_out}, "
+            f"{how.fit_method.upper()}, preset {label(how.preset)}; best by benefit: {best['method']} "
+            f"{best['benefit']:.3f})"
+        )
+
+    @property
+    def evaluated(self) -> Observations:
+        """The questions that were evaluated."""
+        return self.observations if self.test is None else self.test
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """A row a method, the best by benefit first: what sees the selected answers, then what its own answers say."""
+        columns = ["method", "n", "unanswered", "benefit", "benefit_low", "benefit_high", "accuracy_of_all"]
+        columns += ["log_score", "ece", "smece", "brier", "nll", "auroc"]
+        return self.metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)[columns]
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the benefit of every method with its interval."""
+        table = self.table
+        with axes_or_new(ax) as axes:
+            values = (table[f"benefit{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+            forest(axes, *values, colour=RIGHT)
+            row_labels(axes, table["method"].tolist())
+            axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
+        return axes
+
+    def write(self, folder: str | Path) -> None:
+        """Write the folder that ``direag evaluate --out`` writes."""
+        from analysis.evaluation_folder import write_evaluation
+
+        write_evaluation(self, folder)
+
+    def report(self, path: str | Path) -> None:
+        """Write the report that ``direag report`` writes of the folder, as one HTML file."""
+        from analysis.report.report_file import write_report
+        from analysis.report.source import read_source
+
+        with TemporaryDirectory() as temporary:
+            self.write(folder := Path(temporary) / "results")
+            write_report(read_source(folder), path)
 
 
 def evaluate(
@@ -173,7 +233,16 @@ def evaluate(
         if isinstance(learner, DirEAG)
         for part, fitted in zip(parts, states, strict=True)
     }
-    return Evaluation(pd.concat(predictions, ignore_index=True), metrics, _parameter_table(fits), fits, settings)
+    return Evaluation(
+        pd.concat(predictions, ignore_index=True),
+        metrics,
+        _parameter_table(fits),
+        fits,
+        settings,
+        observations,
+        test,
+        elicited,
+    )
 
 
 def _chosen_methods(

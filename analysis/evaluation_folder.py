@@ -1,7 +1,6 @@
 """An evaluation as a folder of files: tables, fits, and what it takes to repeat it."""
 
 import json
-from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 
@@ -19,13 +18,7 @@ FOLDER = ResultFolder(
 )
 
 
-def write_evaluation(
-    evaluation: Evaluation,
-    folder: str | Path,
-    observations: Observations,
-    test: Observations | None = None,
-    elicited: Mapping[str, Observations] | None = None,
-) -> None:
+def write_evaluation(evaluation: Evaluation, folder: str | Path) -> None:
     """Write an evaluation; its folder appears, or takes the place of an earlier one, once all of it is written.
 
     ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc``, and ``evaluation.json``:
@@ -43,23 +36,21 @@ def write_evaluation(
             getattr(evaluation, name).to_csv(whole / f"{name}.csv", index=False)
         for (variant, fold), fit in evaluation.fits.items():
             fit.save(whole / FITS / f"{variant}-{fold}.nc")
-        manifest = _manifest(evaluation, observations, test, elicited or {})
+        manifest = _manifest(evaluation)
         (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
 
-def _manifest(
-    evaluation: Evaluation, observations: Observations, test: Observations | None, elicited: Mapping[str, Observations]
-) -> dict[str, object]:
-    chosen = evaluation.settings
+def _manifest(evaluation: Evaluation) -> dict[str, object]:
+    chosen, test = evaluation.settings, evaluation.test
     settings = vars(chosen) | {
         "preset": chosen.preset.model_dump(mode="json"),
         "sampling": None if chosen.sampling is None else chosen.sampling.model_dump(),
     }
     return {
         "settings": settings,
-        "observations": _origin(observations),
+        "observations": _origin(evaluation.observations),
         "test": None if test is None else _origin(test),
-        **{protocol: _origin(origin) for protocol, origin in elicited.items()},
+        **{protocol: _origin(origin) for protocol, origin in evaluation.elicited.items()},
         "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
     }
 

@@ -39,9 +39,9 @@ def diagnose_command(
         diagnosis = diagnose(fitted, interval_level=interval_level, seed=seed)
         if target is not None:
             step("drawing")
-            write_diagnosis(diagnosis, fitted, target)
+            write_diagnosis(diagnosis, target)
     if as_json:
-        out.print_json(data={"file": str(fit), **diagnosis_record(diagnosis, fitted)}, allow_nan=False)
+        out.print_json(data={"file": str(fit), **diagnosis_record(diagnosis)}, allow_nan=False)
     else:
         out.print(diagnosis_tables(diagnosis, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
         if target is not None:

@@ -116,7 +116,7 @@ def evaluate_command(
             n_resamples=resamples,
             on_step=step,
         )
-        write_evaluation(evaluation, target, labelled, tested, elicited)
+        write_evaluation(evaluation, target)
     fitted = "MAP" if fit_method == "map" else "NUTS"
     how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
     show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)

@@ -39,7 +39,7 @@ def quickstart_command(
     questions.write(target / "observations.jsonl")
     with progress() as step:
         evaluation = run(questions, seed=seed, on_step=step)
-        write_evaluation(evaluation, results, questions)
+        write_evaluation(evaluation, results)
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")

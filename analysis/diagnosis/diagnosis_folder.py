@@ -14,26 +14,26 @@ from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.figures.style import figure_style, save_figure
 from analysis.result_folder import ResultFolder
 from bayes_direag.data.files import as_records, write_table
-from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import Settings
 
 RECORD, PARAMETERS = "diagnosis.json", "parameters.csv"
 FOLDER = ResultFolder("diagnosis", RECORD, frozenset({RECORD, PARAMETERS, *(f"{name}.png" for name in FIGURES)}))
 
 
-def diagnosis_record(diagnosis: Diagnosis, fit: Fit) -> dict[str, object]:
+def diagnosis_record(diagnosis: Diagnosis) -> dict[str, object]:
     """Return everything that was found out as JSON can hold it, undefined numbers as None."""
+    fit = diagnosis.fit
     about = {name: fit.tree.attrs[name] for name in ("dataset", "model", "variant", "observations_sha256")}
     return {
         "believable": diagnosis.believable,
         "verdict": [asdict(finding) for finding in diagnosis.verdict],
         "fit": {**about, "preset": fit.preset.model_dump(mode="json"), "seed": int(fit.tree.attrs["seed"])},
-        **{field.name: _plain(getattr(diagnosis, field.name)) for field in fields(diagnosis)},
+        **{field.name: _plain(getattr(diagnosis, field.name)) for field in fields(diagnosis) if field.name != "fit"},
         "versions": {name: version(name) for name in ("bayes-direag", "arviz-stats", "numpy", "scipy")},
     }
 
 
-def write_diagnosis(diagnosis: Diagnosis, fit: Fit, folder: str | Path) -> None:
+def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> None:
     """Write a diagnosis; its folder appears, or takes the place of an earlier one, once all of it is written.
 
     ``diagnosis.json`` (:func:`diagnosis_record`), ``parameters.csv``, and a picture for each of
@@ -45,12 +45,12 @@ def write_diagnosis(diagnosis: Diagnosis, fit: Fit, folder: str | Path) -> None:
         If the folder holds something else.
     """
     with FOLDER.replacing(folder) as whole:
-        record = json.dumps(diagnosis_record(diagnosis, fit), indent=2, allow_nan=False)
+        record = json.dumps(diagnosis_record(diagnosis), indent=2, allow_nan=False)
         (whole / RECORD).write_text(f"{record}\n", encoding="utf-8")
         write_table(diagnosis.parameters, whole / PARAMETERS)
         for name, figure_of in FIGURES.items():
             with figure_style():
-                save_figure(figure_of(diagnosis, fit), whole / f"{name}.png")
+                save_figure(figure_of(diagnosis, diagnosis.fit), whole / f"{name}.png")
 
 
 def _plain(value: object) -> object:

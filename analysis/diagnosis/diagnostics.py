@@ -1,6 +1,8 @@
 """Can this posterior be believed? Every check of a NUTS fit, and what they say together."""
 
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -29,12 +31,17 @@ from analysis.diagnosis.verdict import (
     calibration_finding,
     learning_findings,
     loo_finding,
+    parameter_labels,
     predictive_finding,
     sampling_findings,
     weighted_finding,
 )
+from analysis.figures.panels import row_labels
+from analysis.figures.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.results import Result, axes_or_new, write_result_report
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
+    ESS_LIMIT,
     ParameterDraws,
     SamplerSummary,
     chain_statistics,
@@ -45,13 +52,18 @@ from bayes_direag.fits.convergence import (
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
 
 @dataclass(frozen=True, eq=False)
-class Diagnosis:
+class Diagnosis(Result):
     """What was found out about a NUTS fit.
 
     Attributes
     ----------
+    fit : Fit
+        The fit itself.
     parameters : DataFrame
         A row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
         :func:`~bayes_direag.fits.convergence.convergence` and
@@ -80,6 +92,7 @@ class Diagnosis:
         Of what the calibration checks draw.
     """
 
+    fit: Fit
     parameters: pd.DataFrame
     chains: pd.DataFrame
     correlations: pd.DataFrame
@@ -95,6 +108,49 @@ class Diagnosis:
     sampling: SamplingSettings
     interval_level: float
     seed: int
+
+    def __repr__(self) -> str:
+        return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self._summary})"
+
+    @property
+    def _summary(self) -> SamplerSummary:
+        return SamplerSummary.of(self.parameters, self.chains)
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The parameters: how well the chains agree, and what the labels have taught."""
+        return self.parameters
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the effective draws of every parameter, bulk and tail, and how many are asked for."""
+        rows = self.parameters
+        place = np.arange(len(rows))[::-1]
+        with axes_or_new(ax) as axes:
+            axes.axvline(ESS_LIMIT, color=REFERENCE, linewidth=1)
+            axes.plot(rows["ess_bulk"], place, "o", color=RIGHT, label="bulk")
+            axes.plot(rows["ess_tail"], place, "s", color=WRONG, label="tail")
+            axes.set_xlim(left=0)
+            row_labels(axes, list(parameter_labels(rows)))
+            axes.set_xlabel("effective draws (line: expected at least)")
+            axes.legend()
+        return axes
+
+    def write(self, folder: str | Path) -> None:
+        """Write the folder that ``direag diagnose --out`` writes."""
+        from analysis.diagnosis.diagnosis_folder import write_diagnosis
+
+        write_diagnosis(self, folder)
+
+    def report(self, path: str | Path) -> None:
+        """Write verdict, tables and pictures as one HTML file."""
+        from analysis.diagnosis.diagnostic_plots import FIGURES
+        from analysis.report.blocks import Judgement, Verdict
+
+        verdict = Verdict(tuple(Judgement(finding.status, finding.text) for finding in self.verdict))
+        tables = {"parameters": self.parameters, "chains": self.chains, "predictive checks": self.predictive.table}
+        with figure_style():
+            figures = {name: figure_of(self, self.fit) for name, figure_of in FIGURES.items()}
+        write_result_report(path, "Can this posterior be believed?", repr(self.fit), tables, figures, (verdict,))
 
     @property
     def verdict(self) -> tuple[Finding, ...]:
@@ -112,7 +168,7 @@ class Diagnosis:
     @property
     def believable(self) -> bool:
         """Whether the draws are draws from the posterior, as far as can be seen: the verdict then holds no failure."""
-        return SamplerSummary.of(self.parameters, self.chains).converged
+        return self._summary.converged
 
 
 def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:
@@ -150,6 +206,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
     left_out = fit.tree["loo"].to_dataset()
     correct = left_out["correct"].to_numpy()
     return Diagnosis(
+        fit=fit,
         parameters=pd.concat([_parameters(part) for part in (draws, final) if part is not None], ignore_index=True),
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
         correlations=correlations(draws),

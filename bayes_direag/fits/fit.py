@@ -197,7 +197,15 @@ class Fit:
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
-    def predict(self, observations: Source, *, interval_level: float = 0.9) -> pd.DataFrame:
+    def predict(
+        self,
+        observations: Source,
+        *,
+        interval_level: float = 0.9,
+        target_accuracy: float | None = None,
+        assurance: float = 0.9,
+        labelled: Source | None = None,
+    ) -> pd.DataFrame:
         """Select an answer for every question and say how probably it is right. No gold answer is looked at.
 
         Parameters
@@ -207,6 +215,12 @@ class Fit:
             or records.
         interval_level
             Posterior probability that the intervals hold, strictly between 0 and 1.
+        target_accuracy
+            Answer only so many questions, the surest first, that at least this share of the answers is right, which
+            holds with probability ``assurance``; see :func:`~bayes_direag.fits.answering.answer`.
+        labelled
+            What that is learned from: questions that the fit has not seen. By default the labelled ones among the
+            observations, else those fitted to.
 
         Returns
         -------
@@ -223,6 +237,8 @@ class Fit:
             ``change_probability``, the share of draws in which another answer is more probable. What the interval
             covers is what the labelled questions leave open about the parameters.
 
+            With a target accuracy a column ``answered`` says which to answer, and ``attrs["guarantee"]`` what holds.
+
         Raises
         ------
         LevelError
@@ -233,7 +249,7 @@ class Fit:
         aligned = self._aligned(observations)
         columns = self.predictor(interval_level, aligned.slots)(Reports.of(aligned, self.preset.eps))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
-        return pd.DataFrame(
+        table = pd.DataFrame(
             {
                 "problem_id": pd.Series(aligned.problem_id, dtype="str"),
                 "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
@@ -242,6 +258,14 @@ class Fit:
                 "n_used": aligned.usable.sum(axis=1),
             }
         )
+        if target_accuracy is None:
+            return table
+        from bayes_direag.fits.answering import answer
+
+        known = None if labelled is None else observations_of(labelled, aligned.kind)
+        decided = answer(self, aligned, table, known, target=target_accuracy, assurance=assurance)
+        decided.table.attrs["guarantee"] = decided.text()
+        return decided.table
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
         """Say of every candidate of every question, and of none of them, how probably it is right.

@@ -56,8 +56,10 @@ def write_run(
     evaluated = questions(max(map(len, said.values())), dataset, model)
     fitted = evaluated if n_fitted is None else questions(n_fitted, "other", model, prefix="f")
     n_folds, test = (5, None) if n_fitted is None else (None, evaluated)
-    evaluation = _evaluation(predictions(said), {}, n_folds=n_folds, seed=3, n_resamples=200, level=level)
-    write_evaluation(evaluation, folder, fitted, test)
+    evaluation = _evaluation(
+        predictions(said), {}, n_folds=n_folds, seed=3, n_resamples=200, level=level, data=(fitted, test)
+    )
+    write_evaluation(evaluation, folder)
     return folder
 
 
@@ -89,8 +91,10 @@ def random_run(
         seen = {"test": observations}
     fits = {("confidence", name): random_fit(own) for name, own in seen.items()}
     table = pd.concat(parts, ignore_index=True)
-    evaluation = _evaluation(table, fits, n_folds=n_folds if test is None else None, seed=0, n_resamples=5)
-    write_evaluation(evaluation, folder, observations, test)
+    evaluation = _evaluation(
+        table, fits, n_folds=n_folds if test is None else None, seed=0, n_resamples=5, data=(observations, test)
+    )
+    write_evaluation(evaluation, folder)
     return folder
 
 
@@ -130,6 +134,7 @@ def _evaluation(
     n_folds: int | None,
     seed: int,
     n_resamples: int,
+    data: tuple[Observations, Observations | None],
     level: float = 0.95,
 ) -> Evaluation:
     settings = EvaluationSettings(
@@ -145,4 +150,4 @@ def _evaluation(
     )
     metrics = score(table, seed=seed, n_resamples=n_resamples, interval_level=level)
     columns = ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
-    return Evaluation(table, metrics, pd.DataFrame(columns=columns), fits, settings)
+    return Evaluation(table, metrics, pd.DataFrame(columns=columns), fits, settings, *data)

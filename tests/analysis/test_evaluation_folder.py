@@ -38,9 +38,9 @@ def other(observations) -> Evaluation:
 
 
 @pytest.fixture(scope="module")
-def written(tmp_path_factory, evaluation, observations) -> Path:
+def written(tmp_path_factory, evaluation) -> Path:
     path = tmp_path_factory.mktemp("written") / "results"
-    write_evaluation(evaluation, path, observations)
+    write_evaluation(evaluation, path)
     return path
 
 
@@ -91,42 +91,42 @@ class TestWriting:
         assert manifest["test"] is None
         assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
-    def test_the_manifest_of_a_test_set(self, tmp_path, other, observations):
+    def test_the_manifest_of_a_test_set(self, tmp_path, observations):
         test = simulate_observations(3, seed=1)
-        write_evaluation(other, tmp_path / "r", observations, test)
+        write_evaluation(evaluate(observations, test, methods=["steerconf"], n_resamples=5), tmp_path / "r")
         manifest = json.loads((tmp_path / "r" / MANIFEST).read_text())
         assert manifest["test"]["sha256"] == test.fingerprint
         assert manifest["test"]["questions"] == 3
 
-    def test_the_same_again_gives_the_same_tables(self, folder, evaluation, observations):
+    def test_the_same_again_gives_the_same_tables(self, folder, evaluation):
         first = contents(folder)
-        write_evaluation(evaluation, folder, observations)
+        write_evaluation(evaluation, folder)
         second = contents(folder)
         for name in TOP:
             assert first.get(name) == second.get(name)
 
-    def test_it_takes_the_place_of_an_earlier_one(self, folder, other, observations):
-        write_evaluation(other, folder, observations)
+    def test_it_takes_the_place_of_an_earlier_one(self, folder, other):
+        write_evaluation(other, folder)
         assert {path.name for path in folder.iterdir()} == TOP
         assert list((folder / FITS).iterdir()) == []
         assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
         assert [path.name for path in folder.parent.iterdir()] == [folder.name]
 
-    def test_an_empty_folder_will_do(self, tmp_path, other, observations):
+    def test_an_empty_folder_will_do(self, tmp_path, other):
         (tmp_path / "r").mkdir()
-        write_evaluation(other, tmp_path / "r", observations)
+        write_evaluation(other, tmp_path / "r")
         assert (tmp_path / "r" / MANIFEST).is_file()
 
-    def test_a_link_to_a_folder_stays_a_link(self, tmp_path, folder, other, observations):
+    def test_a_link_to_a_folder_stays_a_link(self, tmp_path, folder, other):
         link = tmp_path / "link"
         link.symlink_to(folder)
-        write_evaluation(other, link, observations)
+        write_evaluation(other, link)
         assert link.is_symlink()
         assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
 
-    def test_a_path_relative_to_the_current_folder(self, tmp_path, other, observations, monkeypatch):
+    def test_a_path_relative_to_the_current_folder(self, tmp_path, other, monkeypatch):
         monkeypatch.chdir(tmp_path)
-        write_evaluation(other, "r", observations)
+        write_evaluation(other, "r")
         assert (tmp_path / "r" / MANIFEST).is_file()
 
 
@@ -164,8 +164,8 @@ class TestNuts:
         for name in ("lp", "diverging", "acceptance_rate", "step_size"):
             assert table[name].unique().tolist() == [pytest.approx(float(stats[name].mean()))]
 
-    def test_the_folder(self, sampled, sets, tmp_path):
-        write_evaluation(sampled, tmp_path / "r", *sets)
+    def test_the_folder(self, sampled, tmp_path):
+        write_evaluation(sampled, tmp_path / "r")
         assert [path.name for path in (tmp_path / "r" / FITS).iterdir()] == ["count-test.nc"]
         again = Fit.load(tmp_path / "r" / FITS / "count-test.nc")
         assert again.tree.equals(sampled.fits["count", "test"].tree)
@@ -189,7 +189,7 @@ class TestFailing:
             (KeyboardInterrupt, "json.dumps", True),
         ],
     )
-    def test_while_writing(self, tmp_path, folder, evaluation, observations, monkeypatch, error, where, already_there):
+    def test_while_writing(self, tmp_path, folder, evaluation, monkeypatch, error, where, already_there):
         if not already_there:
             shutil.rmtree(folder)
         before = contents(folder)
@@ -199,13 +199,13 @@ class TestFailing:
 
         monkeypatch.setattr(where, fail)
         with pytest.raises(error):
-            write_evaluation(evaluation, folder, observations)
+            write_evaluation(evaluation, folder)
         monkeypatch.undo()
         assert contents(folder) == before
         assert [path.name for path in tmp_path.iterdir()] == (["results"] if already_there else [])
 
     @pytest.mark.parametrize("at", [1, 2])
-    def test_while_the_new_takes_the_place_of_the_old(self, tmp_path, folder, other, observations, monkeypatch, at):
+    def test_while_the_new_takes_the_place_of_the_old(self, tmp_path, folder, other, monkeypatch, at):
         before, rename, calls = contents(folder), Path.rename, []
 
         def fail_once(self: Path, target: Path) -> Path:
@@ -216,7 +216,7 @@ class TestFailing:
 
         monkeypatch.setattr(Path, "rename", fail_once)
         with pytest.raises(KeyboardInterrupt):
-            write_evaluation(other, folder, observations)
+            write_evaluation(other, folder)
         monkeypatch.undo()
         assert contents(folder) == before
         assert [path.name for path in tmp_path.iterdir()] == ["results"]
@@ -231,12 +231,12 @@ class TestCheck:
         assert {path.name for path in tmp_path.iterdir()} == {"empty", "results"}
 
     @pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "predictions.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
-    def test_what_an_evaluation_did_not_write_is_kept(self, folder, other, observations, stranger):
+    def test_what_an_evaluation_did_not_write_is_kept(self, folder, other, stranger):
         (folder / stranger).parent.mkdir(exist_ok=True)
         (folder / stranger).write_text("dear to me")
         before = contents(folder)
         place = "/".join(Path(stranger).parts[:2])
-        for refuse in (FOLDER.check, lambda path: write_evaluation(other, path, observations)):
+        for refuse in (FOLDER.check, lambda path: write_evaluation(other, path)):
             with pytest.raises(DirEAGError, match=rf"saw {place}; expected a new or empty folder"):
                 refuse(folder)
         assert contents(folder) == before

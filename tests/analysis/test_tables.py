@@ -63,7 +63,8 @@ def evaluation(**columns: list[float]) -> Evaluation:
         n_resamples=1000,
         interval_level=0.95,
     )
-    return Evaluation(pd.DataFrame(), pd.DataFrame(frame | columns), pd.DataFrame(), {}, settings)
+    given = pd.DataFrame(frame | columns)
+    return Evaluation(pd.DataFrame(), given, pd.DataFrame(), {}, settings, simulate_observations(3, seed=1))
 
 
 def spread(first: float, step: float = 0.001) -> list[float]:

@@ -113,7 +113,7 @@ class TestRefusals:
 @pytest.mark.slow
 def test_a_real_evaluation(real_observations, tmp_path):
     observations = Observations.read(real_observations / "mmlu_pro_12models.jsonl").select(slice(0, 300))
-    write_evaluation(evaluate(observations, n_resamples=20), tmp_path / "run", observations)
+    write_evaluation(evaluate(observations, n_resamples=20), tmp_path / "run")
     plot(tmp_path / "run", "--out", tmp_path / "out")
     assert pictures(tmp_path / "out") == set(EVALUATION)
     gains = pd.read_csv(tmp_path / "out" / "base_rate.csv").set_index("method")

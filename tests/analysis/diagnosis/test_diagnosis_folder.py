@@ -24,7 +24,7 @@ class TestRecord:
     def test_it_holds_everything(self):
         fit = good_fit()
         found = diagnose(fit)
-        record = json.loads(json.dumps(diagnosis_record(found, fit), allow_nan=False))
+        record = json.loads(json.dumps(diagnosis_record(found), allow_nan=False))
         assert record["believable"] is True
         assert [row["text"] for row in record["verdict"]] == [finding.text for finding in found.verdict]
         assert len(record["parameters"]) == 20
@@ -47,7 +47,7 @@ class TestRecord:
         raw = gaussian_draws(1)
         raw["slope"][0, 0] = np.nan
         fit = made_posterior(simulate_observations(30, seed=1), raw)
-        record = json.loads(json.dumps(diagnosis_record(diagnose(fit), fit), allow_nan=False))
+        record = json.loads(json.dumps(diagnosis_record(diagnose(fit)), allow_nan=False))
         (slope,) = [row for row in record["parameters"] if row["parameter"] == "slope"]
         assert slope["rhat"] is None
         assert record["flat"]["variance_left"] is None
@@ -59,7 +59,7 @@ class TestFolder:
     def test_the_table_and_the_record(self, tmp_path):
         fit = good_fit()
         found = diagnose(fit)
-        write_diagnosis(found, fit, tmp_path / "out")
+        write_diagnosis(found, tmp_path / "out")
         assert set(contents(tmp_path / "out")) == {RECORD, PARAMETERS}
         table = pd.read_csv(tmp_path / "out" / PARAMETERS)
         pd.testing.assert_frame_equal(table, found.parameters, check_dtype=False)
@@ -68,16 +68,16 @@ class TestFolder:
 
     def test_an_earlier_diagnosis_gives_way(self, tmp_path):
         fit = good_fit()
-        write_diagnosis(diagnose(fit), fit, tmp_path / "out")
+        write_diagnosis(diagnose(fit), tmp_path / "out")
         (tmp_path / "out" / "chains.png").write_text("an old picture")
-        write_diagnosis(diagnose(fit, interval_level=0.5), fit, tmp_path / "out")
+        write_diagnosis(diagnose(fit, interval_level=0.5), tmp_path / "out")
         assert set(contents(tmp_path / "out")) == {RECORD, PARAMETERS}
         assert json.loads((tmp_path / "out" / RECORD).read_text())["interval_level"] == 0.5
 
     def test_a_failure_leaves_what_was_there(self, tmp_path, monkeypatch):
         fit = good_fit()
         found = diagnose(fit)
-        write_diagnosis(found, fit, tmp_path / "out")
+        write_diagnosis(found, tmp_path / "out")
         before = contents(tmp_path / "out")
 
         def fail(*_: object) -> None:
@@ -85,10 +85,10 @@ class TestFolder:
 
         monkeypatch.setattr(diagnosis_folder, "FIGURES", {"chains": fail})
         with pytest.raises(RuntimeError, match="no space left"):
-            write_diagnosis(found, fit, tmp_path / "out")
+            write_diagnosis(found, tmp_path / "out")
         assert contents(tmp_path / "out") == before
         with pytest.raises(RuntimeError, match="no space left"):
-            write_diagnosis(found, fit, tmp_path / "new")
+            write_diagnosis(found, tmp_path / "new")
         assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
@@ -105,7 +105,7 @@ class TestWhoseFolder:
         with pytest.raises(
             DirEAGError, match=r"saw a\.txt, b\.txt, c\.txt, \.\.\. \(4 in all\); expected a new or empty"
         ):
-            write_diagnosis(diagnose(good_fit()), good_fit(), tmp_path)
+            write_diagnosis(diagnose(good_fit()), tmp_path)
         assert contents(tmp_path) == before
 
     def test_files_of_that_name_without_a_record_are_strangers(self, tmp_path):

@@ -28,7 +28,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
     methods = [name for name in METHODS if name not in FITTED_METHODS]
     found = evaluate(observations, elicited=elicited, methods=methods, n_resamples=40)
     folder = tmp_path_factory.mktemp("real") / "run"
-    write_evaluation(found, folder, observations, elicited=elicited)
+    write_evaluation(found, folder)
     return read_evaluated_run(folder)
 
 

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
@@ -79,6 +80,9 @@ def test_labelled_questions_of_the_file_itself_decide(fit: Fit) -> None:
     assert found.source == "observations"
     assert found.n_not_new == 280
     expected = answer(fit, NEW, fit.predict(NEW), LABELLED, target=0.7)
+    direct = fit.predict(NEW, target_accuracy=0.7, labelled=LABELLED)
+    pd.testing.assert_frame_equal(direct, expected.table)
+    assert direct.attrs["guarantee"] == expected.text()
     assert found.decision == expected.decision
     assert found.table["answered"].to_numpy()[280:].tolist() == expected.table["answered"].tolist()
     assert "280 further questions of the file are not new" in found.text()

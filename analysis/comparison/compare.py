@@ -1,0 +1,207 @@
+"""Fits or evaluations against each other: what ``direag compare`` does, as a function."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis.comparison import comparison_findings as sections
+from analysis.comparison.comparison_folder import write_comparison
+from analysis.evaluated_run import EvaluatedRun
+from analysis.evaluation import Evaluation
+from analysis.figures.panels import forest, row_labels
+from analysis.figures.style import REFERENCE, RIGHT
+from analysis.results import Result, axes_or_new, write_result_report
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.model.settings import SamplingSettings
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Of each table: what names its rows, what is drawn of them, and what is added for an interval.
+_DRAWN = {
+    "loo": (["model"], "difference", "difference_se", "difference in elpd (nats), one standard error"),
+    "parameters": (["quantity", "level"], "distance", None, "distance from the posterior mean (posterior sds)"),
+    "metrics": (["evaluation", "metric"], "difference", None, "difference, with its interval"),
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison(Result):
+    """What a comparison found.
+
+    Attributes
+    ----------
+    described : dict of str
+        What each thing compared is, by its name.
+    findings : Findings
+        Tables, pictures and figures, section by section.
+    record : dict
+        All of it as JSON can hold it.
+    """
+
+    described: dict[str, str]
+    findings: sections.Findings
+    record: dict[str, object]
+
+    def __repr__(self) -> str:
+        return f"Comparison({', '.join(self.described)}; tables {', '.join(self.tables)})"
+
+    @property
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Every table by name."""
+        return self.findings.tables
+
+    @property
+    def table(self) -> pd.DataFrame:
+        """The first of them: parameters, leave-one-out, or differences of metrics."""
+        return next(iter(self.tables.values()))
+
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw the rows of the table against zero."""
+        names, value, error, label = _DRAWN[next(iter(self.tables))]
+        rows = self.table[self.table[value].notna()]
+        middle = rows[value].to_numpy(float)
+        if error is not None:
+            low, high = (middle + sign * rows[error].to_numpy(float) for sign in (-1, 1))
+        elif value == "distance":
+            low, high = ((rows[end] - rows["mean"]).to_numpy(float) / rows["sd"].to_numpy(float)
+                         for end in ("low", "high"))  # fmt: skip
+        else:
+            low, high = (rows[end].to_numpy(float) for end in ("low", "high"))
+        shown = [name for name in names if name in rows]
+        labels = [" · ".join(str(part) for part in row if not pd.isna(part)) for row in rows[shown].to_numpy(object)]
+        with axes_or_new(ax) as axes:
+            axes.axvline(0, color=REFERENCE, linewidth=1)
+            forest(axes, middle, np.asarray(low), np.asarray(high), colour=RIGHT)
+            row_labels(axes, labels)
+            axes.set_xlabel(label)
+        return axes
+
+    def write(self, folder: str | Path) -> None:
+        """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
+        pictures = {name: draw() for name, draw in self.findings.pictures.items()}
+        write_comparison(folder, self.record, self.tables, pictures)
+
+    def report(self, path: str | Path) -> None:
+        """Write tables and pictures as one HTML file."""
+        pictures = {name: draw() for name, draw in self.findings.pictures.items()}
+        about = "; ".join(f"{name}: {text}" for name, text in self.described.items())
+        write_result_report(path, "How do these compare?", about, self.tables, pictures)
+
+
+def compare(
+    compared: Mapping[str, Fit] | Mapping[str, EvaluatedRun] | Mapping[str, Evaluation],
+    observations: Observations | None = None,
+    *,
+    labels: Sequence[int] = (),
+    method: str | None = None,
+    allow_weighted: bool = False,
+    sampling: SamplingSettings | None = None,
+    seed: int = 0,
+    n_resamples: int = 1000,
+    on_step: Callable[[str], None] = lambda _: None,
+) -> Comparison:
+    """Compare a MAP with the posterior, NUTS fits by leave-one-out, or evaluations of the same questions.
+
+    Parameters
+    ----------
+    compared
+        Two or more fits, or two or more evaluations, by the name of each.
+    observations
+        Of two fits: predict these questions from both.
+    labels
+        Of a MAP and a NUTS fit: refit to so many of the observations, to see how intervals narrow; sampled as
+        ``sampling`` says.
+    method
+        Of evaluations: which one to compare; ``direag`` where left out.
+    allow_weighted
+        Use fits although their preset weighs questions unequally.
+    on_step
+        Told the name of each piece of work as it begins.
+
+    Raises
+    ------
+    DirEAGError
+        If there are fewer than two, they are not alike, or an argument does not go with them.
+    """
+    if len(compared) < 2:
+        raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
+    runs = {name: one for name, one in compared.items() if not isinstance(one, Fit)}
+    if 0 < len(runs) < len(compared):
+        raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
+    _check(bool(runs), observations, labels, method)
+    findings = sections.Findings()
+    if runs:
+        evaluated = {
+            name: EvaluatedRun.of(one, name) if isinstance(one, Evaluation) else one for name, one in runs.items()
+        }
+        described = {name: sections.describe_evaluation(run) for name, run in evaluated.items()}
+        on_step("comparing evaluations")
+        sections.add_evaluations(findings, evaluated, method or "direag", seed=seed, n_resamples=n_resamples)
+    else:
+        given = {name: one for name, one in compared.items() if isinstance(one, Fit)}
+        fits, has_map = _in_order(given, observations, labels)
+        described = {name: sections.describe_fit(fit) for name, fit in fits.items()}
+        pair = sections.FitPair.of(fits) if len(fits) == 2 else None
+        if pair and has_map:
+            sections.add_parameters(findings, pair)
+        else:
+            sections.add_leave_one_out(findings, fits, allow_weighted=allow_weighted)
+        if pair and observations is not None:
+            on_step(f"predicting {len(observations)} questions")
+            sections.add_predictions(findings, pair, observations, seed=seed, n_resamples=n_resamples)
+            if labels:
+                sections.add_interval_widths(
+                    findings,
+                    pair.second,
+                    observations,
+                    tuple(labels),
+                    sampling=sampling or SamplingSettings(n_chains=2, n_warmup=500, n_draws=500, target_accept=0.9),
+                    allow_weighted=allow_weighted,
+                    seed=seed,
+                    on_step=on_step,
+                )
+    record = {
+        "compared": described,
+        "seed": seed,
+        "resamples": n_resamples,
+        **findings.record,
+        "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
+    }
+    return Comparison(described, findings, record)
+
+
+def _in_order(
+    fits: dict[str, Fit], observations: Observations | None, labels: Sequence[int]
+) -> tuple[dict[str, Fit], bool]:
+    """Return fits, a MAP of two first; say whether one of two is a MAP. Refuse arguments that do not go with them."""
+    is_nuts = {name: fit.tree.attrs["method"] == "nuts" for name, fit in fits.items()}
+    has_map = len(fits) == 2 and not all(is_nuts.values())
+    if observations is not None and len(fits) != 2:
+        raise DirEAGError(
+            f"--obs: saw {len(fits)} fits; expected two, whose predictions can be set side by side. Name two, or leave "
+            "it out."
+        )
+    if labels and not (has_map and any(is_nuts.values())):
+        raise DirEAGError(
+            "--labels: saw no pair of a MAP and a NUTS fit; expected one, whose variant and preset to refit. Leave it "
+            "out, or name such a pair."
+        )
+    return (dict(sorted(fits.items(), key=lambda item: is_nuts[item[0]])) if has_map else fits), has_map
+
+
+def _check(are_evaluations: bool, observations: object, labels: Sequence[int], method: str | None) -> None:
+    if are_evaluations and (observations is not None or labels):
+        option = "--obs" if observations is not None else "--labels"
+        raise DirEAGError(f"{option}: saw evaluation folders; expected it with fits. Leave it out.")
+    if not are_evaluations and method is not None:
+        raise DirEAGError(f"--method {method}: saw fits; expected it with evaluation folders. Leave it out.")
+    if labels and observations is None:
+        raise DirEAGError("--labels: saw no --obs; expected the labelled questions to draw from. Give --obs OBS.")

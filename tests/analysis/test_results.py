@@ -1,0 +1,61 @@
+"""Results in Python: what a notebook shows of them, what they draw and write; and that the commands say the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import analysis
+from analysis.results import Result
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import good_fit, made_fit, natural
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, Result]:
+    observations = simulate_observations(60, seed=3)
+    evaluations = {
+        name: analysis.evaluate(observations, methods=["majority", "mean_confidence"], n_resamples=20, seed=seed)
+        for seed, name in enumerate(("one", "other"))
+    }
+    fits = {"map": made_fit(simulate_observations(60, seed=8), natural(5), preset="paper"), "nuts": good_fit()}
+    return {
+        "evaluation": evaluations["one"],
+        "diagnosis": analysis.diagnose(good_fit()),
+        "parameters": analysis.compare(fits),
+        "metrics": analysis.compare(evaluations, method="majority", n_resamples=20),
+    }
+
+
+@pytest.mark.parametrize(
+    "name",
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis")), "parameters", "metrics"],
+)
+def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: str, tmp_path: Path) -> None:
+    from matplotlib.figure import Figure
+
+    result = results[name]
+    assert len(repr(result)) < 300
+    html = result._repr_html_()
+    assert html.count("<tr") == len(result.table) + 1
+    ax = Figure().subplots()
+    assert result.plot(ax) is ax
+    assert len(ax.get_yticklabels()) in range(1, len(result.table) + 1)
+    assert result.plot().figure is not ax.figure
+    result.report(tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "data:image/webp" in page
+    assert all(re.search(rf">\s*{word}\b", page) for word in map(str, result.table.iloc[:3, 0]))
+
+
+def test_an_evaluation_is_by_benefit(results: dict[str, Result]) -> None:
+    assert results["evaluation"].table["benefit"].is_monotonic_decreasing
+    assert repr(results["evaluation"]).startswith("Evaluation(2 methods, 60 questions, 5-fold cross-fit, MAP")
+
+
+def test_what_cannot_be_compared(results: dict[str, Result]) -> None:
+    with pytest.raises(DirEAGError, match="saw 1 to compare"):
+        analysis.compare({"one": good_fit()})
+    with pytest.raises(DirEAGError, match="saw fits among evaluations"):
+        analysis.compare({"one": good_fit(), "other": results["evaluation"]})  # type: ignore[dict-item]

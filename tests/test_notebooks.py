@@ -1,0 +1,21 @@
+"""The notebooks of docs/ run from top to bottom, and give outputs of the same kinds as those they are kept with."""
+
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+NOTEBOOKS = sorted((Path(__file__).resolve().parents[1] / "docs").glob("*.ipynb"))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(path.parents[1]))
+    notebook = nbformat.read(path, as_version=4)
+    shown = [[output.output_type for output in cell.get("outputs", ())] for cell in notebook.cells]
+    assert any(shown), "a notebook is kept with its outputs"
+    NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    again = [[output.output_type for output in cell.get("outputs", ())] for cell in notebook.cells]
+    assert again == shown
