@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.figures.style import figure_style, new_figure
+from analysis.figures.style import figure_style
 from bayes_direag.data.files import atomic_path
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ class Result(ABC):
 
 @contextmanager
 def axes_or_new(ax: "Axes | None") -> "Iterator[Axes]":
-    """Yield axes to draw on in the project's style: those given, or those of a figure of their own."""
+    """Yield axes to draw on: those given, or those of a new figure in the project's style, which a notebook shows."""
     if ax is not None:
         yield ax
         return
+    from matplotlib import pyplot as plt
+
     with figure_style():
-        yield new_figure().subplots()
+        yield plt.subplots()[1]
 
 
 def write_result_report(

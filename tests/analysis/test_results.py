@@ -33,6 +33,7 @@ def results() -> dict[str, Result]:
     [*(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis")), "parameters", "metrics"],
 )
 def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: str, tmp_path: Path) -> None:
+    from matplotlib import pyplot as plt
     from matplotlib.figure import Figure
 
     result = results[name]
@@ -42,7 +43,9 @@ def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: st
     ax = Figure().subplots()
     assert result.plot(ax) is ax
     assert len(ax.get_yticklabels()) in range(1, len(result.table) + 1)
-    assert result.plot().figure is not ax.figure
+    plt.switch_backend("agg")
+    assert result.plot().figure is plt.gcf() is not ax.figure
+    plt.close("all")
     result.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "data:image/webp" in page

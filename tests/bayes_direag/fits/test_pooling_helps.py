@@ -31,7 +31,7 @@ def test_one_setting_alone_is_its_own_preset_reweighted() -> None:
     """The posteriors differ by the ratio of the priors, which quadrature over the spreads gives."""
     observations = simulate_observations(80, seed=5)
     long = SamplingSettings(n_chains=2, n_warmup=500, n_draws=1500)
-    alone = fit_nuts(observations, preset=BAYES, sampling=long, seed=1).tree["posterior"].to_dataset()
+    alone = parameter_draws(fit_nuts(observations, preset=BAYES, sampling=long, seed=1).tree)
     pooled = fit_multi_setting({"one": observations}, sampling=long, seed=1)
     assert not pooled.hierarchy["sample_stats"]["diverging"].any()
     found = parameter_draws(pooled.settings["one"].tree)
