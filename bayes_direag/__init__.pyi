@@ -9,6 +9,7 @@ from .fits.fitting import cross_fit as cross_fit
 from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
 from .fits.fitting import train_test as train_test
+from .fits.predictor import Predictor as Predictor
 from .inference.map import penalised_loss as penalised_loss
 from .model.likelihood_data import LikelihoodData as LikelihoodData
 from .model.model import direag as direag
@@ -25,6 +26,7 @@ __all__ = [
     "Fit",
     "LikelihoodData",
     "Observations",
+    "Predictor",
     "Preset",
     "canonical",
     "cross_fit",

@@ -19,8 +19,7 @@ from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import clipped_logit
+from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
 #: Why a report could not be used.
 REASONS = {

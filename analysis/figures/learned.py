@@ -15,8 +15,8 @@ from jaxtyping import Float
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import calibrate, clipped_logit, supports
+from bayes_direag.model.evidence import calibrate, supports
+from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
 #: Places along a curve, from 0 to 1; every half percent.
 GRID = np.linspace(0, 1, 201)

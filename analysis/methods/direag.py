@@ -12,8 +12,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.fits.prediction import PatternPredictor, distribution
-from bayes_direag.inference.recalibration import UNCALIBRATED, Recalibration
 from bayes_direag.model.evidence import Reports
+from bayes_direag.model.selection import UNCALIBRATED, Recalibration
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 

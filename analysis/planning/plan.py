@@ -29,8 +29,8 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, choose_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration
-from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, supports
+from bayes_direag.model.evidence import Parameters, Reports, supports
+from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
 #: Further labels that a plan looks at, unless others are asked for.
 MORE = (0, 50, 100, 200, 500, 1000)

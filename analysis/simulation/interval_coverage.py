@@ -25,11 +25,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.prediction import select_reports
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, log_likelihood
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import Preset, Variant
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)

@@ -19,6 +19,7 @@ from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations, observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.prediction import PatternPredictor, distribution
+from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import left_out_of
@@ -36,6 +37,7 @@ from bayes_direag.model.evidence import Parameters, Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.selection import LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 #: Multiplying these by one constant leaves every prediction as it is.
@@ -143,7 +145,7 @@ class Fit:
         return level_names(self.tree)
 
     @cached_property
-    def recalibration(self) -> recalibration.Recalibration:
+    def recalibration(self) -> Recalibration:
         """The final calibration."""
         return recalibration.from_dataset(self.tree["recalibration"].to_dataset())
 
@@ -338,6 +340,25 @@ class Fit:
         with atomic_path(path) as partial_path:
             self.tree.to_netcdf(partial_path, engine="h5netcdf")
 
+    def export(self, path: str | Path) -> None:
+        """Write what :class:`~bayes_direag.Predictor` reads, all draws, as JSON; completely or not at all."""
+        final = self.recalibration.to_dataset()
+        values = {str(name): value.to_numpy().ravel().tolist() for name, value in final.items()}
+        parameters = self.predictor().parameters._asdict()
+        recorded = ("method", "seed", "observations_sha256", "versions")
+        content = {
+            "format": FORMAT,
+            "version": VERSION,
+            "answers": self.tree.attrs["answers"],
+            "levels": self.level_names,
+            "eps": self.preset.eps,
+            "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
+            "recalibration": final.attrs | {"values": values},
+            "made_by": {"fit": repr(self)} | {name: str(self.tree.attrs[name]) for name in recorded},
+        }
+        with atomic_path(path) as partial_path:
+            partial_path.write_text(json.dumps(content, allow_nan=False), encoding="utf-8")
+
     @classmethod
     def from_draws(
         cls,
@@ -386,7 +407,7 @@ class Fit:
         tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
         left_out = left_out_of(tree, fitted, settings, variant)
         if final.method == "none":
-            calibration = recalibration.LogisticRecalibration.identity((n_chains, n_draws), final.eps)
+            calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
             rng = np.random.default_rng([seed, 2])
             outcomes = left_out.outcomes(fitted.right_state, final.method)

@@ -16,12 +16,13 @@ from bayes_direag.fits.prediction import distribution
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
-from bayes_direag.inference.recalibration import UNCALIBRATED, Outcomes, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model.selection import UNCALIBRATED
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 

@@ -10,46 +10,17 @@ import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import partial
 
-import jax
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Shaped
+from jaxtyping import Float, Int
 
 from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
-from bayes_direag.inference.recalibration import Recalibration
-from bayes_direag.model.evidence import Parameters, Reports, evidence, padded_size
+from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.selection import Columns, Recalibration, Samples, Selection, Table, select, summary, worth
 
 _TABLE_CELLS = 1 << 23
 _PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
-
-
-class Selection(NamedTuple):
-    """The selected answers of some questions.
-
-    Attributes
-    ----------
-    candidate : (problem,) array
-        The candidate of greatest mean probability over the samples; -1 for a question without candidates. Ties go to
-        the one whose canonical answer comes first in string order, which is the order of the candidates.
-    support : (sample, problem) array
-        Its support in every sample; NaN without candidates.
-    probability : (sample, problem) array
-        Its probability in every sample; NaN without candidates.
-    mean_probability : (problem, state) array
-        Mean probability of every state, the null last; 0 for one that a question does not have.
-    change_probability : (problem,) array
-        Share of the samples in which another candidate is the most probable; NaN without candidates.
-    tied : (problem,) array
-        Whether another candidate is as probable, in the mean or in a sample, so that their order matters.
-    """
-
-    candidate: Int[np.ndarray, " problem"]
-    support: Float[np.ndarray, "sample problem"]
-    probability: Float[np.ndarray, "sample problem"]
-    mean_probability: Float[np.ndarray, "problem state"]
-    change_probability: Float[np.ndarray, " problem"]
-    tied: Bool[np.ndarray, " problem"]
 
 
 def select_reports[Result](
@@ -64,16 +35,18 @@ def select_reports[Result](
     final
         The final calibration. Where it is of the selected answer alone, states are as probable as their support.
     """
-    samples: Parameters = jax.tree.map(np.asarray, parameters)
-    size = max(_PIECE_CELLS // samples.weight.shape[0], 1)
+    samples = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
+    size = max(_PIECE_CELLS // len(samples["weight"]), 1)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
         for block in _blocks(reports, samples):
-            table = _Table.of(block, parameters)
+            table = _table(block, samples)
             n = len(block.n_candidates)
             pieces = (slice(start, start + size) for start in range(0, max(n, 1), size))
 
-            def done(piece: slice, block: Reports = block, table: _Table = table) -> Result:
-                return then(_selected(block.select(piece), table, piece, samples, final))
+            def done(piece: slice, block: Reports = block, table: Table = table) -> Result:
+                own = block.select(piece)
+                candidate, n_candidates = np.asarray(own.candidate), np.asarray(own.n_candidates)
+                return then(select(candidate, n_candidates, table._replace(entry=table.entry[piece]), samples, final))
 
             yield from threads.map(done, pieces)
 
@@ -89,57 +62,19 @@ def distribution(reports: Reports, parameters: Parameters, final: Recalibration)
     return np.concatenate(list(select_reports(reports, parameters, final, of_piece)))
 
 
-class _Table(NamedTuple):
-    """What reports count.
-
-    Attributes
-    ----------
-    given : (entry, sample) array
-        Concentration that a report gives its answer; the last entry is that of no report, 0.
-    doubt : (entry, sample) array
-        Concentration that it gives the null for what it lacks of certainty.
-    vote : (entry, sample) array or None
-        What it adds to the log odds of its answer; None without votes.
-    entry : (problem, level) array
-        Which entry is that of each report.
-    """
-
-    given: Float[np.ndarray, "entry sample"]
-    doubt: Float[np.ndarray, "entry sample"]
-    vote: Float[np.ndarray, "entry sample"] | None
-    entry: Int[np.ndarray, "problem level"]
-
-    @classmethod
-    def of(cls, reports: Reports, parameters: Parameters) -> "_Table":
-        """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
-        logits, usable = np.asarray(reports.logit_confidence), np.asarray(reports.candidate) >= 0
-        n, n_levels = logits.shape
-        code, distinct = _distinct(logits)
-        stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else logits
-        row = code if len(distinct) < n else np.arange(n)[:, None]
-        n_rows = len(stated)
-        size = padded_size(n_rows, least=128, per_octave=4)  # whole percentages are 101
-        everywhere = Reports(stated, np.zeros(stated.shape, int), np.ones(n_rows, int)).padded(size)
-        with jax.enable_x64(True):
-            weighed = _given_doubt_and_vote(everywhere, parameters)
-        given, doubt, vote = jax.tree.map(
-            lambda part: np.pad(np.asarray(part)[:n_rows].reshape(-1, part.shape[2]), ((0, 1), (0, 0))), weighed
-        )
-        return cls(given, doubt, vote, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
-
-
-@jax.jit
-def _given_doubt_and_vote(
-    reports: Reports, parameters: Parameters
-) -> tuple[Float[Array, "row level sample"], Float[Array, "row level sample"], Float[Array, "row level sample"] | None]:
-    """Return what each report gives its answer, what the null, and its vote, in every sample."""
-
-    def of_sample(sample: Parameters) -> tuple[Array, Array, Array | None]:
-        weighed = evidence(reports, sample)
-        return weighed.given.T, weighed.doubt.T, None if weighed.vote is None else weighed.vote.T
-
-    by_sample: tuple[Array, Array, Array | None] = jax.vmap(of_sample, out_axes=2)(parameters)
-    return by_sample
+def _table(reports: Reports, samples: Samples) -> Table:
+    """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
+    logits, usable = np.asarray(reports.logit_confidence), np.asarray(reports.candidate) >= 0
+    n, n_levels = logits.shape
+    code, distinct = _distinct(logits)
+    stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else logits
+    row = code if len(distinct) < n else np.arange(n)[:, None]
+    level = np.broadcast_to(np.arange(n_levels), stated.shape).ravel()
+    given, doubt, vote = worth(stated.ravel(), level, samples)
+    nothing = np.zeros((1, given.shape[1]))
+    given, doubt = np.concatenate([given, nothing]), np.concatenate([doubt, nothing])
+    vote = None if vote is None else np.concatenate([vote, nothing])
+    return Table(given, doubt, vote, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
 
 
 def _distinct(
@@ -151,62 +86,18 @@ def _distinct(
     return code.reshape(logits.shape), values
 
 
-def _blocks(reports: Reports, samples: Parameters) -> Iterator[Reports]:
+def _blocks(reports: Reports, samples: Samples) -> Iterator[Reports]:
     """Yield the questions in as few blocks as tables of bounded size allow."""
     n, n_levels = np.shape(reports.candidate)
-    n_samples = samples.weight.shape[0]
+    n_samples = len(samples["weight"])
     fits = len(_distinct(np.asarray(reports.logit_confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
     size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
     for start in range(0, max(n, 1), size):
         yield reports.select(slice(start, start + size))
 
 
-def _selected(reports: Reports, table: _Table, piece: slice, samples: Parameters, final: Recalibration) -> Selection:
-    """Select the answers of one piece; the equations are those of :mod:`bayes_direag.model.evidence`."""
-    candidate, entry = np.asarray(reports.candidate), table.entry[piece]
-    n_candidates = np.asarray(reports.n_candidates)
-    n, n_levels = candidate.shape
-    question = np.arange(n)
-    share = samples.prior_strength / (n_candidates[:, None] + 1)
-    states = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
-    alpha, null = states[:-1], states[-1]
-    null += samples.null_base
-    for level in range(n_levels):
-        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
-        null += table.doubt[entry[:, level]]
-    alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
-    if not samples.is_additive:
-        sharpness = np.ones(1) if samples.sharpness is None else np.asarray(samples.sharpness)
-        with np.errstate(divide="ignore"):
-            states[:] = sharpness * np.log(states)
-        if table.vote is not None:
-            for level in range(n_levels):
-                alpha[candidate[:, level], question] += table.vote[entry[:, level]]
-        states -= states.max(axis=0)
-        np.exp(states, out=states)
-    states /= states.sum(axis=0)
-    probability = final.of_states(states)
-    mean = probability.mean(axis=2)
-    best = mean[:-1].argmax(axis=0)
-    mine = probability[best, question]
-    changes, tied = np.zeros(mine.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
-    for other, reached in enumerate(probability[:-1] if len(alpha) > 1 else ()):
-        same = reached == mine
-        changes |= (reached > mine) | (same & (other < best)[:, None])
-        tied |= (other != best) & same.any(axis=1)
-    some = n_candidates > 0
-    support = states[best, question]
-    mine[~some] = support[~some] = np.nan
-    return Selection(
-        np.where(some, best, -1), support.T, mine.T, mean.T, np.where(some, changes.mean(axis=1), np.nan), some & tied
-    )
-
-
 #: Patterns that are remembered from one call to the next.
 REMEMBERED = 1 << 18
-
-#: Columns by name, each as long as there are questions.
-Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
 
 @dataclass
@@ -277,25 +168,9 @@ class PatternPredictor:
 
     def _predict(self, reports: Reports) -> Columns:
         """Predict every one of some questions; candidates are named as they are there."""
-        parts = list(select_reports(reports, self.parameters, self.recalibration, self._summary))
+        said = partial(summary, final=self.recalibration, interval_level=self.interval_level)
+        parts = list(select_reports(reports, self.parameters, self.recalibration, said))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-    def _summary(self, selection: Selection) -> Columns:
-        confidence = self.recalibration.of_selected(selection.probability)
-        columns = {"candidate": selection.candidate, "confidence": confidence.mean(axis=0)}
-        if self.n_samples > 1:
-            tails = [(1 - self.interval_level) / 2, (1 + self.interval_level) / 2]
-            low, high = np.quantile(confidence, tails, axis=0)
-            columns |= {
-                "confidence_low": low,
-                "confidence_high": high,
-                "change_probability": selection.change_probability,
-            }
-        return columns | {
-            "support": selection.support.mean(axis=0),
-            "null_probability": selection.mean_probability[:, -1],
-            "tied": selection.tied,
-        }
 
 
 def _patterns(reports: Reports) -> Patterns:

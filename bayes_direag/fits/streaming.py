@@ -18,7 +18,8 @@ from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import Survey, survey
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
-from bayes_direag.model.evidence import Reports, clipped_logit
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.selection import clipped_logit
 
 
 class Predicted(NamedTuple):

@@ -19,8 +19,9 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
+from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import Preset, RecalibrationMethod, Variant
 
 #: Above this Pareto k, what is said of a question is not to be relied on.

@@ -18,7 +18,7 @@ from jaxtyping import Shaped
 from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS, Draws, statistics_of
-from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes, log_support
+from bayes_direag.inference.recalibration import Outcomes, log_support
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, raw_priors
@@ -29,6 +29,7 @@ from bayes_direag.model.multi_setting import (
     multi_setting_recalibration,
     settings_from,
 )
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import (
     IDENTITY,
     RecalibrationSettings,

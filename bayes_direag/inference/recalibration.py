@@ -8,7 +8,6 @@ NumPyro model. ``release`` stops the same objective after 1200 plain gradient st
 regression are scikit-learn's.
 """
 
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
@@ -24,8 +23,9 @@ from numpyro.optim import SGD
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_batch, require_converged
-from bayes_direag.model.evidence import clipped_logit, padded_size
+from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
+from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration, clipped_logit
 from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
 
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
@@ -74,92 +74,6 @@ class Outcomes(NamedTuple):
                 states = np.stack([mine, 1 - mine], axis=2)
                 parts.append(cls(states, np.concatenate([won, ~won], axis=2), weight / len(selections)))
         return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
-
-
-@dataclass(frozen=True, eq=False)
-class LogisticRecalibration:
-    """An intercept and a slope for every posterior draw, used as its ``method`` says.
-
-    Attributes
-    ----------
-    coefficients
-        ``intercept`` and ``slope``, each (chain, draw).
-    """
-
-    method: RecalibrationMethod
-    coefficients: dict[str, Float[np.ndarray, "chain draw"]]
-    eps: float
-
-    @classmethod
-    def identity(cls, shape: tuple[int, int], eps: float) -> "LogisticRecalibration":
-        """Leave support as it is, for so many chains and draws."""
-        return cls("none", {name: np.full(shape, value) for name, value in IDENTITY.items()}, eps)
-
-    def of_states(
-        self, support: Float[np.ndarray, "state problem sample"]
-    ) -> Float[np.ndarray, "state problem sample"]:
-        """Return the probability of every state, the null last; support itself where only the selected answer's is.
-
-        A state of support 0 is not there, and stays at 0.
-        """
-        if self.method != "softmax":
-            return support
-        intercept, slope = (self.coefficients[name].ravel() for name in IDENTITY)
-        score = slope * np.log(np.maximum(support, self.eps))
-        score[:-1] += intercept
-        score[support == 0] = -np.inf
-        score -= score.max(axis=0)
-        probability = np.exp(score, out=score)
-        return np.asarray(probability / probability.sum(axis=0))
-
-    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers, from what :meth:`of_states` says of them."""
-        if self.method in ("softmax", "none"):
-            return probability
-        intercept, slope = (self.coefficients[name].reshape(-1, 1) for name in IDENTITY)
-        with np.errstate(over="ignore"):
-            return np.asarray(1 / (1 + np.exp(-intercept - slope * _log_odds(probability, self.eps))))
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return the coefficients by chain and draw."""
-        variables = {name: (("chain", "draw"), values) for name, values in self.coefficients.items()}
-        return xr.Dataset(variables, attrs={"method": self.method, "eps": self.eps})
-
-
-def _log_odds(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
-    clipped = np.clip(probability, eps, 1 - eps)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))  # several times as fast as scipy's logit
-
-
-@dataclass(frozen=True, eq=False)
-class IsotonicRecalibration:
-    """The monotone function of isotonic regression: linear between its knots, constant beyond."""
-
-    support: Float[np.ndarray, " knot"]
-    probability: Float[np.ndarray, " knot"]
-    method: RecalibrationMethod = "isotonic"
-
-    def of_states(
-        self, support: Float[np.ndarray, "state problem sample"]
-    ) -> Float[np.ndarray, "state problem sample"]:
-        """Return support as it is: only the selected answer is calibrated."""
-        return support
-
-    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers, from their support."""
-        return np.asarray(np.interp(probability, self.support, self.probability))
-
-    def to_dataset(self) -> xr.Dataset:
-        """Return the knots."""
-        variables = {"support": ("knot", self.support), "probability": ("knot", self.probability)}
-        return xr.Dataset(variables, attrs={"method": self.method})
-
-
-#: Leaves support as it is, in any number of samples.
-UNCALIBRATED = LogisticRecalibration.identity((1, 1), 0.0)
-
-#: A map from support to probability, one for each posterior draw: of all states, or of the selected answer.
-Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
 def from_dataset(stored: xr.Dataset) -> Recalibration:

@@ -22,8 +22,9 @@ from jaxtyping import Array, Bool, Float
 from numpyro.infer.util import log_density
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes, padded_states, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, padded_states, recalibrate
 from bayes_direag.model.model import recalibration
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
 
 _DEGREES_OF_FREEDOM = 8

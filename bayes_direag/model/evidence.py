@@ -35,9 +35,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
-from scipy.special import logit
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 
 
@@ -274,11 +274,6 @@ def supports(reports: Reports, parameters: Parameters) -> Float[Array, "sample p
     """Return :func:`support` for every sample of the parameters, each of which has a leading sample axis."""
     by_sample: Array = jax.vmap(support, in_axes=(None, 0))(reports, parameters)
     return by_sample
-
-
-def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
-    """Clip probabilities to ``[eps, 1 - eps]`` and return their logits; NaN stays."""
-    return np.asarray(logit(np.clip(probability, eps, 1 - eps)))
 
 
 def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:

@@ -19,10 +19,11 @@ from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.fits.prediction import distribution
-from bayes_direag.inference.recalibration import UNCALIBRATED, Outcomes, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.selection import UNCALIBRATED
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 

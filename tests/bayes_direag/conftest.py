@@ -16,9 +16,10 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
-from bayes_direag.model.evidence import Reports, clipped_logit
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import direag
+from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level

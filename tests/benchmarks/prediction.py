@@ -7,6 +7,11 @@ fit by NUTS with 4000 draws. Jobs that keep a row a question, against which coun
 
     python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
     python tests/benchmarks/prediction.py --out costs --figure-only
+
+With ``--one`` instead: what one question costs an exported ``Predictor`` and ``Fit.predict``, each in a fresh process:
+import and loading, the median of 200 answers, peak memory.
+
+    python tests/benchmarks/prediction.py --out costs --one
 """
 
 import argparse
@@ -47,8 +52,12 @@ def main() -> None:
     parser.add_argument("--largest-posterior", type=int, default=10**6, help="most questions for the posterior")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--figure-only", action="store_true", help="draw the picture from the table that is there")
+    parser.add_argument("--one", action="store_true", help="measure the answer to one question, and stop")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.one:
+        measure_one().to_csv(arguments.out / "one.csv", index=False)
+        return
     target = arguments.out / "costs.csv"
     if not arguments.figure_only:
         measure(arguments).to_csv(target, index=False)
@@ -72,6 +81,49 @@ def measure(arguments: argparse.Namespace) -> pd.DataFrame:
                 rows.append(known | {"job": job} | run(job, path, folder))
                 print(rows[-1], flush=True)
             path.unlink()
+    return pd.DataFrame(rows)
+
+
+ONE = """
+import re, statistics, sys, time
+start = time.perf_counter()
+from bayes_direag import {name}
+imported = time.perf_counter()
+learned = {name}.load(sys.argv[1])
+loaded = time.perf_counter()
+pairs = zip(("very_cautious", "cautious", "vanilla", "confident", "very_confident"), (40, 70, 80, 90, 95))
+reports = [{{"level_name": name, "level": n, "answer": "5", "confidence": p}} for n, (name, p) in enumerate(pairs)]
+given = {given}
+learned.predict(given)
+times = []
+for _ in range(200):
+    begin = time.perf_counter()
+    learned.predict(given)
+    times.append(time.perf_counter() - begin)
+peak = int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) / 1024  # rusage has the parent's
+print(1e3 * (imported - start), 1e3 * (loaded - imported), 1e3 * statistics.median(times), peak)
+"""
+
+
+def measure_one() -> pd.DataFrame:
+    """Return a row for each way to answer one question, by MAP and by NUTS."""
+    ways = {
+        "Predictor": ("json", ONE.format(name="Predictor", given="reports")),
+        "Fit": ("nc", ONE.format(name="Fit", given='[{"problem_id": "a", "observations": reports}]')),
+    }
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        make_fits(folder)
+        for fit in ("map", "nuts"):
+            direag("export", f"{fit}.nc", "--out", f"{fit}.json", folder=folder)
+            for way, (suffix, script) in ways.items():
+                environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
+                command = [sys.executable, "-c", script, str(folder / f"{fit}.{suffix}")]
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)  # noqa: S603
+                columns = ("import_ms", "load_ms", "answer_ms", "peak_mib")
+                rows.append({"fit": fit, "by": way} | dict(zip(columns, map(float, done.stdout.split()), strict=True)))
+                print(rows[-1], flush=True)
     return pd.DataFrame(rows)
 
 

@@ -11,10 +11,11 @@ from analysis.simulation.interval_coverage import Placement, coverage, place_tru
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_levels, world_support
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
+from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis import fits
 from tests.bayes_direag import brute_force

@@ -16,9 +16,9 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior, parameter_draws, prior_draws
-from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.model import RawDraws
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import NUTS_SAMPLING

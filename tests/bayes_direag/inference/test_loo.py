@@ -15,8 +15,8 @@ from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.inference.posterior import parameter_draws
-from bayes_direag.inference.recalibration import LogisticRecalibration
 from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
 

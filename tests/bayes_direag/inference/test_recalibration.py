@@ -9,13 +9,8 @@ from scipy import optimize
 from scipy.special import expit, logit
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import (
-    LogisticRecalibration,
-    Outcomes,
-    Recalibration,
-    from_dataset,
-    recalibrate,
-)
+from bayes_direag.inference.recalibration import Outcomes, from_dataset, recalibrate
+from bayes_direag.model.selection import LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 EPS = 1e-6

@@ -14,9 +14,10 @@ from scipy.special import expit, log_expit, logit, logsumexp
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
-from bayes_direag.inference.recalibration import LogisticRecalibration, Outcomes
+from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
 from bayes_direag.model.model import recalibration
+from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
 SETTINGS = RecalibrationSettings(scale=0.5)

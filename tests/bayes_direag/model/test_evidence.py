@@ -10,7 +10,8 @@ from scipy import stats
 from scipy.special import expit
 
 from bayes_direag.model import evidence as equations
-from bayes_direag.model.evidence import Parameters, Reports, calibrate, clipped_logit, supports
+from bayes_direag.model.evidence import Parameters, Reports, calibrate, supports
+from bayes_direag.model.selection import clipped_logit
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, reports
 

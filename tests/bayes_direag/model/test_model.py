@@ -18,7 +18,7 @@ from scipy import stats
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.inference.map import map_estimates, penalised_loss
-from bayes_direag.model.evidence import Reports, clipped_logit
+from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import (
     direag,
@@ -32,6 +32,7 @@ from bayes_direag.model.model import (
     sites,
 )
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.family import VOTING

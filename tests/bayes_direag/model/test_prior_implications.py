@@ -9,9 +9,10 @@ import pytest
 from scipy import stats
 
 from bayes_direag.inference.posterior import prior_draws
-from bayes_direag.model.evidence import Parameters, Reports, clipped_logit, supports
+from bayes_direag.model.evidence import Parameters, Reports, supports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import Preset, RawParameter
 
 N_DRAWS = 6000

@@ -1,0 +1,179 @@
+"""A fit as a service needs it: one file of parameters, read and applied by NumPy alone.
+
+The file is JSON. Its fields: ``format`` and ``version``; ``answers``, the kind of the fit; ``levels``; ``eps``, to
+which confidences are clipped; ``parameters`` by name, a value (of each level) a posterior draw; ``recalibration``;
+``made_by``, what the fit was. Nothing is thinned or rounded: a predictor says what the fit says.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import get_args
+
+import numpy as np
+
+from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
+from bayes_direag.model.selection import (
+    IsotonicRecalibration,
+    LogisticRecalibration,
+    Recalibration,
+    Samples,
+    Table,
+    clipped_logit,
+    select,
+    summary,
+    worth,
+)
+
+FORMAT, VERSION = "bayes-direag predictor", 1
+
+
+@dataclass(frozen=True, eq=False)
+class Predictor:
+    """What :meth:`Fit.export <bayes_direag.fits.fit.Fit.export>` has written: answers one question at a time.
+
+    Attributes
+    ----------
+    answers
+        How answers are compared.
+    levels
+        The levels that it knows; of levels in a group the group.
+    eps
+        Confidences are clipped to ``[eps, 1 - eps]``.
+    parameters
+        Natural parameters by name, each with a leading axis of posterior draws.
+    recalibration
+        The final calibration.
+    made_by
+        What fit it was made of, by what versions.
+    """
+
+    answers: AnswerKind
+    levels: tuple[str, ...]
+    eps: float
+    parameters: Samples
+    recalibration: Recalibration
+    made_by: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        draws = len(self.parameters["weight"])
+        return f"Predictor({'MAP' if draws == 1 else f'{draws} posterior draws'}; levels {', '.join(self.levels)})"
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Predictor":
+        """Read a predictor; raise FitFileError if there is no such file, or it is none that this version reads."""
+        try:
+            stored = json.loads(Path(path).read_text(encoding="utf-8"))
+            if (stored["format"], stored["version"]) != (FORMAT, VERSION):
+                raise ValueError(f"saw {stored['format']} {stored['version']}; expected {FORMAT} {VERSION}")
+            if stored["answers"] not in get_args(AnswerKind):
+                raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
+            parameters = {name: np.array(values, float) for name, values in stored["parameters"].items()}
+            n, levels = len(parameters["weight"]), tuple(stored["levels"])
+            method, values = stored["recalibration"]["method"], stored["recalibration"]["values"]
+            shapes = {name: (n, len(levels)) if name in ("weight", "bias", "vote") else (n,) for name in parameters}
+            wrong = [
+                name for name, own in parameters.items() if own.shape != shapes[name] or not np.isfinite(own).all()
+            ]
+            if wrong or not {"prior_strength", "null_base"} <= parameters.keys():
+                raise ValueError(
+                    f"parameters {', '.join(wrong or parameters)} are not {n} draws of {len(levels)} levels"
+                )
+            if method == "isotonic":
+                knots = np.array([values["support"], values["probability"]], float)
+                recalibration: Recalibration = IsotonicRecalibration(*knots)
+            else:
+                both = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
+                final = dict(zip(("intercept", "slope"), both, strict=True))
+                recalibration = LogisticRecalibration(method, final, float(stored["recalibration"]["eps"]))
+            return cls(stored["answers"], levels, float(stored["eps"]), parameters, recalibration, stored["made_by"])
+        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+            cause = f"{type(error).__name__}: {error}"
+            raise FitFileError(
+                f"{path}: not a predictor that this version can read ({cause}); expected a file written by "
+                "`direag export`. Export the fit again."
+            ) from error
+
+    def predict(
+        self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9
+    ) -> dict[str, str | float | int | None]:
+        """Select the answer to one question, and say how probably it is right.
+
+        Parameters
+        ----------
+        reports
+            Its reports as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
+            ``group``; ``answer``; ``confidence``, in percent. One without an answer that can be read, or without a
+            confidence, does not count.
+        interval_level
+            Posterior probability that the interval holds, where there are several draws.
+
+        Returns
+        -------
+        dict
+            As the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, from ``answer`` on. What is
+            undefined, without a usable report, is None.
+
+        Raises
+        ------
+        LevelError
+            For a level that the fit has not learned.
+        ObservationError
+            For any other report that cannot be used, and for confidences that look like fractions.
+        DirEAGError
+            If the interval level is out of range.
+        """
+        if not 0 < interval_level < 1:
+            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+        read = [self._read(place, report) for place, report in enumerate(reports)]
+        named = [report["level"] for report in reports if report.get("level") is not None]
+        stated = [percent for _, _, percent in read if percent is not None]
+        if len(set(named)) < len(named):
+            raise _unusable("a level stands twice", "level", named, "every level once", "Remove one of the two.")
+        if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
+            problem, expected = "no confidence is above 1, as if they were fractions", "percentages, 0 to 100"
+            raise _unusable(problem, "confidence", max(stated), expected, "Multiply them by 100.")
+        usable = [(level, text, percent) for level, text, percent in read if text is not None and percent is not None]
+        used = sorted(usable, key=lambda report: report[0])
+        candidates = sorted({text for _, text, _ in used})
+        level = np.array([level for level, _, _ in used], int)
+        confidence = clipped_logit(np.array([percent / 100 for _, _, percent in used]), self.eps)
+        table = Table(*worth(confidence, level, self.parameters), np.arange(len(used))[None])
+        chosen = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
+        found = select(chosen, np.array([len(candidates)]), table, self.parameters, self.recalibration)
+        said = {name: values[0].item() for name, values in summary(found, self.recalibration, interval_level).items()}
+        place = said.pop("candidate")
+        del said["tied"]
+        plain = {name: None if value != value else value for name, value in said.items()}
+        answer = candidates[place] if place >= 0 else None
+        return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}
+
+    def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, float | None]:
+        """Return the number of a report's level, its canonical answer and its confidence."""
+        level = report.get("level")
+        called = level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
+        name = report.get("group") or called
+        if name not in self.levels:
+            raise LevelError(
+                f"reports[{place}]: this level is unknown to the fit; saw {name!r}; expected one of "
+                f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
+            )
+        answer, percent = report.get("answer"), report.get("confidence")
+        if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
+            field = f"reports[{place}].answer"
+            raise _unusable("this value cannot be used", field, answer, "text, a number or null", "Write it as text.")
+        if percent is not None and (
+            isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100
+        ):
+            field = f"reports[{place}].confidence"
+            raise _unusable(
+                "this value cannot be used", field, percent, "a number from 0 to 100, or null", "Write it in percent."
+            )
+        text = None if answer is None else canonical(str(answer), self.answers)
+        return self.levels.index(str(name)), text, None if percent is None else float(percent)
+
+
+def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:
+    return ObservationError(problem, field=field, seen=seen, expected=expected, remedy=remedy)

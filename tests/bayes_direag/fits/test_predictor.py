@@ -1,0 +1,178 @@
+"""An exported fit says what the fit says, and needs no more than NumPy to say it."""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from bayes_direag.commands.export import export_command
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.predictor import Predictor
+from bayes_direag.model.presets import preset
+from bayes_direag.model.settings import VARIANTS
+from tests.bayes_direag.family import VOTING
+from tests.bayes_direag.fits.test_groups import grouped
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture(scope="module")
+def fit(simulated: Observations) -> Fit:
+    return fit_map(simulated[:60], variant="count")
+
+
+@pytest.fixture(scope="module")
+def exported(fit: Fit, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("exported") / "predictor.json"
+    fit.export(path)
+    return path
+
+
+EXACT = {"answer", "n_candidates", "n_used"}
+
+
+def agrees(fit: Fit, new: Observations, path: Path) -> None:
+    """Check what a predictor says of each question against what the fit says of all of them."""
+    fit.export(path)
+    predictor = Predictor.load(path)
+    assert len(predictor.parameters["weight"]) == fit.n_samples
+    table = fit.predict(new).drop(columns="problem_id").astype(object)
+    expected = table.where(table.notna(), None).to_dict("records")
+    for question, own in zip(new.questions, expected, strict=True):
+        said = predictor.predict([one.model_dump(mode="json") for one in question.observations])
+        assert said.keys() == own.keys()
+        assert {name: said[name] for name in EXACT} == {name: own[name] for name in EXACT}
+        assert [said[name] is None for name in said] == [value is None for value in own.values()]
+        pairs = [(said[name], own[name]) for name in said.keys() - EXACT if said[name] is not None]
+        np.testing.assert_allclose(*zip(*pairs, strict=True), rtol=0, atol=1e-9)
+
+
+CASES = [
+    *((name, variant) for name in ("paper", "release", "bayes") for variant in VARIANTS),
+    *((VOTING, variant) for variant in VARIANTS),
+    *(
+        (preset("paper").override(recalibration={"method": method}), "count")
+        for method in ("softmax", "temperature", "isotonic", "none")
+    ),
+]
+QUICK = CASES[:1] + CASES[-4:]
+
+
+@pytest.mark.parametrize(("settings", "variant"), QUICK)
+def test_it_agrees_with_the_fit(settings, variant, simulated, unlearnable, tmp_path) -> None:
+    new = Observations.from_questions([*simulated.questions[60:90], *unlearnable.questions], "numeric")
+    agrees(fit_map(simulated[:60], preset=settings, variant=variant), new, tmp_path / "predictor.json")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("settings", "variant"), [case for case in CASES if case not in QUICK])
+def test_every_other_preset_and_variant_agrees(settings, variant, simulated, unlearnable, tmp_path) -> None:
+    test_it_agrees_with_the_fit(settings, variant, simulated, unlearnable, tmp_path)
+
+
+def test_all_draws_of_a_posterior_agree(nuts: Fit, simulated, unlearnable, tmp_path) -> None:
+    new = Observations.from_questions([*simulated.questions[100:130], unlearnable.questions[0]], "numeric")
+    agrees(nuts, new, tmp_path / "predictor.json")
+
+
+def test_groups_agree(simulated: Observations, tmp_path: Path) -> None:
+    observations = grouped(simulated)
+    fit = fit_map(observations[:60], preset="paper", variant="count")
+    agrees(fit, observations[60:90], tmp_path / "predictor.json")
+    runs = [{"group": "bold", "answer": answer, "confidence": 90} for answer in (3, 3, "3.0", "no number")]
+    said = Predictor.load(tmp_path / "predictor.json").predict(runs)
+    assert (said["answer"], said["n_used"]) == ("3", 3)
+
+
+def test_it_needs_numpy_alone(exported: Path) -> None:
+    """Of what is not Python's own: NumPy, and two small packages that import nothing but Python and NumPy."""
+    code = (
+        "import sys\n"
+        "from bayes_direag import Predictor\n"
+        "predictor = Predictor.load(sys.argv[1])\n"
+        "said = predictor.predict([{'level': predictor.levels[0], 'answer': '5', 'confidence': 80}])\n"
+        "assert said['answer'] == '5', said\n"
+        "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+    )
+    command = [sys.executable, "-c", code, str(exported)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
+    loaded = {name for name in done.stdout.split() if not name.startswith("_")}
+    assert loaded - {"sitecustomize"} == {"bayes_direag", "jaxtyping", "lazy_loader", "numpy"}
+
+
+def changed(**parts: object):
+    return lambda stored: stored | parts
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda _: "no object", "TypeError"),
+        (changed(format="fit"), "saw fit 1; expected bayes-direag predictor 1"),
+        (changed(version=2), "saw bayes-direag predictor 2; expected bayes-direag predictor 1"),
+        (changed(answers="numbers"), "saw numbers answers; expected one of numeric, choice, text"),
+        (changed(levels=["a"]), "parameters weight are not 1 draws of 1 levels"),
+        (changed(parameters={"weight": [[1.0]]}), "parameters weight are not"),
+        (changed(recalibration={"method": "platt"}), "KeyError: 'values'"),
+    ],
+)
+def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.json"
+    path.write_text(json.dumps(change(json.loads(exported.read_text()))))
+    with pytest.raises(FitFileError, match=f"bad.json: not a predictor that this version can read .*{cause}"):
+        Predictor.load(path)
+
+
+@pytest.mark.parametrize("made_of", [None, b"", b"\x89HDF\r\n\x1a\n"])
+def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
+    path = tmp_path / "fit.nc"
+    if made_of is not None:
+        path.write_bytes(made_of)
+    with pytest.raises(FitFileError, match=r"expected a file written by `direag export`. Export the fit again"):
+        Predictor.load(path)
+
+
+@pytest.mark.parametrize(
+    ("report", "error", "said"),
+    [
+        ({"level": "bold"}, LevelError, r"reports\[1\]: this level is unknown to the fit; saw 'bold'; expected one of"),
+        ({"level": "cautious", "confidence": 101}, ObservationError, r"reports\[1\].confidence: .* saw 101"),
+        ({"level": "cautious", "confidence": True}, ObservationError, "a number from 0 to 100, or null"),
+        ({"level": "cautious", "answer": ["5"]}, ObservationError, r"reports\[1\].answer: .* expected text, a number"),
+        ({"level": "vanilla"}, ObservationError, "a level stands twice"),
+    ],
+)
+def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
+    predictor = Predictor.load(exported)
+    with pytest.raises(error, match=said):
+        predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 80}, report])
+
+
+def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -> None:
+    predictor = Predictor.load(exported)
+    with pytest.raises(ObservationError, match=r"as if they were fractions; saw 0.9; expected percentages"):
+        predictor.predict([{"level": name, "answer": "5", "confidence": 0.9} for name in predictor.levels])
+    with pytest.raises(DirEAGError, match=r"interval level 90.0"):
+        predictor.predict([], interval_level=90.0)
+    assert repr(replace(predictor, levels=("a", "b"))) == "Predictor(MAP; levels a, b)"
+    assert predictor.predict([])["answer"] is None
+    assert np.isfinite(predictor.predict([])["null_probability"])
+
+
+def test_the_command_writes_it(fit: Fit, exported: Path, tmp_path: Path) -> None:
+    fit.save(tmp_path / "fit.nc")
+    path = tmp_path / "predictor.json"
+    alone = typer.Typer()
+    alone.command()(export_command)
+    result = CliRunner().invoke(alone, [str(tmp_path / "fit.nc"), "--out", str(path)])
+    assert "predictor.json: Fit(MAP; preset bayes; variant count" in result.output
+    assert path.read_text() == exported.read_text()
