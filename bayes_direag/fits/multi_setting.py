@@ -244,8 +244,8 @@ def levels_apart(preset: Preset) -> Preset:
 
     Examples
     --------
-    >>> levels_apart(named_preset("bayes")).weight.scale  # from 1.5 for the centre, and 0.5 for a level around it
-    1.5811388300841898
+    >>> levels_apart(named_preset("bayes")).bias.scale  # from 2 for the centre, and 0.5 for a level around it
+    2.0615528128088303
     """
     changes: dict[str, Any] = {}
     for name in sorted(filter(preset.pools, LEVEL_PARAMETERS)):

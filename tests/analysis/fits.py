@@ -40,6 +40,9 @@ CENTRE = {
     "bias_spread": np.log(1.6),
     **_SHARED,
     "sharpness": 0.1,
+    "vote": np.zeros_like(_WEIGHTS),
+    "vote_centre": 0.0,
+    "vote_spread": np.log(0.15),
 }
 #: And where levels are each for themselves, as under preset paper.
 APART = {"weight": _WEIGHTS, "bias": _BIASES, **_SHARED}
@@ -241,6 +244,9 @@ def supports(observations: Observations, raw: Mapping[str, np.ndarray], preset: 
     alpha = np.concatenate([candidates, null[..., None]], axis=-1)
     if "sharpness" in own:
         alpha **= own["sharpness"][..., None, None]
+    if "vote" in own:
+        votes = usable * own["vote"][..., None, :]
+        alpha[..., :-1] *= np.exp(np.einsum("cdpl,plk->cdpk", votes, said))
     return alpha / alpha.sum(axis=-1, keepdims=True)
 
 

@@ -174,7 +174,7 @@ def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
 def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: Evaluation) -> None:
     table = evaluation.parameters
     assert set(table["fold"]) == {"0", "1", "2"}
-    assert table.groupby("variant").size().to_dict() == {"count": 3 * 12, "level": 3 * 20, "confidence": 3 * 21}
+    assert table.groupby("variant").size().to_dict() == {"count": 3 * 19, "level": 3 * 27, "confidence": 3 * 28}
     assert (table["projected_gradient"] <= 1e-6).all()
     fit = evaluation.fits["level", "1"]
     own = table.query("variant == 'level' and fold == '1'")

@@ -121,7 +121,7 @@ class TestParameters:
     def test_presets_that_fix_one_scale_are_compared_raw(self, observations: Observations) -> None:
         raw = {"weight_raw": [1.0, 2.0, 3.0, 0.5, 0.1], "bias_raw": [0.1, 0, -1, -2, -3], "null_base_raw": -0.5}
         given = natural(LEVELS, prior_strength=1.0) | raw | {"slope_raw": -0.7, "null_gain_raw": -1.2}
-        apart = preset("bayes").override(weight_spread=None, bias_spread=None)
+        apart = preset("bayes").override(weight_spread=None, bias_spread=None, vote=None, vote_spread=None)
         posterior = made_fit(observations, around(given, np.random.default_rng(0)), preset=apart)
         found = compare_parameters(made_fit(observations, given, preset=apart), posterior)
         assert found.scale == "raw"

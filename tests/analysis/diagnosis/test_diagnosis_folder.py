@@ -27,13 +27,13 @@ class TestRecord:
         record = json.loads(json.dumps(diagnosis_record(found), allow_nan=False))
         assert record["believable"] is True
         assert [row["text"] for row in record["verdict"]] == [finding.text for finding in found.verdict]
-        assert len(record["parameters"]) == 20
+        assert len(record["parameters"]) == 27
         assert record["parameters"][0]["level"] == "very_cautious"
         assert record["parameters"][-1]["level"] is None
         assert record["parameters"][3]["rhat"] == found.parameters["rhat"].iloc[3]
-        assert len(record["correlations"]) == 18 * 17 / 2
+        assert len(record["correlations"]) == 25 * 24 / 2
         assert record["flat"]["variance_left"] == found.flat.variance_left
-        assert len(record["flat"]["loadings"]) == 18
+        assert len(record["flat"]["loadings"]) == 25
         assert record["scale"]["fixed"] is True
         assert record["predictive"]["tail_probability"] == found.predictive.tail_probability
         assert record["calibration"]["support"]["reliability"]["n"] == 120

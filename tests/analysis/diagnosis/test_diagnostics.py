@@ -86,9 +86,9 @@ class TestAGoodFit:
 
     def test_the_parameters_are_the_sampled_ones_and_the_recalibration(self, found):
         table = found.parameters
-        assert len(table) == 20
+        assert len(table) == 27
         terms = [f"recalibration_{name}" for name in ("intercept", "slope")]
-        assert table["parameter"].tolist()[-3:] == ["sharpness", *terms]
+        assert table["parameter"].tolist()[-3:] == ["vote_spread", *terms]
         assert set(table["parameter"][:-2]) == set(CENTRE)
         assert table.notna().drop(columns="level").all().all()
 
@@ -129,7 +129,7 @@ class TestFaults:
         found = faulty(separate)
         assert not found.believable
         text = findings(found, "R-hat")[0].text
-        assert text.startswith("The chains do not agree on 1 of 20 parameters: R-hat of bias[cautious] is ")
+        assert text.startswith("The chains do not agree on 1 of 27 parameters: R-hat of bias[cautious] is ")
         assert "--preset" not in text, "levels are pooled already"
 
     def test_a_draw_that_is_not_a_number(self):
@@ -233,7 +233,7 @@ class TestFaults:
 
 class TestLearning:
     def test_a_parameter_that_nothing_was_learned_of(self):
-        raw = gaussian_draws(8, spread=0.1)
+        raw = gaussian_draws(8, spread=0.05)
         raw["null_base"] = 2 * np.random.default_rng(1).standard_normal((4, 250))
         found = diagnose(made_posterior(OBSERVATIONS, raw))
         assert findings(found, "learning")[0].status == "warning"

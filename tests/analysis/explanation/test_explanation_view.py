@@ -29,7 +29,7 @@ from tests.command_line import one_line
 N_LEVELS = 12
 LEVELS = tuple(f"model-{number}-with-quite-a-long-name" for number in range(1, N_LEVELS))
 LEVELS = (*LEVELS, "[bold]$x$[/bold]")
-LONG = "the fraction of light that a surface reflects, also called $albedo$"
+LONG = "fraction of light that a surface reflects, also called $albedo$"
 
 
 def question(name: str, answers: list[str | None], **fields: str) -> Question:
@@ -109,7 +109,7 @@ class TestText:
     def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:
         text = shown(explain(fit, observations, "all differ"))
         assert "[bold]$x$" in text
-        assert "the fraction o…edo$ 11" in text
+        assert "fraction of li…edo$ 11" in text
 
     def test_a_lone_report_leaves_nothing_behind(self, fit: Fit, observations: Observations) -> None:
         assert "unanswered" in shown(explain(fit, observations, "lone"))

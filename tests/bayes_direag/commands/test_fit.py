@@ -44,7 +44,7 @@ def test_show_json(fitted):
     assert shown["converged"] is True
     assert shown["seed"] == 3
     assert shown["versions"]["bayes-direag"]
-    assert len(shown["parameters"]) == 2 * (5 + 2) + 5 + 2
+    assert len(shown["parameters"]) == 3 * (5 + 2) + 5 + 2
     # A MAP has no standard deviation, and a bias no share: undefined is null.
     assert {row["sd"] for row in shown["parameters"]} == {None}
     assert {row["relative"] for row in shown["parameters"] if row["parameter"] == "bias"} == {None}
@@ -74,7 +74,7 @@ def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
         (["--set", "weight=1"], "weight"),
         (["--set", "weight.low=3"], "weight: start 2.0 lies outside the bounds"),
         (["--set", "weight.low=1"], "weight is pooled over levels (weight_spread), so it cannot be bounded"),
-        (["--set", 'vote_spread={"link": "exp", "start": 0}'], "there is vote_spread without vote"),
+        (["--set", "vote=null"], "there is vote_spread without vote"),
         (["--set", "penalty=NaN"], "penalty: Input should be a finite number"),
         (["--set", "recalibration=platt", "--out-of-fold", 3], "recalibration"),
         ([*NUTS, "--target-accept", 2], "--target-accept 2.0: expected a rate between 0 and 1"),

@@ -213,7 +213,7 @@ class TestParameterDraws:
         assert draws.labels[0] == "weight[very_cautious]"
         shared = [name for name in names if name not in LEVEL_PARAMETERS]
         assert [name for name in draws.labels if "[" not in name] == shared
-        assert draws.names["level"].isna().sum() == len(shared) == 2 * 2 + 4
+        assert draws.names["level"].isna().sum() == len(shared) == 3 * 2 + 4
         raw = parameter_draws(fit.tree)
         cautious = draws.labels.index("bias[cautious]")
         np.testing.assert_array_equal(draws.values[:, :, cautious], raw["bias_raw"].sel(level="cautious"))

@@ -140,7 +140,7 @@ def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observati
 def test_a_group_of_one_changes_nothing(simulated: Observations) -> None:
     alone = replace(simulated, groups=("a", *simulated.level_names[1:]))
     data, plain = (LikelihoodData.of(observations, preset="bayes") for observations in (alone, simulated))
-    n_raw = 5 * 2 + 2 * 2 + 4
+    n_raw = 5 * 3 + 2 * 3 + 4
     raw = raw_from_vector(
         np.random.default_rng(0).normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=5
     )

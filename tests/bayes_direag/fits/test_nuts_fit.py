@@ -291,8 +291,8 @@ class TestRuns:
         tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
         fit = Fit(tree)
         found = parameter_draws(fit.tree)
-        shared = {"weight_centre", "weight_spread"}
-        names = {"weight", "prior_strength", "null_base", "sharpness", *shared}
+        shared = {f"{name}_{part}" for name in ("weight", "vote") for part in ("centre", "spread")}
+        names = {"weight", "vote", "prior_strength", "null_base", "sharpness", *shared}
         assert set(found) == names | {f"{name}_raw" for name in names - {"prior_strength"}}
         assert found["weight_centre"].dims == found["weight_spread"].dims == ("chain", "draw")
         assert (found["weight_centre"] == found["weight_centre_raw"]).all()

@@ -120,7 +120,7 @@ def changed(**parts: object):
         (changed(format="fit"), "saw fit 1; expected bayes-direag predictor 1"),
         (changed(version=2), "saw bayes-direag predictor 2; expected bayes-direag predictor 1"),
         (changed(answers="numbers"), "saw numbers answers; expected one of numeric, choice, text"),
-        (changed(levels=["a"]), "parameters weight are not 1 draws of 1 levels"),
+        (changed(levels=["a"]), "parameters weight, vote are not 1 draws of 1 levels"),
         (changed(parameters={"weight": [[1.0]]}), "parameters weight are not"),
         (changed(recalibration={"method": "platt"}), "KeyError: 'values'"),
     ],

@@ -21,6 +21,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps, nuts_draws
+from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, direag, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
@@ -107,7 +108,7 @@ class TestStatistics:
     def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, nuts: Fit) -> None:
         found = nuts.tree["sample_stats"].to_dataset()
         kinetic = (found["energy"] + found["lp"]).to_numpy()
-        n_raw = (5 + 2) * 2 + 4
+        n_raw = (5 + 2) * 3 + 4
         assert (kinetic > 0).all()
         assert abs(kinetic.mean() - n_raw / 2) < 4.5 * np.sqrt(n_raw / 2 / kinetic.size)
 

@@ -101,13 +101,15 @@ class TestDocumentedSettings:
         ("name", "link", "loc", "scale"),
         [
             ("weight", "exp", 2, 1.5),
-            ("weight_spread", "exp", math.log(0.5), 0.5),
+            ("weight_spread", "exp", math.log(0.25), 0.5),
             ("bias", "identity", 0, 2),
-            ("bias_spread", "exp", 0, 0.5),
+            ("bias_spread", "exp", math.log(0.5), 0.5),
             ("slope", "exp", math.log(0.5), 0.7),
             ("null_base", "softplus", 0, 2),
             ("null_gain", "exp", 0, 1),
             ("sharpness", "exp", 0, 0.5),
+            ("vote", "identity", 0, 0.1),
+            ("vote_spread", "exp", math.log(0.15), 0.5),
         ],
     )
     def test_the_priors_of_bayes_are_those_that_are_explained(self, name, link, loc, scale):
@@ -120,10 +122,13 @@ class TestDocumentedSettings:
         far, bayes = 1.96, PRESETS["bayes"]
         assert math.exp(bayes.weight.loc) == pytest.approx(7, rel=0.06)
         assert math.exp(far * bayes.weight.scale) == pytest.approx(20, rel=0.06)
-        for spread, median in ((bayes.weight_spread, 0.5), (bayes.bias_spread, 1)):
+        for spread, median in ((bayes.weight_spread, 0.25), (bayes.bias_spread, 0.5), (bayes.vote_spread, 0.15)):
             assert math.exp(spread.loc) == pytest.approx(median)
             assert math.exp(far * spread.scale) == pytest.approx(2.7, rel=0.02)
-        assert math.exp(math.exp(bayes.weight_spread.loc)) == pytest.approx(1.6, rel=0.04)
+        apart = 2 * 1.163  # how far the largest of five standard normal draws lies from the least, on average
+        for spread, times in ((bayes.weight_spread, 1.8), (bayes.bias_spread, 3.2), (bayes.vote_spread, 1.4)):
+            assert math.exp(apart * math.exp(spread.loc)) == pytest.approx(times, rel=0.02)
+        assert math.exp(far * bayes.vote.scale) == pytest.approx(1.2, rel=0.02)
         slope = bayes.slope
         assert math.exp(slope.loc - far * slope.scale) == pytest.approx(0.13, rel=0.03)
         assert math.exp(slope.loc + far * slope.scale) == pytest.approx(2, rel=0.03)
@@ -138,13 +143,15 @@ class TestDocumentedSettings:
         assert {name for name in EVERY_PARAMETER if VOTING.pools(name)} == LEVEL_PARAMETERS
         beyond = (
             *("weight", "weight_centre", "weight_spread", "bias", "bias_centre", "bias_spread"),
-            *("slope", "null_base", "null_gain", "sharpness"),
+            *("slope", "null_base", "null_gain", "sharpness", "vote", "vote_centre", "vote_spread"),
         )
         assert bayes.free_parameters("confidence") == beyond
-        assert VOTING.free_parameters("confidence") == (*beyond, "vote", "vote_centre", "vote_spread", "vote_slope")
-        count = ("weight", "weight_centre", "weight_spread", "null_base", "sharpness")
-        assert bayes.free_parameters("count") == count
-        assert VOTING.free_parameters("count") == (*count, "vote", "vote_centre", "vote_spread")
+        assert VOTING.free_parameters("confidence") == (*beyond, "vote_slope")
+        count = (
+            *("weight", "weight_centre", "weight_spread", "null_base"),
+            *("sharpness", "vote", "vote_centre", "vote_spread"),
+        )
+        assert bayes.free_parameters("count") == VOTING.free_parameters("count") == count
         offset, centre, spread = (bayes.parameter(name) for name in ("weight", "weight_centre", "weight_spread"))
         assert (offset.link, offset.start, offset.loc, offset.scale) == ("exp", 0, 0, 1)
         assert (centre.link, centre.start, centre.loc, centre.scale) == ("identity", 2, 2, 1.5)
@@ -164,8 +171,7 @@ class TestDocumentedSettings:
         assert PARAMETERS == ("weight", "bias", "slope", "prior_strength", "null_base", "null_gain")
         assert (*PARAMETERS, "sharpness", "vote", "vote_slope") == EVERY_PARAMETER
         assert paper.parameters("count") == ("weight", "prior_strength", "null_base")
-        assert bayes.parameters("count") == (*paper.parameters("count"), "sharpness")
-        assert VOTING.parameters("count") == (*paper.parameters("count"), "sharpness", "vote")
+        assert bayes.parameters("count") == (*paper.parameters("count"), "sharpness", "vote")
         assert set(EVERY_PARAMETER) - set(VOTING.parameters("level")) == {"slope", "vote_slope"}
         assert set(PARAMETERS) - set(paper.parameters("level")) == {"slope"}
         assert paper.free_parameters("count") == paper.parameters("count")
@@ -297,7 +303,7 @@ class TestOverride:
 
     def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
         bayes = VOTING
-        additive = PRESETS["bayes"].override(sharpness=None)
+        additive = PRESETS["bayes"].override(sharpness=None, vote=None, vote_spread=None)
         assert additive.is_additive
         assert additive.parameters("confidence") == PARAMETERS
         for name in ("sharpness", "vote_slope"):
