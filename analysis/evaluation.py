@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
+from tqdm.auto import tqdm
 
 from analysis.figures.panels import forest, row_labels
 from analysis.figures.style import RIGHT
@@ -155,6 +156,7 @@ def evaluate(
     n_resamples: int = 1000,
     interval_level: float = 0.95,
     on_step: Callable[[str], None] = lambda _: None,
+    progress: bool = False,
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 
@@ -176,6 +178,8 @@ def evaluate(
         Deals the folds and draws the bootstrap.
     on_step
         Told the name of each piece of work as it begins.
+    progress
+        Show a bar over the methods, in a notebook as on a terminal.
 
     Raises
     ------
@@ -213,7 +217,7 @@ def evaluate(
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
-        for name in settings.methods:
+        for name in tqdm(settings.methods, "methods", disable=not progress):
             if name in SAMPLED_METHODS:
                 table = _sampled(name, elicited[SAMPLED_METHODS[name]], evaluated)
             elif not (method := chosen[name]).learns:

@@ -35,6 +35,30 @@ class Result(ABC):
     def report(self, path: str | Path) -> None:
         """Write all of it as one HTML file that needs nothing else."""
 
+    def numbers(self) -> dict[str, float]:
+        """Return every number of the table under one name, as experiment trackers take them.
+
+        The name joins what stands as words in the row, then the column: ``direag.benefit``. Undefined ones are left
+        out.
+
+        Examples
+        --------
+        >>> from analysis import evaluate
+        >>> from bayes_direag import simulate_observations
+        >>> evaluation = evaluate(simulate_observations(60, seed=3), methods=["majority"], n_resamples=20)
+        >>> sorted(evaluation.numbers())[:3]
+        ['majority.accuracy_of_all', 'majority.auroc', 'majority.benefit']
+        """
+        table = self.table
+        is_number = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+        words, figures = table.loc[:, [not own for own in is_number]], table.loc[:, is_number]
+        return {
+            ".".join([*(str(word) for word in row if not pd.isna(word)), str(column)]): float(value)
+            for row, values in zip(words.itertuples(index=False), figures.to_dict("records"), strict=True)
+            for column, value in values.items()
+            if not pd.isna(value)
+        }
+
     def _repr_html_(self) -> str:
         table = self.table.to_html(index=False, na_rep="", float_format="{:.3g}".format)
         return f"<p>{escape(repr(self))}</p>\n{table}"

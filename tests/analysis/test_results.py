@@ -57,6 +57,21 @@ def test_an_evaluation_is_by_benefit(results: dict[str, Result]) -> None:
     assert repr(results["evaluation"]).startswith("Evaluation(2 methods, 60 questions, 5-fold cross-fit, MAP")
 
 
+def test_every_number_has_one_name(results: dict[str, Result]) -> None:
+    table, numbers = results["evaluation"].table.set_index("method"), results["evaluation"].numbers()
+    assert numbers["mean_confidence.ece"] == table.loc["mean_confidence", "ece"]
+    assert set(numbers) == {f"{method}.{column}" for method, column in table.stack().dropna().index}
+    for name in ("parameters", "metrics"):
+        own = results[name].table.select_dtypes("number")
+        assert len(results[name].numbers()) == own.notna().to_numpy().sum() > 0
+
+
+def test_an_evaluation_shows_its_progress(capsys: pytest.CaptureFixture[str]) -> None:
+    observations = simulate_observations(60, seed=3)
+    analysis.evaluate(observations, methods=["majority"], n_resamples=2, progress=True)
+    assert "methods: 100%" in capsys.readouterr().err
+
+
 def test_what_cannot_be_compared(results: dict[str, Result]) -> None:
     with pytest.raises(DirEAGError, match="saw 1 to compare"):
         analysis.compare({"one": good_fit()})
