@@ -283,7 +283,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     if fitted_by == "map":
         return
     assert "fit.nc is believable" in page.sections["diagnostics"]
-    assert len(page.tables["Convergence of every parameter"]) == 1 + 20
+    assert len(page.tables["Convergence of every parameter"]) == 1 + 27
     assert "--preset bayes --chains 4" in " ".join(page.sections["origin"].replace("\\", "").split())
 
 

@@ -113,7 +113,7 @@ def test_the_command_writes_everything(folder: Path) -> None:
     assert record["sound"] is True
     assert record["ranks"]["n_ranked"] == 99
     ranks = pd.read_csv(folder / "ranks.csv")
-    assert ranks.shape == (4, 5 + 4 + 4)
+    assert ranks.shape == (4, 2 * 5 + 6 + 4)
     assert [row["quantity"] for row in record["ranks"]["quantities"]] == ranks.columns.tolist()
     covered = pd.read_csv(folder / "coverage.csv")
     assert set(covered["recalibration"]) == {"none", "platt"}

@@ -184,6 +184,8 @@ class TestDraws:
             null_base={"fixed": 0.5},
             weight={"loc": 1.0, "scale": 0.8},
             sharpness={"fixed": 1.3},
+            vote=None,
+            vote_spread=None,
         )
         observations = one_level.observations()
         draws = nuts_draws(
