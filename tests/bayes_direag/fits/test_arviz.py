@@ -3,6 +3,7 @@
 import re
 import warnings
 from pathlib import Path
+from types import ModuleType
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -23,17 +24,18 @@ def names(text: str) -> set[str]:
     return set(re.findall(r"az\.(\w+)", text))
 
 
+@pytest.fixture(scope="module")
+def az() -> ModuleType:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        import arviz
+
+    plt.switch_backend("agg")
+    return arviz
+
+
 @pytest.mark.slow
 class TestArviz:
-    @pytest.fixture(scope="class")
-    def az(self):
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            import arviz
-
-        plt.switch_backend("agg")
-        return arviz
-
     def test_no_function_goes_unmentioned(self, az) -> None:
         public = {name for name in dir(az) if TABLES.match(name) and callable(getattr(az, name))}
         assert names(WORKS) | names(SENSELESS) == public
