@@ -62,7 +62,7 @@ def test_one_setting_alone_is_its_own_preset_reweighted() -> None:
 
 
 #: Evidence that adds up, as in these worlds.
-APART = BAYES.override(sharpness=None)
+APART = BAYES.override(sharpness=None, vote=None, vote_spread=None)
 
 
 def truth(rng: np.random.Generator, centre: dict[str, np.ndarray]) -> Parameters:
