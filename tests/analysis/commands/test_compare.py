@@ -9,14 +9,12 @@ import arviz_stats
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 
 from analysis.comparison import interval_width
 from analysis.comparison.comparison import compare_parameters, compare_predictions, summarise_predictions
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -263,13 +261,15 @@ def test_real_fits_from_end_to_end(tmp_path: Path) -> None:
     record = json.loads(succeed(tmp_path / "map.nc", tmp_path / "nuts.nc", *options))
     assert record["scale"] == "raw"
     of_model = [row for row in record["parameters"] if not row["quantity"].startswith("recalibration")]
-    assert len(of_model) == 7
+    level_rows = {(name, level) for name in ("log_weight", "vote") for level in observations.level_names}
+    shared_rows = {("inverse_softplus_null_base", None), ("log_sharpness", None)}
+    assert {(row["quantity"], row["level"]) for row in of_model} == level_rows | shared_rows
     # One preset: the mode lies within the posterior.
     assert all(abs(row["distance"]) < 2 for row in of_model)
     assert record["predictions"]["first_fitted"] == record["predictions"]["n"] == 80
     assert 0 < record["predictions"]["mean_width"] < 0.6
     near = drawn.tree.copy()
-    near["posterior"] = xr.DataTree(parameter_draws(drawn.tree)[["weight_raw", "null_base_raw"]])
+    near["posterior"] = drawn.tree["unconstrained_posterior"]
     Fit(drawn.tree.copy()).save(tmp_path / "again.nc")
     record = json.loads(succeed(tmp_path / "nuts.nc", tmp_path / "again.nc", "--json"))
     theirs = arviz_stats.loo(near, var_name="target")

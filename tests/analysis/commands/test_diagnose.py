@@ -118,8 +118,8 @@ def test_a_fit_that_was_sampled(tmp_path):
     fit.save(tmp_path / "fit.nc")
     record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
     assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
-    of_levels = {(name, level) for name in ("weight", "bias") for level in observations.level_names}
-    of_all = {f"{name}_{part}" for name in ("weight", "bias") for part in ("centre", "spread")}
+    of_levels = {(name, level) for name in ("weight", "bias", "vote") for level in observations.level_names}
+    of_all = {f"{name}_{part}" for name in ("weight", "bias", "vote") for part in ("centre", "spread")}
     of_all |= {"slope", "null_base", "null_gain", "sharpness", "recalibration_intercept", "recalibration_slope"}
     found = {(row["parameter"], row["level"]) for row in record["parameters"]}
     assert found == of_levels | {(name, None) for name in of_all}
