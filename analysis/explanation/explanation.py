@@ -79,9 +79,8 @@ class Explanation:
         ``concentration``, their sum; ``support``; ``selected``; ``right`` (missing if not labelled).
     calibration : DataFrame
         A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws. In
-        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``; the values
-        are missing under ``softmax``, which is of all states. Empty where nothing is selected or the recalibration is
-        another.
+        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``.
+        Empty where nothing is selected or the recalibration is another.
     parts : DataFrame
         What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
         or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
@@ -203,9 +202,8 @@ def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.Dat
     rows: list[tuple[str, float, float]] = []
     if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
         score = clipped_logit(parts.support.sum(axis=1)[:, selected], final.eps).mean()
-        values = (np.nan, np.nan) if final.method == "softmax" else (1.0, float(score))
         coefficients = (float(draws.mean()) for draws in final.coefficients.values())
-        rows = list(zip(final.coefficients, coefficients, values, strict=True))
+        rows = list(zip(final.coefficients, coefficients, (1.0, float(score)), strict=True))
     return pd.DataFrame(rows, columns=["term", "coefficient", "value"])
 
 

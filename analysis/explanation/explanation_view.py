@@ -154,11 +154,6 @@ def _recalibration(explanation: Explanation) -> str:
         return f"isotonic regression makes {confidence:.3f} of a support of {support:.3f}"
     intercept, slope = explanation.calibration["coefficient"]
     averaged = "" if explanation.n_samples == 1 else ", averaged over the draws (the numbers named are means)"
-    if explanation.recalibration == "softmax":
-        return (
-            f"{confidence:.3f}: every support to the power {slope:.3f}, those of answers times "
-            f"{math.exp(intercept):.3f}, in shares of their sum{averaged}"
-        )
     score = explanation.calibration["value"].iloc[-1]
     return f"{confidence:.3f} = sigmoid({intercept:.3f} + {slope:.3f} x logit of the support, {score:.3f}){averaged}"
 

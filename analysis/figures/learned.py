@@ -96,14 +96,8 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``.
-
-    Where the final calibration is of all states, it is that of a question with a single candidate.
-    """
-    final = fit.recalibration
-    n_samples = fit.n_samples if isinstance(final, LogisticRecalibration) else 1
-    states = np.broadcast_to(np.stack([GRID, 1 - GRID])[..., None], (2, len(GRID), n_samples))
-    curve = final.of_selected(final.of_states(states)[0].T)
+    """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``."""
+    curve = fit.recalibration.of_selected(GRID[None])
     return pd.DataFrame({"support": GRID, **_summary(curve, "probability", level)})
 
 

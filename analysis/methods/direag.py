@@ -13,7 +13,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts, train_test
 from bayes_direag.fits.prediction import PatternPredictor, distribution
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.selection import UNCALIBRATED, Recalibration
+from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
@@ -75,15 +75,15 @@ class Fitted:
 
 def before_calibration(fitted: Fitted, observations: Observations) -> Answers:
     """Answer with the support of the selected answer."""
-    return _answers(fitted, observations, "support", UNCALIBRATED)
+    return _answers(fitted, observations, "support", None)
 
 
 def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
-    """Answer with the final probability; where that is of the selected answer alone, the distribution is support."""
+    """Answer with the final probability."""
     return _answers(fitted, observations, "confidence", fitted.fit.recalibration)
 
 
-def _answers(fitted: Fitted, observations: Observations, column: str, final: Recalibration) -> Answers:
+def _answers(fitted: Fitted, observations: Observations, column: str, final: Recalibration | None) -> Answers:
     reports = Reports.of(observations, fitted.fit.preset.eps)
     predictor = fitted.predictor(observations.slots)
     columns = predictor(reports)

@@ -12,7 +12,7 @@ import jax
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.special import entr, expit, logsumexp
+from scipy.special import entr, expit
 
 from analysis.planning.ensemble import (
     Information,
@@ -39,7 +39,6 @@ _DRAWS = 500
 _MOST_QUESTIONS = 2000
 _FUTURES = 100
 _NEGLIGIBLE = 1e-4
-_NOT_THERE = -100.0  # in the place of the log of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,34 +91,27 @@ class _Beliefs(NamedTuple):
     probability
         Of each state.
     score
-        What the final calibration is applied to, of the selected answer: the logit of its support. Under ``softmax``
-        instead the log of how probable each other state is beside it, the null last.
+        What the final calibration is applied to: the logit of the selected answer's support.
     coefficients
         Of the final calibration.
-    recalibration
-        Whose coefficients these are.
     """
 
     probability: Float[np.ndarray, "sample problem state"]
-    score: Float[np.ndarray, "sample part problem"]
+    score: Float[np.ndarray, "sample problem"]
     coefficients: Float[np.ndarray, "sample term"]
-    recalibration: LogisticRecalibration
-
-    def linear(
-        self, score: Float[np.ndarray, "sample part problem"], coefficients: Float[np.ndarray, "sample term"]
-    ) -> Float[np.ndarray, "sample problem"]:
-        """Return the log odds of being right, for other scores and coefficients."""
-        intercept, slope = coefficients.T[:, :, None]
-        if self.recalibration.method != "softmax":
-            return np.asarray(intercept + slope * score[:, 0])
-        odds_against = slope[..., None] * np.swapaxes(score, 1, 2)
-        odds_against[..., -1] -= intercept
-        return -logsumexp(odds_against, axis=2)
 
     @property
     def right(self) -> Float[np.ndarray, "sample problem"]:
         """The probability of each answer being right."""
-        return np.asarray(expit(self.linear(self.score, self.coefficients)))
+        return np.asarray(expit(_linear(self.score, self.coefficients)))
+
+
+def _linear(
+    score: Float[np.ndarray, "sample problem"], coefficients: Float[np.ndarray, "sample term"]
+) -> Float[np.ndarray, "sample problem"]:
+    """Return the log odds of being right."""
+    intercept, slope = coefficients.T[:, :, None]
+    return np.asarray(intercept + slope * score)
 
 
 def plan(
@@ -210,20 +202,9 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     final = fit.recalibration
     assert isinstance(final, LogisticRecalibration)  # noqa: S101 - narrows the type: NUTS has no other
     question = np.arange(len(selected))
-    support = probability[:, question, selected]
-    if final.method == "softmax":
-        logs = np.log(np.maximum(probability, final.eps))
-        beside = np.where(probability > 0, logs - logs[:, question, selected][..., None], _NOT_THERE)
-        beside[:, question, selected] = _NOT_THERE
-        score = np.swapaxes(beside, 1, 2)
-    else:
-        score = clipped_logit(support, final.eps)[:, None]
-    return _Beliefs(
-        probability,
-        score,
-        np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1),
-        final,
-    )
+    score = clipped_logit(probability[:, question, selected], final.eps)
+    coefficients = np.stack([values.ravel()[draws] for values in final.coefficients.values()], axis=1)
+    return _Beliefs(probability, score, coefficients)
 
 
 def _scores(
@@ -235,14 +216,14 @@ def _scores(
     """
     right = beliefs.right.mean(axis=0)
     centred = np.broadcast_to(beliefs.score.mean(axis=0), beliefs.score.shape)
-    return outcome_scores(beliefs.probability), logistic_scores(beliefs.linear(centred, beliefs.coefficients), right)
+    return outcome_scores(beliefs.probability), logistic_scores(_linear(centred, beliefs.coefficients), right)
 
 
 def _width_and_nll(
     beliefs: _Beliefs, learned: tuple[Information, ...], k: int, interval_level: float
 ) -> tuple[float, float]:
     """Return the mean width of the intervals, and the expected NLL: what no label lowers, and what is not yet known."""
-    then = expit(beliefs.linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k)))
+    then = expit(_linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k)))
     low, high = np.quantile(then, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
     unknown = _entropy(then.mean(axis=0)) - _entropy(then).mean(axis=0)
     return float((high - low).mean()), float(_entropy(beliefs.right).mean() + unknown.mean())
@@ -262,12 +243,12 @@ def _answered(
     The futures are alike for every number of labels, so that these compare.
     """
     rng = np.random.default_rng([seed, 1])
-    spread = beliefs.linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
+    spread = _linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
     score, true_score = futures(beliefs.score, learned[0], k, _FUTURES, rng)
     coefficients, true_coefficients = futures(beliefs.coefficients, learned[1], k, _FUTURES, rng)
     # the mean of a probability whose log odds vary, as of a probit (MacKay 1992, doi:10.1162/neco.1992.4.5.720)
-    confidence = expit(beliefs.linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * spread.var(axis=0)))
-    right = expit(beliefs.linear(true_score, true_coefficients))
+    confidence = expit(_linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * spread.var(axis=0)))
+    right = expit(_linear(true_score, true_coefficients))
     shares = []
     for said, true in zip(confidence, right, strict=True):
         labelled = rng.integers(len(said), size=n_labelled)
@@ -288,8 +269,8 @@ def _worth(
     telling = [np.flatnonzero(learned_part.value > _NEGLIGIBLE * learned_part.value.max()) for learned_part in learned]
     score, coefficients = beliefs.score, beliefs.coefficients
     moved = (  # by the evidence parameters alone, by the final calibration alone
-        beliefs.linear(score, np.broadcast_to(coefficients.mean(axis=0), coefficients.shape)),
-        beliefs.linear(np.broadcast_to(score.mean(axis=0), score.shape), coefficients),
+        _linear(score, np.broadcast_to(coefficients.mean(axis=0), coefficients.shape)),
+        _linear(np.broadcast_to(score.mean(axis=0), score.shape), coefficients),
     )
     blocks, varied, value = [], [], []
     for score_part, of_linear, learned_part, kept in zip(scores, moved, learned, telling, strict=True):

@@ -98,8 +98,8 @@ def place_truth(
         parameters = parameters_of(raw, preset=preset, variant=variant)
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
         for final in _recalibrations(labelled, raw, parameters, preset, variant, rng):
-            parts = list(select_reports(Reports.of(fresh, preset.eps), parameters, final, lambda found: found))
-            probability = final.of_selected(np.concatenate([part.probability for part in parts], axis=1))
+            parts = list(select_reports(Reports.of(fresh, preset.eps), parameters, lambda found: found))
+            probability = final.of_selected(np.concatenate([part.support for part in parts], axis=1))
             candidate = np.concatenate([part.candidate for part in parts])
             right = truth[world, np.arange(len(fresh)), candidate]
             rows.setdefault(final.method, []).append(_placed(probability, right))
@@ -159,7 +159,7 @@ def _recalibrations(
     with jax.enable_x64(True):
         reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
     left_out = leave_one_out(labelled, posterior, np.asarray(reached)[None], parameters, preset.eps)
-    return [identity, draw_recalibration(left_out.outcomes(labelled.right_state, final.method), final, shape, rng)]
+    return [identity, draw_recalibration(left_out.outcomes(labelled.right_state), final, shape, rng)]
 
 
 def _placed(

@@ -119,9 +119,9 @@ def check_by_simulation(
             f"preset {preset.name} weighs questions unequally: saw null_target_weight {preset.null_target_weight}; "
             "expected 1, a probability model whose labels can be simulated. Take another preset."
         )
-    if preset.recalibration.method not in ("softmax", "platt", "none"):
+    if preset.recalibration.method not in ("platt", "none"):
         raise DirEAGError(
-            f"recalibration method {preset.recalibration.method} has no posterior; expected softmax, platt or none. "
+            f"recalibration method {preset.recalibration.method} has no posterior; expected platt or none. "
             "Set recalibration.method."
         )
     everything = simulate_observations(settings.n_questions + settings.n_fresh, seed=settings.seed)

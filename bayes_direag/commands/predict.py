@@ -50,7 +50,7 @@ def predict_command(
     adds the interval of that probability, and the probability that the selected answer would change.
 
     With --candidates the table has a row for every candidate and one, without an answer, for none of them: their
-    probabilities sum to one. This takes a fit by --recalibration softmax.
+    probabilities sum to one, and the selected answer has the greatest of the candidates.
 
     Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
 

@@ -49,7 +49,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
     --------
     >>> from bayes_direag import DirEAG, simulate_observations
     >>> observations = simulate_observations(n=200, seed=1)
-    >>> model = DirEAG(recalibration="softmax").fit(observations[:150])
+    >>> model = DirEAG().fit(observations[:150])
     >>> model.predict(observations[150:]).shape, model.predict_proba(observations[150:]).shape
     ((50,), (50, 2))
     """

@@ -229,10 +229,9 @@ class Fit:
         DataFrame
             A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
             usable): the one of greatest final probability; ``confidence``, that probability of being right;
-            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right (before
-            the final calibration where that is of the selected answer alone); ``n_candidates``, distinct answers;
-            ``n_used``, usable reports. Confidence and support of an unanswered question are NaN, and its
-            null_probability is 1.
+            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right;
+            ``n_candidates``, distinct answers; ``n_used``, usable reports. Confidence and support of an unanswered
+            question are NaN, and its null_probability is 1.
 
             Over several posterior draws each is the mean, and three columns follow the confidence:
             ``confidence_low`` and ``confidence_high``, its equal-tailed interval over the draws, and
@@ -282,13 +281,8 @@ class Fit:
         Raises
         ------
         LevelError, DirEAGError
-            As :meth:`predict` does; or if the final calibration is of the selected answer alone.
+            As :meth:`predict` does.
         """
-        if self.recalibration.method not in ("softmax", "none"):
-            raise DirEAGError(
-                f"the fit's final calibration, {self.recalibration.method}, is of the selected answer alone; expected "
-                "softmax, which is of every candidate. Fit again with --recalibration softmax."
-            )
         aligned = self._aligned(observations)
         parameters = self.predictor(slots=aligned.slots).parameters
         probability = distribution(Reports.of(aligned, self.preset.eps), parameters, self.recalibration)
@@ -410,7 +404,7 @@ class Fit:
             calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
             rng = np.random.default_rng([seed, 2])
-            outcomes = left_out.outcomes(fitted.right_state, final.method)
+            outcomes = left_out.outcomes(fitted.right_state)
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())

@@ -22,7 +22,6 @@ from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.selection import UNCALIBRATED
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 
@@ -80,8 +79,7 @@ def fit_map_batch(
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
     times = used * (1.0 if observations.multiplicity is None else observations.multiplicity.astype(float))
-    method = settings.recalibration.method
-    outcomes = Outcomes.of_selected(method, supports, observations.right_state, times, *selections)
+    outcomes = Outcomes.of_selected(supports, observations.right_state, times, *selections)
     final = recalibrate(outcomes, settings.recalibration)
     fits = []
     for member, row in enumerate(used):
@@ -239,7 +237,7 @@ def _supports(
         of_all = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
     batch = jax.tree.map(np.asarray, of_all.of_slots(observations.slots))
     each = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
-    return np.stack([distribution(reports, one, UNCALIBRATED) for one in each])
+    return np.stack([distribution(reports, one) for one in each])
 
 
 def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:

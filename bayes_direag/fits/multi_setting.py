@@ -219,10 +219,8 @@ def fit_multi_setting(
     left_out = [
         left_out_of(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
     ]
-    method = chosen.recalibration.method
     outcomes = [
-        None if loo is None else loo.outcomes(one.right_state, method)
-        for loo, one in zip(left_out, fitted, strict=True)
+        None if loo is None else loo.outcomes(one.right_state) for loo, one in zip(left_out, fitted, strict=True)
     ]
     final = draw_recalibrations(outcomes, chosen.recalibration, runs, seed, progress=progress)
     for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
@@ -274,7 +272,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
         (preset.is_weighted, "weighs questions unequally"),
         (preset.is_bounded, "keeps raw parameters within bounds"),
         (preset.penalty is not None, "has a penalty in the place of priors"),
-        (final.method not in ("softmax", "platt", "none"), "asks for a final calibration without a posterior"),
+        (final.method not in ("platt", "none"), "asks for a final calibration without a posterior"),
         (final.method != "none" and final.scale is None, "has a final calibration without a prior of its own"),
     ):
         if holds:

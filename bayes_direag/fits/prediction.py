@@ -17,14 +17,24 @@ from jaxtyping import Float, Int
 
 from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.evidence import Parameters, Reports
-from bayes_direag.model.selection import Columns, Recalibration, Samples, Selection, Table, select, summary, worth
+from bayes_direag.model.selection import (
+    Columns,
+    Recalibration,
+    Samples,
+    Selection,
+    Table,
+    final_distribution,
+    select,
+    summary,
+    worth,
+)
 
 _TABLE_CELLS = 1 << 23
 _PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
 
 
 def select_reports[Result](
-    reports: Reports, parameters: Parameters, final: Recalibration, then: Callable[[Selection], Result]
+    reports: Reports, parameters: Parameters, then: Callable[[Selection], Result]
 ) -> Iterator[Result]:
     """Select one answer a question from all samples together; yield what ``then`` makes of each piece, on all cores.
 
@@ -32,8 +42,6 @@ def select_reports[Result](
     ----------
     parameters
         Each with a leading sample axis.
-    final
-        The final calibration. Where it is of the selected answer alone, states are as probable as their support.
     """
     samples = {name: np.asarray(value) for name, value in parameters._asdict().items() if value is not None}
     size = max(_PIECE_CELLS // len(samples["weight"]), 1)
@@ -46,20 +54,24 @@ def select_reports[Result](
             def done(piece: slice, block: Reports = block, table: Table = table) -> Result:
                 own = block.select(piece)
                 candidate, n_candidates = np.asarray(own.candidate), np.asarray(own.n_candidates)
-                return then(select(candidate, n_candidates, table._replace(entry=table.entry[piece]), samples, final))
+                return then(select(candidate, n_candidates, table._replace(entry=table.entry[piece]), samples))
 
             yield from threads.map(done, pieces)
 
 
-def distribution(reports: Reports, parameters: Parameters, final: Recalibration) -> Float[np.ndarray, "problem state"]:
-    """Return the mean probability of every state over the samples, the null last; see :func:`select_reports`."""
+def distribution(
+    reports: Reports, parameters: Parameters, final: Recalibration | None = None
+) -> Float[np.ndarray, "problem state"]:
+    """Return the final probability of every state, the null last; without a final calibration its mean support."""
     most = max(int(np.max(reports.n_candidates, initial=0)), 1)
 
     def of_piece(found: Selection) -> Float[np.ndarray, "problem state"]:
-        missing = most + 1 - found.mean_probability.shape[1]
-        return np.insert(found.mean_probability, [-1] * missing, 0.0, axis=1)
+        states = found.mean_support
+        if final is not None:
+            states = final_distribution(states, found.candidate, final.of_selected(found.support).mean(axis=0))
+        return np.insert(states, [-1] * (most + 1 - states.shape[1]), 0.0, axis=1)
 
-    return np.concatenate(list(select_reports(reports, parameters, final, of_piece)))
+    return np.concatenate(list(select_reports(reports, parameters, of_piece)))
 
 
 def _table(reports: Reports, samples: Samples) -> Table:
@@ -169,7 +181,7 @@ class PatternPredictor:
     def _predict(self, reports: Reports) -> Columns:
         """Predict every one of some questions; candidates are named as they are there."""
         said = partial(summary, final=self.recalibration, interval_level=self.interval_level)
-        parts = list(select_reports(reports, self.parameters, self.recalibration, said))
+        parts = list(select_reports(reports, self.parameters, said))
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 

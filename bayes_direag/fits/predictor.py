@@ -142,7 +142,7 @@ class Predictor:
         confidence = clipped_logit(np.array([percent / 100 for _, _, percent in used]), self.eps)
         table = Table(*worth(confidence, level, self.parameters), np.arange(len(used))[None])
         chosen = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
-        found = select(chosen, np.array([len(candidates)]), table, self.parameters, self.recalibration)
+        found = select(chosen, np.array([len(candidates)]), table, self.parameters)
         said = {name: values[0].item() for name, values in summary(found, self.recalibration, interval_level).items()}
         place = said.pop("candidate")
         del said["tied"]

@@ -22,7 +22,7 @@ from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
 from bayes_direag.model.selection import LogisticRecalibration
-from bayes_direag.model.settings import Preset, RecalibrationMethod, Variant
+from bayes_direag.model.settings import Preset, Variant
 
 #: Above this Pareto k, what is said of a question is not to be relied on.
 LARGEST_PARETO_K = 0.7
@@ -52,10 +52,10 @@ class LeaveOneOut(NamedTuple):
     support: Float[np.ndarray, "problem state"]
     support_of_all: Float[np.ndarray, "problem state"]
 
-    def outcomes(self, right: Bool[np.ndarray, "problem state"], method: RecalibrationMethod) -> Outcomes:
-        """Return what a final calibration of this method learns from, as a batch of one."""
+    def outcomes(self, right: Bool[np.ndarray, "problem state"]) -> Outcomes:
+        """Return what the final calibration learns from, as a batch of one."""
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
-        return Outcomes.of_selected(method, self.support[None], right, np.ones((1, len(right))), *selections)
+        return Outcomes.of_selected(self.support[None], right, np.ones((1, len(right))), *selections)
 
     def to_dataset(self, observations: Observations, final: LogisticRecalibration) -> xr.Dataset:
         """Return the group ``loo`` of a posterior container of these questions.
@@ -64,30 +64,20 @@ class LeaveOneOut(NamedTuple):
         which ``candidate`` it is, whether it is ``correct``, its ``support``, and its final probability ``confidence``.
         The final calibration itself has learned from all labels.
         """
-        n_samples = final.coefficients["slope"].size
-        pieces = np.array_split(self.support, -(-self.support.size * n_samples // _CELLS))
-        selected = (_selected(piece, final, n_samples) for piece in pieces)
-        candidate, confidence = (np.concatenate(parts) for parts in zip(*selected, strict=True))
-        question = np.arange(len(candidate))
+        candidate, question = self.support[:, :-1].argmax(axis=1), np.arange(len(self.support))
+        support = self.support[question, candidate]
+        pieces = np.array_split(support, -(-support.size * final.coefficients["slope"].size // _CELLS))
+        confidence = np.concatenate([final.of_selected(piece[None]).mean(axis=0) for piece in pieces])
         values = {
             "elpd": self.elpd,
             "pareto_k": self.pareto_k,
             "candidate": candidate,
             "correct": observations.right_state[question, candidate],
-            "support": self.support[question, candidate],
+            "support": support,
             "confidence": confidence,
         }
         variables = {name: ("problem", column) for name, column in values.items()}
         return xr.Dataset(variables, coords={"problem": list(observations.problem_id)})
-
-
-def _selected(
-    support: Float[np.ndarray, "problem state"], final: LogisticRecalibration, n_samples: int
-) -> tuple[Int[np.ndarray, " problem"], Float[np.ndarray, " problem"]]:
-    """Return the most probable candidate of each question over the samples, and its mean final probability."""
-    states = final.of_states(np.broadcast_to(support.T[..., None], (*support.T.shape, n_samples)))
-    best = states[:-1].mean(axis=2).argmax(axis=0)
-    return best, final.of_selected(states[best, np.arange(len(best))].T).mean(axis=0)
 
 
 def leave_one_out(

@@ -18,7 +18,7 @@ from jaxtyping import Shaped
 from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS, Draws, statistics_of
-from bayes_direag.inference.recalibration import Outcomes, log_support
+from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, raw_priors
@@ -29,7 +29,7 @@ from bayes_direag.model.multi_setting import (
     multi_setting_recalibration,
     settings_from,
 )
-from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 from bayes_direag.model.settings import (
     IDENTITY,
     RecalibrationSettings,
@@ -122,21 +122,16 @@ def draw_recalibrations(
         return SettingCalibrations((identity,) * len(outcomes), identity, {}, {})
     parts = [(s, one) for s, one in enumerate(outcomes) if one is not None]
     n = sum(one.weight.shape[1] for _, one in parts)
-    n_states = max(one.support.shape[2] for _, one in parts)
-    shape_of_all = (padded_size(n, least=64, per_octave=8), n_states)
-    logs, right = np.zeros(shape_of_all), np.ones(shape_of_all, bool)
-    setting = np.zeros((shape_of_all[0], len(outcomes)))
+    size = padded_size(n, least=64, per_octave=8)
+    support, right, setting = np.zeros(size), np.zeros(size, bool), np.zeros((size, len(outcomes)))
     start = 0
     for s, one in parts:
         place = slice(start, start := start + one.weight.shape[1])
-        absent = [-1] * (n_states - one.support.shape[2])
-        logs[place] = np.insert(log_support(one, settings)[0], absent, -np.inf, axis=1)
-        right[place] = np.insert(one.right[0], absent, False, axis=1)
-        setting[place, s] = one.weight[0]
+        support[place], right[place], setting[place, s] = (part[0] for part in one)
     scale = settings.prior_scale(1)
     model = partial(multi_setting_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
-        data = jax.tree.map(jnp.asarray, (logs, right, setting))
+        data = jax.tree.map(jnp.asarray, (clipped_logit(support, settings.eps), right, setting))
         found, stats = _nuts(model, sampling, seed + 1, progress, *data)
     priors = {name: dist.Normal(IDENTITY[name], scale) for name in IDENTITY}
     values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))

@@ -1,10 +1,8 @@
-r"""The final calibration: from support to the probability of being correct.
+r"""The final calibration: from the support of the selected answer to its probability of being correct.
 
-The house form is of the selected answer alone, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)` (Platt
-scaling on the logit of the support). ``softmax`` is of the whole distribution: every candidate and the null get
-:math:`\operatorname{softmax}(b \log P + a [\text{candidate}])`, so that they sum to one. With two states, the selected
-answer and all else, it is the former. Both are learned from whether selected answers are right, as the MAP of one
-NumPyro model. ``release`` stops the same objective after 1200 plain gradient steps; temperature scaling and isotonic
+The house form is Platt scaling on the logit of the support,
+:math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`, the MAP of one NumPyro model of whether selected answers
+are right. ``release`` stops the same objective after 1200 plain gradient steps; temperature scaling and isotonic
 regression are scikit-learn's.
 """
 
@@ -26,7 +24,7 @@ from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_bat
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration, clipped_logit
-from bayes_direag.model.settings import IDENTITY, RecalibrationMethod, RecalibrationSettings
+from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
 
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
@@ -36,23 +34,21 @@ class Outcomes(NamedTuple):
 
     Attributes
     ----------
-    support : (batch, answer, state) array
-        Support of every state of its question, the null last and 0 for one that is not there; or, of the selected
-        answer alone, its support and that of all else.
-    right : (batch, answer, state) array
-        The states of which one came true: the selected answer, or all the others.
+    support : (batch, answer) array
+        Support of the selected answer.
+    right : (batch, answer) array
+        Whether it is right.
     weight : (batch, answer) array
         How often each counts; 0 leaves it out.
     """
 
-    support: Float[np.ndarray, "batch answer state"]
-    right: Bool[np.ndarray, "batch answer state"]
+    support: Float[np.ndarray, "batch answer"]
+    right: Bool[np.ndarray, "batch answer"]
     weight: Float[np.ndarray, "batch answer"]
 
     @classmethod
     def of_selected(
         cls,
-        method: RecalibrationMethod,
         support: Float[np.ndarray, "batch problem state"],
         right: Bool[np.ndarray, "problem state"],
         weight: Float[np.ndarray, "batch problem"],
@@ -65,14 +61,8 @@ class Outcomes(NamedTuple):
         """
         parts = []
         for selected in selections:
-            is_mine = np.arange(support.shape[2]) == selected[..., None]
-            won = (is_mine & right).any(axis=2, keepdims=True)
-            if method == "softmax":
-                parts.append(cls(support, is_mine == won, weight / len(selections)))
-            else:
-                mine = np.where(is_mine, support, 0.0).sum(axis=2)
-                states = np.stack([mine, 1 - mine], axis=2)
-                parts.append(cls(states, np.concatenate([won, ~won], axis=2), weight / len(selections)))
+            own = np.take_along_axis(support, selected[..., None], axis=2)[..., 0]
+            parts.append((own, right[np.arange(len(right)), selected], weight / len(selections)))
         return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
 
 
@@ -90,7 +80,7 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
     Parameters
     ----------
     outcomes
-        From :meth:`Outcomes.of_selected`, by the same method.
+        From :meth:`Outcomes.of_selected`.
     settings
         Method, penalty or prior scale, eps. See :class:`~bayes_direag.model.settings.RecalibrationSettings`.
 
@@ -106,38 +96,19 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
             return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
         case "isotonic" | "temperature":
             of_one = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
-            rows = zip(outcomes.support[..., 0], outcomes.right[..., 0], outcomes.weight, strict=True)
+            rows = zip(*outcomes, strict=True)
             return [of_one(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
-        case "softmax" | "platt" | "release":
+        case "platt" | "release":
             return _logistic(outcomes, settings)
 
 
-def log_support(outcomes: Outcomes, settings: RecalibrationSettings) -> Float[np.ndarray, "batch problem state"]:
-    """Return the logs of support, clipped; minus infinity for a state that is not there.
-
-    Of the selected answer alone support is clipped to ``[eps, 1 - eps]``, of all states at eps from below.
-    """
-    support, eps = outcomes.support, settings.eps
-    if settings.method != "softmax":
-        return np.asarray(np.log(np.clip(support, eps, 1 - eps)))
-    return np.where(support > 0, np.log(np.maximum(support, eps)), -np.inf)
-
-
-def padded_states(
+def padded_logits(
     outcomes: Outcomes, settings: RecalibrationSettings
-) -> tuple[
-    Float[np.ndarray, "batch size state"], Bool[np.ndarray, "batch size state"], Float[np.ndarray, "batch size"]
-]:
-    """Return :func:`log_support`, what came true and the weights, filled up to one of few sizes; for the model.
-
-    Questions that do not count come true whatever is believed of them, so that they have no gradient.
-    """
+) -> tuple[Float[np.ndarray, "batch size"], Bool[np.ndarray, "batch size"], Float[np.ndarray, "batch size"]]:
+    """Return the logits of support, what is right and the weights, filled up to one of few sizes; for the model."""
     missing = (0, padded_size(outcomes.weight.shape[1], least=LEAST_SIZE) - outcomes.weight.shape[1])
-    counts = np.pad(outcomes.weight > 0, ((0, 0), missing))[..., None]
-    logs, right = (
-        np.pad(part, ((0, 0), missing, (0, 0))) for part in (log_support(outcomes, settings), outcomes.right)
-    )
-    return np.where(counts, logs, 0.0), right | ~counts, np.pad(outcomes.weight, ((0, 0), missing))
+    support, right, weight = (np.pad(part, ((0, 0), missing)) for part in outcomes)
+    return clipped_logit(support, settings.eps), right, weight
 
 
 def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
@@ -145,7 +116,7 @@ def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recal
     released = settings.method == "release"
     modes = partial(_logistic_modes, gradient_steps=released)
     with jax.enable_x64(True):
-        found = on_batch(modes, (*padded_states(outcomes, settings), prior_scale))
+        found = on_batch(modes, (*padded_logits(outcomes, settings), prior_scale))
     if not released:
         require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
     return [
@@ -166,8 +137,8 @@ class _LogisticMode(NamedTuple):
 @partial(jax.jit, static_argnames="gradient_steps")
 def _logistic_modes(
     n: Int[Array, ""],
-    log_support: Float[Array, "batch problem state"],
-    right: Bool[Array, "batch problem state"],
+    logit_support: Float[Array, "batch problem"],
+    right: Bool[Array, "batch problem"],
     weight: Float[Array, "batch problem"],
     prior_scale: Float[Array, " batch"],
     *,
@@ -175,12 +146,12 @@ def _logistic_modes(
 ) -> _LogisticMode:
     """Find the mode of the first n of a batch."""
     one = partial(_logistic_mode, gradient_steps=gradient_steps)
-    return each_in_turn(one, n, log_support, right, weight, prior_scale)
+    return each_in_turn(one, n, logit_support, right, weight, prior_scale)
 
 
 def _logistic_mode(
-    log_support: Float[Array, "problem state"],
-    right: Bool[Array, "problem state"],
+    logit_support: Float[Array, " problem"],
+    right: Bool[Array, " problem"],
     weight: Float[Array, " problem"],
     prior_scale: Float[Array, ""],
     *,
@@ -190,17 +161,17 @@ def _logistic_mode(
     model = partial(recalibration, prior_scale=prior_scale, weight=weight)
     total = jnp.sum(weight)
     if gradient_steps:
-        return _release_steps(scale(model, scale=1 / total), identity, log_support, right)
-    mode, end = mode_of(model, identity, log_support, right, divide_by=total)
+        return _release_steps(scale(model, scale=1 / total), identity, logit_support, right)
+    mode, end = mode_of(model, identity, logit_support, right, divide_by=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
-def _release_steps(model: object, identity: dict[str, Array], log_support: Array, right: Array) -> _LogisticMode:
+def _release_steps(model: object, identity: dict[str, Array], logit_support: Array, right: Array) -> _LogisticMode:
     """Take the release's 1200 plain gradient steps; where they end is not an optimum, so no gradient is vouched for."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
-    state = svi.init(jax.random.key(0), log_support, right)
-    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, log_support, right)[0], state)
+    state = svi.init(jax.random.key(0), logit_support, right)
+    state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, logit_support, right)[0], state)
     found = svi.get_params(state)
     unknown = jnp.full((), jnp.nan)
     steps = jnp.full((), _RELEASE_STEPS, jnp.int32)

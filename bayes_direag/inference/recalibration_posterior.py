@@ -1,12 +1,11 @@
 r"""The posterior of the final calibration, learned from support that had not seen the labels.
 
-The data are, for every labelled question, the leave-one-out support of its states, and whether the selected answer is
-right; so no question vouches for itself. The coefficients :math:`(a, b)` of the calibration
+The data are, for every labelled question, the leave-one-out support of the selected answer, and whether it is right;
+so no question vouches for itself. The coefficients :math:`(a, b)` of the calibration
 (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
 
 .. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
-          \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad
-          p_i = \operatorname{softmax}(b \log P_i + a [\text{candidate}])_{\text{selected}}
+          \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad p_i = \operatorname{sigmoid}(a + b \operatorname{logit} P_i)
 
 One pair is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior.
 (Scores taken draw by draw would leave in each draw its own fit to the labels; on held-out questions that was worse with
@@ -22,7 +21,7 @@ from jaxtyping import Array, Bool, Float
 from numpyro.infer.util import log_density
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.recalibration import Outcomes, padded_states, recalibrate
+from bayes_direag.inference.recalibration import Outcomes, padded_logits, recalibrate
 from bayes_direag.model.model import recalibration
 from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
@@ -35,9 +34,9 @@ _AT_ONCE = 64
 
 def require_posterior(final: RecalibrationSettings) -> None:
     """Raise DirEAGError unless this final calibration has a posterior to be drawn from, or is left out."""
-    if final.method not in ("softmax", "platt", "none"):
+    if final.method not in ("platt", "none"):
         raise DirEAGError(
-            f"recalibration method {final.method} is for MAP; expected softmax, platt or none under NUTS, which draws "
+            f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws "
             "the final calibration from its posterior."
         )
 
@@ -73,7 +72,7 @@ def draw_recalibration(
     assert isinstance(found, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
     mode = np.array([found.coefficients[name][0, 0] for name in IDENTITY])
     prior_scale = settings.prior_scale(outcomes.weight.sum())
-    data = (*(part[0] for part in padded_states(outcomes, settings)), prior_scale)
+    data = (*(part[0] for part in padded_logits(outcomes, settings)), prior_scale)
     with jax.enable_x64(True):
         curvature = np.asarray(_curvature(mode, *data))
     n_chains, n_draws = shape
@@ -90,14 +89,14 @@ def draw_recalibration(
 
 def _log_density(
     point: Float[Array, " coefficient"],
-    log_support: Float[Array, "problem state"],
-    right: Bool[Array, "problem state"],
+    logit_support: Float[Array, " problem"],
+    right: Bool[Array, " problem"],
     weight: Float[Array, " problem"],
     prior_scale: Float[Array, ""],
 ) -> Float[Array, ""]:
     """Return the log density of the model at one pair of coefficients."""
     model = partial(recalibration, prior_scale=prior_scale, weight=weight)
-    reached: Array = log_density(model, (log_support, right), {}, dict(zip(IDENTITY, point, strict=True)))[0]
+    reached: Array = log_density(model, (logit_support, right), {}, dict(zip(IDENTITY, point, strict=True)))[0]
     return reached
 
 

@@ -107,54 +107,32 @@ class State(dist.Distribution):  # type: ignore[misc]
 
 
 def recalibration(
-    log_support: Float[Array, "problem state"],
-    right: Bool[Array, "problem state"] | None,
+    logit_support: Float[Array, " problem"],
+    right: Bool[Array, " problem"] | None,
     *,
     prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw intercept and slope around the identity, then which state of each question comes true (site ``state``).
+    """Draw intercept and slope around the identity, then whether each selected answer is right (site ``right``).
 
     Parameters
     ----------
-    log_support
-        Log of the support of every state, the null last; minus infinity for one that is not there.
+    logit_support
+        Of the selected answers.
     right
-        Which states came true: where several did, their probabilities add up. None: draw one.
+        Whether they are right. None: draw it.
     prior_scale
         Standard deviation of the coefficients' normal priors.
     weight
         How often each question counts; once if left out.
     """
     drawn = {name: numpyro.sample(name, dist.Normal(value, prior_scale)) for name, value in IDENTITY.items()}
-    with numpyro.plate("problem", len(log_support)):
-        if right is None:
-            probability = jax.nn.softmax(calibrated_scores(log_support, **drawn))
-            numpyro.sample("state", dist.Categorical(probs=probability))
+    outcome = dist.Bernoulli(logits=drawn["intercept"] + drawn["slope"] * logit_support)
+    with numpyro.plate("problem", len(logit_support)):
+        if weight is None:
+            numpyro.sample("right", outcome, obs=right)
         else:
-            reached = calibrated_log_prob(log_support, right, **drawn)
-            numpyro.factor("state", reached if weight is None else weight * reached)
-
-
-def calibrated_scores(
-    log_support: Float[Array, "problem state"], intercept: Float[Array, "*problem"], slope: Float[Array, "*problem"]
-) -> Float[Array, "problem state"]:
-    """Return ``slope * log P + intercept``, without the intercept for the null, the last state."""
-    exists = jnp.isfinite(log_support)
-    is_candidate = jnp.arange(log_support.shape[1])[None] < log_support.shape[1] - 1
-    shift, power = (jnp.reshape(coefficient, (-1, 1)) for coefficient in (intercept, slope))
-    return jnp.where(exists, power * jnp.where(exists, log_support, 0.0) + shift * is_candidate, -jnp.inf)
-
-
-def calibrated_log_prob(
-    log_support: Float[Array, "problem state"],
-    right: Bool[Array, "problem state"],
-    intercept: Float[Array, "*problem"],
-    slope: Float[Array, "*problem"],
-) -> Float[Array, " problem"]:
-    """Return the log of the calibrated probability of what came true."""
-    score = calibrated_scores(log_support, intercept, slope)
-    return jax.nn.logsumexp(score, axis=1, where=right) - jax.nn.logsumexp(score, axis=1)
+            numpyro.factor("right", weight * outcome.log_prob(right))
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:

@@ -41,7 +41,7 @@ import numpyro.distributions as dist
 from jaxtyping import Array, Bool, Float
 
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, calibrated_log_prob, log_likelihood, raw_priors
+from bayes_direag.model.model import Raw, log_likelihood, raw_priors
 from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS
 
 #: The share r of a parameter's prior variance that is expected to lie between settings.
@@ -88,17 +88,17 @@ def multi_setting_direag(data: LikelihoodData) -> None:
 
 
 def multi_setting_recalibration(
-    log_support: Float[Array, "problem state"],
-    right: Bool[Array, "problem state"],
+    logit_support: Float[Array, " problem"],
+    right: Bool[Array, " problem"],
     setting: Float[Array, "problem setting"],
     *,
     prior_scale: float,
 ) -> None:
-    """Draw the coefficients of every setting, then which state of each question comes true (site ``state``).
+    """Draw the coefficients of every setting, then whether each selected answer is right (site ``right``).
 
     Parameters
     ----------
-    log_support, right
+    logit_support, right
         As in :func:`bayes_direag.model.model.recalibration`.
     setting
         How much a question counts in its setting, 0 in the others; one of none does not count.
@@ -111,7 +111,8 @@ def multi_setting_recalibration(
         name: belongs @ sample_settings(name, dist.Normal(value, prior_scale), (setting.shape[1],))
         for name, value in IDENTITY.items()
     }
-    numpyro.factor("state", counts @ calibrated_log_prob(log_support, right, **of_question))
+    outcome = dist.Bernoulli(logits=of_question["intercept"] + of_question["slope"] * logit_support)
+    numpyro.factor("right", counts @ outcome.log_prob(right))
 
 
 def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Float[Array, "setting ..."]:

@@ -17,8 +17,8 @@ The priors of ``bayes``, and why:
   times the prior".
 - ``bias``: the levels' centre is normal around 0 with sd 2. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6
   on the logit scale; to tell those apart takes a bias of up to minus that, times the slope.
-- spreads of the levels: log-normal with medians 0.5 (weight, a factor of 1.6) and 1 (bias); 95 % lie within a factor of
-  2.7. Levels of one file are of one kind, so they are expected to be alike, and labels have to say otherwise.
+- spreads of the levels: log-normal with medians 0.25 (weight, a factor of 1.3) and 0.5 (bias); 95 % lie within a factor
+  of 2.7. Levels of one file are of one kind, so they are expected to be alike, and labels have to say otherwise.
 - ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.13
   and 2.
 - ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
@@ -28,13 +28,13 @@ The priors of ``bayes``, and why:
   now and then.
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
-- ``vote`` and ``vote_slope`` are left out: with a few hundred labels they cost as much as they bring. For many labels
-  of unlike levels they may be put in; ``docs/presets.md`` says how.
+- ``vote``: the levels' centre is normal around 0 with sd 0.1, since what agreement is worth for all levels alike is
+  for ``sharpness`` to say; their spread is log-normal with median 0.15. ``vote_slope`` is left out: it costs as much as
+  it brings.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
 - final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
   an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen
-  the label: leave-one-out under NUTS, out of five folds for a MAP. It is of the selected answer (``platt``);
-  ``softmax`` gives every candidate and the null a probability, at some cost to that of the selected answer.
+  the label: leave-one-out under NUTS, out of five folds for a MAP.
 
 What they imply together is in ``docs/presets.md``, and checked by the tests.
 

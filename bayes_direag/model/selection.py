@@ -32,7 +32,7 @@ def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """An intercept and a slope for every posterior draw, used as its ``method`` says.
+    """An intercept and a slope of the logit of support, for every posterior draw.
 
     Attributes
     ----------
@@ -49,30 +49,13 @@ class LogisticRecalibration:
         """Leave support as it is, for so many chains and draws."""
         return cls("none", {"intercept": np.zeros(shape), "slope": np.ones(shape)}, eps)
 
-    def of_states(
-        self, support: Float[np.ndarray, "state problem sample"]
-    ) -> Float[np.ndarray, "state problem sample"]:
-        """Return the probability of every state, the null last; support itself where only the selected answer's is.
-
-        A state of support 0 is not there, and stays at 0.
-        """
-        if self.method != "softmax":
+    def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
+        """Return the final probability of selected answers in every draw, from their support there, or one for all."""
+        if self.method == "none":
             return support
-        intercept, slope = (self.coefficients[name].ravel() for name in ("intercept", "slope"))
-        score = slope * np.log(np.maximum(support, self.eps))
-        score[:-1] += intercept
-        score[support == 0] = -np.inf
-        score -= score.max(axis=0)
-        probability = np.exp(score, out=score)
-        return np.asarray(probability / probability.sum(axis=0))
-
-    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers, from what :meth:`of_states` says of them."""
-        if self.method in ("softmax", "none"):
-            return probability
         intercept, slope = (self.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
         with np.errstate(over="ignore"):
-            return np.asarray(1 / (1 + np.exp(-intercept - slope * clipped_logit(probability, self.eps))))
+            return np.asarray(1 / (1 + np.exp(-intercept - slope * clipped_logit(support, self.eps))))
 
     def to_dataset(self) -> "xarray.Dataset":
         """Return the coefficients by chain and draw."""
@@ -90,15 +73,9 @@ class IsotonicRecalibration:
     probability: Float[np.ndarray, " knot"]
     method: str = "isotonic"
 
-    def of_states(
-        self, support: Float[np.ndarray, "state problem sample"]
-    ) -> Float[np.ndarray, "state problem sample"]:
-        """Return support as it is: only the selected answer is calibrated."""
-        return support
-
-    def of_selected(self, probability: Float[np.ndarray, "sample problem"]) -> Float[np.ndarray, "sample problem"]:
+    def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
         """Return the final probability of selected answers, from their support."""
-        return np.asarray(np.interp(probability, self.support, self.probability))
+        return np.asarray(np.interp(support, self.support, self.probability))
 
     def to_dataset(self) -> "xarray.Dataset":
         """Return the knots."""
@@ -108,10 +85,7 @@ class IsotonicRecalibration:
         return xr.Dataset(variables, attrs={"method": self.method})
 
 
-#: Leaves support as it is, in any number of samples.
-UNCALIBRATED = LogisticRecalibration.identity((1, 1), 0.0)
-
-#: A map from support to probability, one for each posterior draw: of all states, or of the selected answer.
+#: A map from the support of the selected answer to its probability, one for each posterior draw.
 Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
@@ -121,24 +95,21 @@ class Selection(NamedTuple):
     Attributes
     ----------
     candidate : (problem,) array
-        The candidate of greatest mean probability over the samples; -1 for a question without candidates. Ties go to
+        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to
         the one whose canonical answer comes first in string order, which is the order of the candidates.
     support : (sample, problem) array
         Its support in every sample; NaN without candidates.
-    probability : (sample, problem) array
-        Its probability in every sample; NaN without candidates.
-    mean_probability : (problem, state) array
-        Mean probability of every state, the null last; 0 for one that a question does not have.
+    mean_support : (problem, state) array
+        Mean support of every state, the null last; 0 for one that a question does not have.
     change_probability : (problem,) array
-        Share of the samples in which another candidate is the most probable; NaN without candidates.
+        Share of the samples in which another candidate has more support; NaN without candidates.
     tied : (problem,) array
-        Whether another candidate is as probable, in the mean or in a sample, so that their order matters.
+        Whether another candidate has as much support, in the mean or in a sample, so that their order matters.
     """
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
-    probability: Float[np.ndarray, "sample problem"]
-    mean_probability: Float[np.ndarray, "problem state"]
+    mean_support: Float[np.ndarray, "problem state"]
     change_probability: Float[np.ndarray, " problem"]
     tied: Bool[np.ndarray, " problem"]
 
@@ -190,9 +161,8 @@ def select(
     n_candidates: Int[np.ndarray, " problem"],
     table: Table,
     samples: Samples,
-    final: Recalibration,
 ) -> Selection:
-    """Select one answer a question from what its reports count."""
+    """Select one answer a question from what its reports count: the one of greatest mean support."""
     entry = table.entry
     n, n_levels = candidate.shape
     question = np.arange(n)
@@ -214,27 +184,56 @@ def select(
         states -= states.max(axis=0)
         np.exp(states, out=states)
     states /= states.sum(axis=0)
-    probability = final.of_states(states)
-    mean = probability.mean(axis=2)
+    mean = states.mean(axis=2)
     best = mean[:-1].argmax(axis=0)
-    mine = probability[best, question]
+    mine = states[best, question]
     changes, tied = np.zeros(mine.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
-    for other, reached in enumerate(probability[:-1] if len(alpha) > 1 else ()):
+    for other, reached in enumerate(alpha if len(alpha) > 1 else ()):
         same = reached == mine
         changes |= (reached > mine) | (same & (other < best)[:, None])
         tied |= (other != best) & same.any(axis=1)
     some = n_candidates > 0
-    support = states[best, question]
-    mine[~some] = support[~some] = np.nan
+    mine[~some] = np.nan
     return Selection(
-        np.where(some, best, -1), support.T, mine.T, mean.T, np.where(some, changes.mean(axis=1), np.nan), some & tied
+        np.where(some, best, -1), mine.T, mean.T, np.where(some, changes.mean(axis=1), np.nan), some & tied
     )
+
+
+def final_distribution(
+    support: Float[np.ndarray, "problem state"],
+    candidate: Int[np.ndarray, " problem"],
+    probability: Float[np.ndarray, " problem"],
+) -> Float[np.ndarray, "problem state"]:
+    """Return the final probability of every state, the null last; those of a question sum to 1.
+
+    What the selected answer leaves is divided among the other states by their support. No other candidate gets as much
+    as the selected answer: what is above that is the null's, as is all of a question without candidates.
+
+    Parameters
+    ----------
+    support
+        Mean support of every state.
+    candidate, probability
+        The selected candidate and its final probability; -1 and NaN without candidates.
+    """
+    question = np.flatnonzero(candidate >= 0)
+    selected = question, candidate[question]
+    own = np.where(candidate >= 0, probability, 0.0)[:, None]
+    others = support.copy()
+    others[selected] = 0.0
+    total = others.sum(axis=1, keepdims=True)
+    share = np.divide(1 - own, total, out=np.zeros_like(total), where=total > 0)
+    states = np.minimum(others * share, np.nextafter(own, 0.0))
+    states[selected] = own[question, 0]
+    states[:, -1] = np.maximum(1 - states[:, :-1].sum(axis=1), 0.0)
+    return np.asarray(states)
 
 
 def summary(selection: Selection, final: Recalibration, interval_level: float) -> Columns:
     """Return what a prediction says of selected answers, by name."""
-    confidence = final.of_selected(selection.probability)
-    columns = {"candidate": selection.candidate, "confidence": confidence.mean(axis=0)}
+    confidence = final.of_selected(selection.support)
+    mean = confidence.mean(axis=0)
+    columns = {"candidate": selection.candidate, "confidence": mean}
     if len(confidence) > 1:
         tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
         low, high = np.quantile(confidence, tails, axis=0)
@@ -245,6 +244,6 @@ def summary(selection: Selection, final: Recalibration, interval_level: float) -
         }
     return columns | {
         "support": selection.support.mean(axis=0),
-        "null_probability": selection.mean_probability[:, -1],
+        "null_probability": final_distribution(selection.mean_support, selection.candidate, mean)[:, -1],
         "tied": selection.tied,
     }

@@ -9,7 +9,7 @@ from bayes_direag.errors import DirEAGError
 
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
-RecalibrationMethod = Literal["softmax", "platt", "release", "temperature", "isotonic", "none"]
+RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
 Method = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes"]
 
@@ -66,16 +66,14 @@ class RawParameter(Settings):
 class RecalibrationSettings(Settings):
     r"""The final calibration, or one of its alternatives.
 
-    .. math:: \operatorname{softmax}(b \log P + a [\text{candidate}]) \quad \text{or} \quad
-              \operatorname{sigmoid}(a + b \operatorname{logit} P)
+    .. math:: \operatorname{sigmoid}(a + b \operatorname{logit} P)
 
     Attributes
     ----------
     method
-        ``softmax``: the former, of the support P of all states. The others are of the selected answer alone.
-        ``platt``: the latter, to the optimum. ``release``: the same objective, 1200 plain gradient steps of 0.05
-        from the identity. ``temperature``: the slope alone, unpenalised. ``isotonic``: a monotone function of support.
-        ``none``: support as it is.
+        ``platt``: the above, of the support P of the selected answer, to the optimum. ``release``: the same objective,
+        1200 plain gradient steps of 0.05 from the identity. ``temperature``: the slope alone, unpenalised.
+        ``isotonic``: a monotone function of support. ``none``: support as it is.
     penalty
         lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
         ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.

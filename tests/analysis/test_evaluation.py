@@ -23,7 +23,6 @@ from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import UNCALIBRATED
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
@@ -105,11 +104,9 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
 
-        learned, support = (
-            distribution(Reports.of(one, release.eps), parameters, UNCALIBRATED) for one in (fitting, mine)
-        )
+        learned, support = (distribution(Reports.of(one, release.eps), parameters) for one in (fitting, mine))
         best = learned[None, :, :-1].argmax(axis=2)
-        outcomes = Outcomes.of_selected("release", learned[None], fitting.right_state, np.ones(best.shape), best)
+        outcomes = Outcomes.of_selected(learned[None], fitting.right_state, np.ones(best.shape), best)
         (final,) = recalibrate(outcomes, release.recalibration)
         before, after = before_and_after[config.variant]
         best = support[:, :-1].max(axis=1)

@@ -106,3 +106,10 @@ def scores(reports: Sequence[tuple[int, str, float]], parameters: Mapping[str, o
 def support(scores: Mapping[str, float]) -> dict[str, float]:
     total = sum(scores.values())
     return {answer: value / total for answer, value in scores.items()}
+
+
+def null_probability(support: dict[str, float], selected: str, probability: float) -> float:
+    """What is left for the null when the others share what the selected answer leaves, none getting more than it."""
+    rest = 1 - support[selected]
+    shares = [value * (1 - probability) / rest for answer, value in support.items() if answer not in (selected, NULL)]
+    return 1 - probability - sum(min(share, probability) for share in shares)

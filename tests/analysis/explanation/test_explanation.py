@@ -89,8 +89,6 @@ def test_every_figure_is_the_predicted_one(
     for expected in fit.predict(observations, interval_level=LEVEL).to_dict("records"):
         found = explain(fit, observations, expected["problem_id"], interval_level=LEVEL)
         assert (found.n_samples, found.interval_level) == (24 if several else 1, LEVEL)
-        null = found.states.iloc[-1]
-        np.testing.assert_allclose(null["support"], expected["null_probability"], rtol=1e-12)
         np.testing.assert_allclose(found.null_probability, expected["null_probability"], rtol=1e-12)
         assert (len(found.reports), len(found.states) - 1) == (expected["n_used"], expected["n_candidates"])
         if not expected["n_used"]:

@@ -85,7 +85,7 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     raw = fits.gaussian_draws(3, spread=0.3, n_chains=1, n_draws=400)
     noise = np.random.default_rng(0).normal(size=(2, 1, 400))
     coefficients = {"intercept": 0.3 + 0.4 * noise[0], "slope": 0.8 + 0.2 * noise[1]}
-    final = LogisticRecalibration("softmax", coefficients, 1e-6)
+    final = LogisticRecalibration("platt", coefficients, 1e-6)
 
     def given(outcomes: Outcomes, *_: object) -> LogisticRecalibration:
         seen.append(outcomes)
@@ -94,20 +94,18 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     monkeypatch.setattr(interval_coverage, "draw_recalibration", given)
     one = Worlds({name: value[:1] for name, value in worlds.raw.items()}, *(part[:1] for part in worlds[1:]))
     draws = Draws(raw, {"lp": np.zeros((1, 400))})
-    softmax = BAYES.override(recalibration={"method": "softmax"})
-    placed = place_truth(one, draws, FITTED, FRESH, preset=softmax, variant="confidence")
+    placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
 
     labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
     fit = fits.made_posterior(labelled, raw)
     (outcomes,) = seen
-    candidate = fit.tree["loo"]["candidate"].to_numpy()
-    mine = (0, np.arange(len(candidate)), candidate)
-    np.testing.assert_allclose(outcomes.support[mine], fit.tree["loo"]["support"], atol=0.01)
-    assert (outcomes.right[mine] == fit.tree["loo"]["correct"].to_numpy()).all()
+    n = len(fit.tree["loo"]["support"])
+    np.testing.assert_allclose(outcomes.support[0, :n], fit.tree["loo"]["support"], atol=0.01)
+    assert (outcomes.right[0, :n] == fit.tree["loo"]["correct"].to_numpy()).all()
     assert (outcomes.weight == 0.5).all()
 
     truth = world_support(one, Reports.of(FRESH, BAYES.eps), preset=BAYES, variant="confidence")[0]
-    for method in ("none", "softmax"):
+    for method in ("none", "platt"):
         fit.tree["recalibration"] = xr.DataTree(replace(final, method=method).to_dataset())
         predicted = Fit(fit.tree).predict(FRESH)
         answers = zip(FRESH.candidates, predicted["answer"], strict=True)

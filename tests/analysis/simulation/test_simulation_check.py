@@ -127,7 +127,7 @@ def test_a_weighted_preset_is_refused() -> None:
 
 def test_a_calibration_without_posterior_is_refused() -> None:
     isotonic = BAYES.override(recalibration={"method": "isotonic"})
-    with pytest.raises(DirEAGError, match="method isotonic has no posterior; expected softmax, platt or none"):
+    with pytest.raises(DirEAGError, match="method isotonic has no posterior; expected platt or none"):
         check_by_simulation(SimulationSettings(preset=isotonic))
 
 

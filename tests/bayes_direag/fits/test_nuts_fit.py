@@ -188,8 +188,10 @@ class TestPredictions:
             confidence = 1 / (1 + np.exp(-(a + b * np.log(mine / (1 - mine)))))
             assert row["answer"] == simulated.candidates[question][best]
             np.testing.assert_allclose(row["support"], mine.mean(), rtol=1e-10)
-            np.testing.assert_allclose(row["null_probability"], mean[-1], rtol=1e-10)
             np.testing.assert_allclose(row["confidence"], confidence.mean(), rtol=1e-10)
+            shares = {str(k): float(value) for k, value in enumerate(mean[:-1])} | {brute_force.NULL: float(mean[-1])}
+            expected = brute_force.null_probability(shares, str(best), confidence.mean())
+            np.testing.assert_allclose(row["null_probability"], expected, rtol=1e-9, atol=1e-13)
             ends = np.quantile(confidence, [0.2, 0.8])
             np.testing.assert_allclose(row[["confidence_low", "confidence_high"]].astype(float), ends, rtol=1e-10)
             changes.append((support[:, :-1].argmax(axis=1) != best).mean())
@@ -357,7 +359,7 @@ class TestRuns:
     )
     def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations, changes, seen) -> None:
         preset = PRESETS["bayes"].override(recalibration=changes)
-        with pytest.raises(DirEAGError, match=rf"recalibration {seen} is for MAP; expected softmax, platt or none"):
+        with pytest.raises(DirEAGError, match=rf"recalibration {seen} is for MAP; expected platt or none"):
             fit_nuts(labelled, preset=preset, sampling=TINY)
 
     def test_nothing_to_learn_from(self, unlearnable: Observations) -> None:

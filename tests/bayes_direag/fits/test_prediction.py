@@ -12,9 +12,9 @@ from bayes_direag.data.long_table import ranks
 from bayes_direag.fits import prediction
 from bayes_direag.fits.prediction import PatternPredictor, by_first_mention, select_reports
 from bayes_direag.model.evidence import Parameters, Reports, concentration, supports
-from bayes_direag.model.selection import UNCALIBRATED, LogisticRecalibration, clipped_logit
+from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.brute_force import NULL, scores
+from tests.bayes_direag.brute_force import NULL, null_probability, scores
 
 EPS = 1e-6
 
@@ -62,6 +62,10 @@ def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
     a, b = (by.recalibration.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
     clipped = np.clip(mine, 1e-6, 1 - 1e-6)
     final = 1 / (1 + np.exp(-(a + b * (np.log(clipped) - np.log1p(-clipped)))))
+    null = []
+    for own, n, k, probability in zip(mean, given.n_candidates, best, final.mean(axis=0), strict=True):
+        support = dict(enumerate(own[:n])) | {NULL: own[-1]}
+        null.append(null_probability(support, k, probability) if n else 1.0)
     return {
         "candidate": np.where(some, best, -1),
         "confidence": final.mean(axis=0),
@@ -69,7 +73,7 @@ def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
         "confidence_high": np.quantile(final, 0.9, axis=0),
         "change_probability": np.where(some, (every[:, :, :-1].argmax(axis=2) != best).mean(axis=0), np.nan),
         "support": mine.mean(axis=0),
-        "null_probability": mean[:, -1],
+        "null_probability": np.array(null),
     }
 
 
@@ -189,11 +193,11 @@ def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
     sharp = by.parameters._replace(
         sharpness=np.full(5, sharpness), weight=by.parameters.weight * 1e12, vote=by.parameters.vote * 1e3
     )
-    (found,) = select_reports(given, sharp, UNCALIBRATED, lambda selection: selection)
+    (found,) = select_reports(given, sharp, lambda selection: selection)
     every = np.asarray(supports(given, jax.tree.map(jnp.asarray, sharp)))
     assert np.isfinite(every).all()
     mean, some = every.mean(axis=0), given.n_candidates > 0
-    np.testing.assert_allclose(found.mean_probability[:, -1], mean[:, -1], rtol=1e-9, atol=1e-300)
+    np.testing.assert_allclose(found.mean_support[:, -1], mean[:, -1], rtol=1e-9, atol=1e-300)
     best = mean[:, :-1].argmax(axis=1)
     mine = np.take_along_axis(every, best[None, :, None], axis=2)[:, some, 0]
     np.testing.assert_allclose(found.support[:, some], mine, rtol=1e-9, atol=1e-300)
@@ -211,7 +215,7 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         null_gain=jnp.array(0.6),
     )
     samples = jax.tree.map(lambda value: jnp.stack([value, value]), own)
-    (found,) = select_reports(REPORTS, samples, UNCALIBRATED, lambda selection: selection)
+    (found,) = select_reports(REPORTS, samples, lambda selection: selection)
     alpha = np.asarray(concentration(REPORTS, own))
     plain = {name: value.tolist() for name, value in own._asdict().items() if value is not None}
     for question in range(4):
@@ -219,7 +223,7 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         told = [(level, str(a), stated) for level, (a, stated) in enumerate(rows) if a >= 0]
         expected = brute_force.support(brute_force.concentrations(told, plain, EPS))
         null = expected.pop(brute_force.NULL)
-        np.testing.assert_allclose(found.mean_probability[question, -1], null, rtol=1e-12)
+        np.testing.assert_allclose(found.mean_support[question, -1], null, rtol=1e-12)
         np.testing.assert_allclose(alpha[question, -1] / alpha[question].sum(), null, rtol=1e-12)
         assert found.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
         if expected:

@@ -201,37 +201,24 @@ class TestByHand:
 
     def test_what_the_final_calibration_learns_from(self, found, observations) -> None:
         """Answers selected without and with a question's own label, by halves."""
-        every = found.outcomes(observations.right_state, "softmax")
-        alone = found.outcomes(observations.right_state, "platt")
+        learned = found.outcomes(observations.right_state)
         question = np.arange(50)
         for half, by in ((slice(0, 50), found.support), (slice(50, 100), found.support_of_all)):
             best = by[:, :-1].argmax(axis=1)
-            right = observations.correct_candidate[question, best]
-            np.testing.assert_array_equal(every.support[0, half], found.support)
-            assert ((np.arange(found.support.shape[1]) == best[:, None]) == right[:, None]).tolist() == every.right[
-                0, half
-            ].tolist()
-            np.testing.assert_array_equal(alone.support[0, half, 0], found.support[question, best])
-            np.testing.assert_array_equal(alone.right[0, half, 0], right)
-        assert every.weight.tolist() == alone.weight.tolist() == [[0.5] * 100]
+            np.testing.assert_array_equal(learned.support[0, half], found.support[question, best])
+            np.testing.assert_array_equal(learned.right[0, half], observations.correct_candidate[question, best])
+        assert learned.weight.tolist() == [[0.5] * 100]
 
-    @pytest.mark.parametrize("method", ["softmax", "platt"])
-    def test_the_table_of_questions(self, found, observations, method, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_the_table_of_questions(self, found, observations, monkeypatch: pytest.MonkeyPatch) -> None:
         """Any of several right answers is right."""
         assert (observations.correct_candidate.sum(axis=1) > 1).any()
         a, b = np.array([0.4, -1.0]), np.array([0.6, 1.5])
-        final = LogisticRecalibration(method, {"intercept": a[None], "slope": b[None]}, 1e-6)
+        final = LogisticRecalibration("platt", {"intercept": a[None], "slope": b[None]}, 1e-6)
         table = found.to_dataset(observations, final)
         assert table["problem"].to_numpy().tolist() == list(observations.problem_id)
         for question, own in enumerate(found.support):
-            if method == "softmax":
-                factor = np.exp(a[:, None] * (np.arange(len(own)) < len(own) - 1))
-                states = np.where(own > 0, own ** b[:, None], 0) * factor
-                each = (states / states.sum(axis=1, keepdims=True))[:, :-1]
-                best, confidence = each.mean(axis=0).argmax(), each.mean(axis=0).max()
-            else:
-                best = own[:-1].argmax()
-                confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
+            best = own[:-1].argmax()
+            confidence = (1 / (1 + np.exp(-a - b * np.log(own[best] / (1 - own[best]))))).mean()
             row = table.isel(problem=question)
             assert row["candidate"] == best
             np.testing.assert_allclose(row["support"], own[best])

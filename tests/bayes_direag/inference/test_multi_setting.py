@@ -130,7 +130,7 @@ def test_the_log_joint_density(variant: str, seed: int) -> None:
 def test_the_log_joint_density_of_the_final_calibration() -> None:
     rng = np.random.default_rng(5)
     support, correct, setting = rng.uniform(0.1, 0.9, 6), rng.random(6) < 0.5, np.array([0, 0, 1, 1, 1, -1])
-    states = jnp.log(jnp.stack([support, 1 - support], axis=1)), jnp.stack([correct, ~correct], axis=1)
+    known = jnp.asarray(logit(support)), jnp.asarray(correct)
     sites, own, expected = {}, {}, 0.0
     for name, loc in (("intercept", 0.0), ("slope", 1.0)):
         tau, z = abs(rng.normal()), rng.normal(size=2)
@@ -141,7 +141,7 @@ def test_the_log_joint_density_of_the_final_calibration() -> None:
         score = own["intercept"][setting[i]] + own["slope"][setting[i]] * logit(support[i])
         expected += log_expit(score if correct[i] else -score)
     member = jnp.asarray((setting[:, None] == np.arange(2)).astype(float))
-    found, _ = log_density(multi_setting_recalibration, (*states, member), {"prior_scale": 0.7}, sites)
+    found, _ = log_density(multi_setting_recalibration, (*known, member), {"prior_scale": 0.7}, sites)
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 
@@ -153,10 +153,7 @@ def test_final_calibrations_against_importance_weights() -> None:
     support = [expit(rng.normal(1.0, 1.2, n)) for n in sizes]
     correct = [rng.random(n) < expit(-1.0 + 0.6 * logit(one)) for n, one in zip(sizes, support, strict=True)]
     settings = RecalibrationSettings(scale=0.7)
-    outcomes = [
-        Outcomes(np.stack([s, 1 - s], axis=1)[None], np.stack([y, ~y], axis=1)[None], np.ones((1, len(s))))
-        for s, y in zip(support, correct, strict=True)
-    ]
+    outcomes = [Outcomes(s[None], y[None], np.ones((1, len(s)))) for s, y in zip(support, correct, strict=True)]
     sampling = SamplingSettings(n_chains=2, n_warmup=200, n_draws=1000)
     found = draw_recalibrations([*outcomes, None], settings, sampling, 0)
     n = 150_000

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpyro.infer import MCMC, NUTS
 from scipy import stats
-from scipy.special import expit, log_expit, logit, logsumexp
+from scipy.special import expit, log_expit, logit
 
 from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
@@ -72,10 +72,8 @@ def exact(name: str) -> Exact:
 
 
 def outcomes(support: np.ndarray, correct: np.ndarray, weight: np.ndarray | None = None) -> Outcomes:
-    """One candidate and the null, a batch of one."""
-    counts = np.ones((1, len(support))) if weight is None else weight[None]
-    states, right = (np.stack([part, other], axis=1) for part, other in ((support, 1 - support), (correct, ~correct)))
-    return Outcomes(states[None], right[None], counts)
+    """Make a batch of one."""
+    return Outcomes(support[None], correct[None], np.ones((1, len(support))) if weight is None else weight[None])
 
 
 @cache
@@ -236,20 +234,4 @@ def test_weights_against_a_grid_of_importance_weights() -> None:
     prior = np.array([0, 1]) + 0.8 * rng.normal(size=(200_000, 2))
     terms = np.stack([np.ones(100), logit(support)])
     reached = log_expit(prior @ np.where(correct, terms, -terms)) @ counts
-    assert_moments(found, prior, reached)
-
-
-def test_of_all_states_against_importance_weights() -> None:
-    """Two candidates and the null: moments against draws from the prior, weighted by the likelihood."""
-    rng = np.random.default_rng(5)
-    support = rng.dirichlet([1.0, 0.6, 0.5], 40)
-    right = rng.integers(3, size=40)[:, None] == np.arange(3)
-    settings = RecalibrationSettings(method="softmax", scale=0.8)
-    found = draw_recalibration(Outcomes(support[None], right[None], np.ones((1, 40))), settings, SHAPE, rng)
-    assert found.method == "softmax"
-    prior = np.array([0, 1]) + 0.8 * rng.normal(size=(50_000, 2))
-    reached = np.zeros(len(prior))
-    for own, came_true in zip(np.log(np.maximum(support, settings.eps)), right, strict=True):
-        score = prior[:, 1:] * own + prior[:, :1] * np.array([1, 1, 0])
-        reached += score[:, came_true][:, 0] - logsumexp(score, axis=1)
     assert_moments(found, prior, reached)
