@@ -6,16 +6,12 @@ from typing import Annotated, Any
 import typer
 
 from bayes_direag.commands.options import (
-    ChainsOption,
     ColumnOption,
-    DrawsOption,
     EqualOption,
     JsonOption,
     ScaleOption,
     SeedOption,
-    WarmupOption,
     chosen_columns,
-    chosen_sampling,
     out,
     progress,
     require_parent,
@@ -32,13 +28,6 @@ def compare_command(
         Path | None, typer.Option("--obs", metavar="OBS", help="Two fits: predict these questions from both.")
     ] = None,
     target: Annotated[Path | None, typer.Option("--out", help="Folder for tables and pictures.")] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="N,N,...",
-            help="A MAP and a NUTS fit: refit to so many labelled questions of OBS, to see how intervals narrow.",
-        ),
-    ] = None,
     method: Annotated[str | None, typer.Option(help="Folders: the method to compare. Left out: direag.")] = None,
     allow_weighted: Annotated[
         bool, typer.Option("--allow-weighted", help="Use fits although their preset weighs questions unequally.")
@@ -46,9 +35,6 @@ def compare_command(
     column: ColumnOption = None,
     scale: ScaleOption = None,
     equal: EqualOption = None,
-    chains: ChainsOption = 2,
-    warmup: WarmupOption = 500,
-    draws: DrawsOption = 500,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples, and permutations.")] = 1000,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
@@ -58,8 +44,6 @@ def compare_command(
     A MAP and a NUTS fit of one variant: parameters side by side and, with --obs, answers, confidences, metrics and
     interval widths. NUTS fits to the same questions: how well each predicts a question left out. Folders of
     evaluations: paired differences of every metric.
-
-    Chains, warm-up and draws are those of the fits that --labels asks for.
 
     Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
@@ -73,8 +57,7 @@ def compare_command(
     if target is not None:
         require_parent(target)
         FOLDER.check(target)
-    paths, sizes = _named(compared), _sizes(labels)
-    sampling, columns = chosen_sampling(chains, warmup, draws, target_accept=0.9), chosen_columns(column, scale, equal)
+    paths, columns = _named(compared), chosen_columns(column, scale, equal)
     given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None
     if observations is not None:
@@ -85,10 +68,8 @@ def compare_command(
         comparison = compare(
             given,
             questions,
-            labels=sizes,
             method=method,
             allow_weighted=allow_weighted,
-            sampling=sampling,
             seed=seed,
             n_resamples=resamples,
             on_step=step,
@@ -124,12 +105,3 @@ def _named(paths: list[Path]) -> dict[str, Path]:
         )
     names = [path.resolve().name if folders else path.stem for path in paths]
     return dict(zip(names if len(set(names)) == len(names) else map(str, paths), paths, strict=True))
-
-
-def _sizes(labels: str | None) -> tuple[int, ...]:
-    if labels is None:
-        return ()
-    try:
-        return tuple(int(text) for text in labels.split(","))
-    except ValueError:
-        raise DirEAGError(f"--labels {labels}: expected whole numbers with commas between, as in 50,100,200.") from None

@@ -1,6 +1,6 @@
 """Fits or evaluations against each other: what ``direag compare`` does, as a function."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -19,7 +19,6 @@ from analysis.results import Result, axes_or_new, write_result_report
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -100,10 +99,8 @@ def compare(
     compared: Mapping[str, Fit] | Mapping[str, EvaluatedRun] | Mapping[str, Evaluation],
     observations: Observations | None = None,
     *,
-    labels: Sequence[int] = (),
     method: str | None = None,
     allow_weighted: bool = False,
-    sampling: SamplingSettings | None = None,
     seed: int = 0,
     n_resamples: int = 1000,
     on_step: Callable[[str], None] = lambda _: None,
@@ -116,9 +113,6 @@ def compare(
         Two or more fits, or two or more evaluations, by the name of each.
     observations
         Of two fits: predict these questions from both.
-    labels
-        Of a MAP and a NUTS fit: refit to so many of the observations, to see how intervals narrow; sampled as
-        ``sampling`` says.
     method
         Of evaluations: which one to compare; ``direag`` where left out.
     allow_weighted
@@ -136,7 +130,7 @@ def compare(
     runs = {name: one for name, one in compared.items() if not isinstance(one, Fit)}
     if 0 < len(runs) < len(compared):
         raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
-    _check(bool(runs), observations, labels, method)
+    _check(bool(runs), observations, method)
     findings = sections.Findings()
     if runs:
         evaluated = {
@@ -147,7 +141,7 @@ def compare(
         sections.add_evaluations(findings, evaluated, method or "direag", seed=seed, n_resamples=n_resamples)
     else:
         given = {name: one for name, one in compared.items() if isinstance(one, Fit)}
-        fits, has_map = _in_order(given, observations, labels)
+        fits, has_map = _in_order(given, observations)
         described = {name: sections.describe_fit(fit) for name, fit in fits.items()}
         pair = sections.FitPair.of(fits) if len(fits) == 2 else None
         if pair and has_map:
@@ -157,17 +151,6 @@ def compare(
         if pair and observations is not None:
             on_step(f"predicting {len(observations)} questions")
             sections.add_predictions(findings, pair, observations, seed=seed, n_resamples=n_resamples)
-            if labels:
-                sections.add_interval_widths(
-                    findings,
-                    pair.second,
-                    observations,
-                    tuple(labels),
-                    sampling=sampling or SamplingSettings(n_chains=2, n_warmup=500, n_draws=500, target_accept=0.9),
-                    allow_weighted=allow_weighted,
-                    seed=seed,
-                    on_step=on_step,
-                )
     record = {
         "compared": described,
         "seed": seed,
@@ -178,9 +161,7 @@ def compare(
     return Comparison(described, findings, record)
 
 
-def _in_order(
-    fits: dict[str, Fit], observations: Observations | None, labels: Sequence[int]
-) -> tuple[dict[str, Fit], bool]:
+def _in_order(fits: dict[str, Fit], observations: Observations | None) -> tuple[dict[str, Fit], bool]:
     """Return fits, a MAP of two first; say whether one of two is a MAP. Refuse arguments that do not go with them."""
     is_nuts = {name: fit.tree.attrs["method"] == "nuts" for name, fit in fits.items()}
     has_map = len(fits) == 2 and not all(is_nuts.values())
@@ -189,19 +170,11 @@ def _in_order(
             f"--obs: saw {len(fits)} fits; expected two, whose predictions can be set side by side. Name two, or leave "
             "it out."
         )
-    if labels and not (has_map and any(is_nuts.values())):
-        raise DirEAGError(
-            "--labels: saw no pair of a MAP and a NUTS fit; expected one, whose variant and preset to refit. Leave it "
-            "out, or name such a pair."
-        )
     return (dict(sorted(fits.items(), key=lambda item: is_nuts[item[0]])) if has_map else fits), has_map
 
 
-def _check(are_evaluations: bool, observations: object, labels: Sequence[int], method: str | None) -> None:
-    if are_evaluations and (observations is not None or labels):
-        option = "--obs" if observations is not None else "--labels"
-        raise DirEAGError(f"{option}: saw evaluation folders; expected it with fits. Leave it out.")
+def _check(are_evaluations: bool, observations: object, method: str | None) -> None:
+    if are_evaluations and observations is not None:
+        raise DirEAGError("--obs: saw evaluation folders; expected it with fits. Leave it out.")
     if not are_evaluations and method is not None:
         raise DirEAGError(f"--method {method}: saw fits; expected it with evaluation folders. Leave it out.")
-    if labels and observations is None:
-        raise DirEAGError("--labels: saw no --obs; expected the labelled questions to draw from. Give --obs OBS.")

@@ -1,8 +1,7 @@
 """Two fits of one variant against each other, as a rule a MAP and the posterior around it.
 
 What each has learned, in quantities that the data can speak of; what each says of the same questions; how well each
-does where the right answers are known. What a posterior adds to a point, the width of its intervals, is followed
-over the number of labelled questions in :mod:`analysis.comparison.interval_width`.
+does where the right answers are known.
 """
 
 from collections.abc import Sequence

@@ -16,7 +16,6 @@ from analysis.comparison.comparison import (
     summarise_predictions,
 )
 from analysis.comparison.evaluation_comparison import compare_evaluations
-from analysis.comparison.interval_width import width_by_labels
 from analysis.comparison.loo_comparison import compare_loo
 from analysis.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
@@ -24,7 +23,6 @@ from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
-from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -175,35 +173,6 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
     findings.shown.append(comparison_tables.paired_metrics_table(metrics, title, pair.heads, BOOTSTRAP_LEVEL))
     findings.record.update(n_scored=n_scored, metrics_level=BOOTSTRAP_LEVEL, metrics=as_records(metrics))
     findings.tables["metrics"] = metrics
-
-
-def add_interval_widths(
-    findings: Findings,
-    fit: Fit,
-    questions: Observations,
-    sizes: tuple[int, ...],
-    *,
-    sampling: SamplingSettings,
-    allow_weighted: bool,
-    seed: int,
-    on_step: Callable[[str], None],
-) -> None:
-    """Add how wide the intervals of fits like this one are against the number of labelled questions."""
-    widths = width_by_labels(
-        questions,
-        sizes,
-        preset=fit.preset,
-        variant=fit.variant,
-        sampling=sampling,
-        interval_level=INTERVAL_LEVEL,
-        seed=seed,
-        allow_weighted=allow_weighted,
-        on_step=on_step,
-    )
-    findings.shown.append(comparison_tables.width_table(widths, INTERVAL_LEVEL))
-    findings.record["interval_widths"] = as_records(widths)
-    findings.tables["interval_widths"] = widths
-    findings.pictures["interval_widths"] = lambda: comparison_plots.width_figure(widths, INTERVAL_LEVEL)
 
 
 def add_evaluations(

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RECORD = "comparison.json"
-_TABLES = ("parameters", "predictions", "metrics", "interval_widths", "loo")
-_PICTURES = ("parameters", "confidence_shift", "metric_differences", "interval_widths", "loo")
+_TABLES = ("parameters", "predictions", "metrics", "loo")
+_PICTURES = ("parameters", "confidence_shift", "metric_differences", "loo")
 
 FOLDER = ResultFolder(
     "comparison",

@@ -1,11 +1,10 @@
-"""Pictures of comparisons: parameters, confidences, interval widths, leave-one-out differences, metric differences.
+"""Pictures of comparisons: parameters, confidences, leave-one-out differences, metric differences.
 
 Each function returns a figure of its own, to be written with :func:`~analysis.figures.style.save_figure`.
 """
 
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from analysis.comparison.comparison import ParameterComparison, seen_in_fitting, summarise_predictions
@@ -120,36 +119,6 @@ def loo_figure(comparison: LooComparison) -> "Figure":
         forest(axes, *(values.to_numpy(float) for values in shown), colour=RIGHT)
         row_labels(axes, rows["model"].tolist())
         axes.set_xlabel("log predictive density less that of the best (nats; more is better)")
-    return figure
-
-
-def width_figure(widths: pd.DataFrame, interval_level: float) -> "Figure":
-    """Draw the width of the confidences' intervals against the number of labelled questions fitted to.
-
-    Parameters
-    ----------
-    widths
-        From :func:`~analysis.comparison.interval_width.width_by_labels`.
-    """
-    n = widths["n_labels"]
-    caption = (
-        f"Fits to nested random subsets, measured on {widths['n_questions'].iloc[0]} other questions. Band: 10% to 90% "
-        "of these questions."
-    )
-    with figure_style():
-        figure = headed_figure("Interval width by number of labelled questions", caption, 3.4)
-        axes = figure.add_subplot()
-        axes.fill_between(n, widths["low_width"], widths["high_width"], color=RIGHT, alpha=0.18)
-        axes.plot(n, widths["mean_width"], "o-", color=RIGHT, label="mean over questions")
-        root = widths["mean_width"].iloc[0] * np.sqrt(n.iloc[0] / n)
-        axes.plot(n, root, "--", color=REFERENCE, linewidth=1.2, label=r"shrinking like $1/\sqrt{n}$")
-        axes.set_xscale("log")
-        axes.set_xticks(n, n.astype(str))
-        axes.minorticks_off()
-        axes.set_ylim(bottom=0)
-        axes.set_xlabel("labelled questions fitted to, n")
-        axes.set_ylabel(f"width of the {interval_level:.0%} interval\nof a confidence")
-        axes.legend()
     return figure
 
 

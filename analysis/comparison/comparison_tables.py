@@ -179,22 +179,6 @@ def loo_table(comparison: LooComparison) -> Group:
     return Group(titled(f"Leave-one-out on {comparison.n} questions", table, notes), Text(f"{comparison.conclusion}\n"))
 
 
-def width_table(widths: pd.DataFrame, interval_level: float) -> Group:
-    """Return how wide intervals are by number of labelled questions."""
-    table = plain_table()
-    for header in ("labels", "mean width", "10%", "median", "90%", "divergences", "R-hat"):
-        table.add_column(header, justify="right")
-    for row in widths.to_dict("records"):
-        widths_shown = [_number(row[f"{name}_width"]) for name in ("mean", "low", "median", "high")]
-        table.add_row(str(row["n_labels"]), *widths_shown, str(row["divergences"]), _number(row["largest_rhat"]))
-    n = widths["n_questions"].iloc[0]
-    return titled(
-        f"Width of the {interval_level:.0%} interval by labelled questions, on {n} others",
-        table,
-        "Fits to nested random subsets. 10%, median, 90%: over questions. R-hat: the largest of each fit.",
-    )
-
-
 def descriptions_table(descriptions: Mapping[str, str]) -> Group:
     """Return what is compared, a line each."""
     table = Table.grid(padding=(0, 2))

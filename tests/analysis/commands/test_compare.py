@@ -10,7 +10,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison import interval_width
 from analysis.comparison.comparison import compare_parameters, compare_predictions, summarise_predictions
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
@@ -19,7 +18,7 @@ from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
-from tests.analysis.fits import around, gaussian_draws, made_fit, made_posterior, natural
+from tests.analysis.fits import around, made_fit, natural
 from tests.analysis.runs import random_said, write_run
 from tests.command_line import one_line
 
@@ -127,29 +126,15 @@ class TestMapAndPosterior:
             "confidence_shift.png",
         }
 
-    def test_everything_is_written(self, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        asked = []
-
-        def stand_in(subset: Observations, *, sampling: SamplingSettings, seed: int, **_: object) -> Fit:
-            asked.append((len(subset), sampling.n_chains, sampling.n_draws, seed))
-            draws = gaussian_draws(seed, spread=1 / np.sqrt(len(subset)), n_chains=2, n_draws=50)
-            return made_posterior(subset, draws)
-
-        monkeypatch.setattr(interval_width, "fit_nuts", stand_in)
+    def test_everything_is_written(self, home: Path, tmp_path: Path) -> None:
         folder = tmp_path / "out"
-        options = ["--obs", home / "questions.jsonl", "--labels", "10,40", "--draws", 70, "--resamples", 5, "--seed", 3]
-        text = succeed(home / "map.nc", home / "nuts.nc", *options, "--out", folder)
-        assert asked == [(10, 2, 70, 3), (40, 2, 70, 3)]
-        assert "Width of the 90% interval by labelled questions, on 20 others" in text
-        tables = {"parameters", "predictions", "metrics", "interval_widths"}
-        pictures = {"parameters", "confidence_shift", "interval_widths"}
-        assert {path.name for path in folder.iterdir()} == {
-            "comparison.json",
-            *(f"{name}.csv" for name in tables),
-            *(f"{name}.png" for name in pictures),
-        }
+        options = ["--obs", home / "questions.jsonl", "--resamples", 5, "--out", folder]
+        succeed(home / "map.nc", home / "nuts.nc", *options)
+        tables, pictures = ("parameters", "predictions", "metrics"), ("parameters", "confidence_shift")
+        written = {"comparison.json", *(f"{name}.csv" for name in tables), *(f"{name}.png" for name in pictures)}
+        assert {path.name for path in folder.iterdir()} == written
         record = json.loads((folder / "comparison.json").read_text())
-        for name in ("parameters", "metrics", "interval_widths"):
+        for name in ("parameters", "metrics"):
             assert len(record[name]) == len(pd.read_csv(folder / f"{name}.csv"))
         assert pd.read_csv(folder / "predictions.csv")["problem_id"].nunique() == 60
 
@@ -218,15 +203,6 @@ class TestRefusals:
             (["map", "nowhere"], [], "nowhere.nc: no such file or folder"),
             (["map", "nuts", "near"], [], "map is a MAP fit, a single point"),
             (["nuts", "near", "third"], ["--obs", "others.jsonl"], "--obs: saw 3 fits; expected two"),
-            (["map", "nuts"], ["--labels", "5"], "--labels: saw no --obs"),
-            (["map", "nuts"], ["--obs", "others.jsonl", "--labels", "5,x"], "--labels 5,x: expected whole numbers"),
-            (
-                ["map", "nuts"],
-                ["--obs", "others.jsonl", "--labels", "21"],
-                "numbers of labels 21: expected one or more",
-            ),
-            (["map", "other_map"], ["--obs", "others.jsonl", "--labels", "5"], "no pair of a MAP and a NUTS fit"),
-            (["nuts", "near"], ["--obs", "others.jsonl", "--labels", "5"], "no pair of a MAP and a NUTS fit"),
             (["map", "nuts"], ["--method", "direag"], "--method direag: saw fits"),
         ],
     )
@@ -239,7 +215,6 @@ class TestRefusals:
     def test_folders(self, home: Path, runs: tuple[Path, Path]) -> None:
         assert "a folder, among files" in refuse(home / "map.nc", runs[0])
         assert "--obs: saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
-        assert "--labels: saw evaluation folders" in refuse(*runs, "--labels", "5")
         assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")
         assert "one of them twice" in refuse(runs[0], runs[0].parent / "." / runs[0].name)
 

@@ -15,7 +15,6 @@ from analysis.comparison.comparison_plots import (
     loo_figure,
     parameter_figure,
     shift_figure,
-    width_figure,
 )
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import LooComparison
@@ -67,13 +66,6 @@ def leave_one_out() -> Figure:
     return loo_figure(LooComparison(table, 50))
 
 
-def widths() -> Figure:
-    table = pd.DataFrame(
-        {"n_labels": [50, 200], "n_questions": 70, "mean_width": [0.4, 0.3], "low_width": 0.1, "high_width": 0.5}
-    )
-    return width_figure(table, 0.9)
-
-
 def differences() -> Figure:
     rows = [
         {"evaluation": name, "metric": metric, "difference": sign * 0.01, "low": -0.02, "high": 0.03}
@@ -83,7 +75,7 @@ def differences() -> Figure:
     return difference_figure(EvaluationComparison(pd.DataFrame(rows), "base", 40, 0, 0.95), "direag")
 
 
-FIGURES = [parameters, shifts, leave_one_out, widths, differences]
+FIGURES = [parameters, shifts, leave_one_out, differences]
 each_figure = pytest.mark.parametrize("draw", FIGURES, ids=lambda draw: draw.__name__)
 
 
@@ -104,7 +96,7 @@ def test_it_can_be_written_and_leaves_the_settings_alone(draw: Callable[[], Figu
 @each_figure
 def test_it_says_how_many_questions(draw: Callable[[], Figure]) -> None:
     numbers = {"parameters": "n = 9", "shifts": "3 answered questions", "leave_one_out": "50 questions"}
-    numbers |= {"widths": "70 other questions", "differences": "40 held-out questions"}
+    numbers |= {"differences": "40 held-out questions"}
     assert numbers[draw.__name__] in words(draw())
 
 
@@ -146,12 +138,6 @@ def test_leave_one_out_bars_are_two_standard_errors() -> None:
     bars = [segment[:, 0].tolist() for segment in axes.collections[0].get_segments()]
     assert bars == [[0, 0], [-10, -2]]
     assert "best predicts left-out questions better than worse." in words(figure)
-
-
-def test_widths_beside_the_root_law() -> None:
-    mean, root = (line.get_ydata().tolist() for line in widths().axes[0].lines)
-    assert mean == [0.4, 0.3]
-    assert root == pytest.approx([0.4, 0.2])
 
 
 def test_every_evaluation_has_a_panel() -> None:

@@ -14,7 +14,6 @@ from analysis.comparison.comparison_tables import (
     paired_metrics_table,
     parameter_comparison_table,
     prediction_table,
-    width_table,
 )
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import LooComparison
@@ -154,7 +153,7 @@ def test_leave_one_out() -> None:
     assert "weighted)" not in plain
 
 
-def test_evaluations_and_widths_and_descriptions() -> None:
+def test_evaluations_and_descriptions() -> None:
     rows = [
         {"evaluation": name, "metric": "brier", "first": 0.2, "second": 0.1, "difference": -0.1, "low": -0.2}
         | {"high": -0.05, "p_value": 0.01, "p_adjusted": 0.02}
@@ -164,10 +163,4 @@ def test_evaluations_and_widths_and_descriptions() -> None:
     shown = " ".join(text(evaluation_comparison_tables(comparison, "direag")).split())
     assert "direag: other against plain, 30 held-out questions, 4 without a label left out" in shown
     assert "-0.100 [-0.200, -0.050] 0.010 0.020" in shown
-    widths = pd.DataFrame(
-        {"n_labels": [50], "n_questions": [70], "mean_width": [0.4], "low_width": [0.1], "median_width": [0.35]}
-        | {"high_width": [0.7], "divergences": [2], "largest_rhat": [np.nan]}
-    )
-    shown = text(width_table(widths, 0.9))
-    assert row(shown, "50") == ["50", "0.400", "0.100", "0.350", "0.700", "2", DASH]
     assert LONG in text(descriptions_table({LONG: "MAP, preset paper", "b": "NUTS"}))
