@@ -1,7 +1,9 @@
 """Every method on the same observations, scored on questions that nothing was fitted to."""
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -10,15 +12,19 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
-from analysis.figures.panels import forest, row_labels
-from analysis.figures.style import RIGHT
+from analysis.display.panels import forest, row_labels
+from analysis.display.results import Result, axes_or_new
+from analysis.display.style import RIGHT
 from analysis.methods.cross_fitting import Part, deal, learn_each
 from analysis.methods.direag import FITTED_METHODS, DirEAG
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
 from analysis.methods.rules import VANILLA
-from analysis.methods.sampled import SAMPLING_METHODS, is_right, joined_answers
-from analysis.results import Result, axes_or_new
+from analysis.methods.sampled import SAMPLED_METHODS, SAMPLING_METHODS, is_right, joined_answers
+from analysis.report.report import write_report
+from analysis.report.source import read_source
+from analysis.runs.evaluated_run import EvaluatedRun, Protocol
+from analysis.runs.folder import FITS, FOLDER, MANIFEST, TABLES
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -31,8 +37,7 @@ from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: Those that read an elicitation of their own: which one.
-SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
+
 #: All that are evaluated where nothing else is asked for, in the order of the tables; then the others.
 DEFAULT_METHODS = (VANILLA, *SAMPLED_METHODS, *DEFAULT_SIMPLE, *FITTED_METHODS)
 METHODS = (*DEFAULT_METHODS, *(name for name in SIMPLE_METHODS if name not in DEFAULT_METHODS))
@@ -70,7 +75,7 @@ class Evaluation(Result):
         no answer, no confidence, not correct). ``correct`` is missing where there is no gold answer.
     metrics : DataFrame
         A row a method: ``method``, ``n`` (answered questions with a gold answer), ``unanswered`` (further questions
-        with a gold answer); the scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, which are over
+        with a gold answer); the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which are over
         both; each metric of the method's own answers, which are over the n; and all intervals as ``NAME_low``,
         ``NAME_high``.
     parameters : DataFrame
@@ -124,17 +129,42 @@ class Evaluation(Result):
             axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
         return axes
 
-    def write(self, folder: str | Path) -> None:
-        """Write the folder that ``direag evaluate --out`` writes."""
-        from analysis.evaluation_folder import write_evaluation
+    def as_run(self, name: str) -> EvaluatedRun:
+        """Return what a folder of that name would hold, to be compared with others."""
+        settings, questions = self.settings, self.evaluated.questions
+        n_fitted = None if self.test is None else len(self.observations)
+        return EvaluatedRun(
+            folder=Path(name),
+            datasets=tuple(dict.fromkeys(own.dataset for own in questions if own.dataset)),
+            models=tuple(dict.fromkeys(own.model for own in questions if own.model)),
+            protocol=Protocol(len(questions), n_fitted, settings.n_folds),
+            fit_method=settings.fit_method,
+            preset=label(settings.preset),
+            interval_level=settings.interval_level,
+            n_resamples=settings.n_resamples,
+            seed=settings.seed,
+            metrics=self.metrics,
+            predictions=self.predictions,
+        )
 
-        write_evaluation(self, folder)
+    def write(self, folder: str | Path, command: str | None = None) -> None:
+        """Write a folder; it appears, or takes the place of an earlier evaluation, once all of it is written.
+
+        ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc``, and ``evaluation.json``:
+        settings, versions, size, origin and SHA-256 of the observations, and the ``command`` that was typed to make it.
+        Raises DirEAGError if the folder holds something else.
+        """
+        with FOLDER.replacing(folder) as whole:
+            (whole / FITS).mkdir()
+            for name in TABLES:
+                getattr(self, name).to_csv(whole / f"{name}.csv", index=False)
+            for (variant, fold), fit in self.fits.items():
+                fit.save(whole / FITS / f"{variant}-{fold}.nc")
+            manifest = {"command": command} | _manifest(self)
+            (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
     def report(self, path: str | Path) -> None:
         """Write the report that ``direag report`` writes of the folder, as one HTML file."""
-        from analysis.report.report_file import write_report
-        from analysis.report.source import read_source
-
         with TemporaryDirectory() as temporary:
             self.write(folder := Path(temporary) / "results")
             write_report(read_source(folder), path)
@@ -355,3 +385,32 @@ def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
     if not tables:
         return pd.DataFrame(columns=["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"])
     return pd.concat(tables, ignore_index=True)
+
+
+def _manifest(evaluation: Evaluation) -> dict[str, object]:
+    chosen, test = evaluation.settings, evaluation.test
+    settings = vars(chosen) | {
+        "preset": chosen.preset.model_dump(mode="json"),
+        "sampling": None if chosen.sampling is None else chosen.sampling.model_dump(),
+    }
+    return {
+        "settings": settings,
+        "observations": _origin(evaluation.observations),
+        "test": None if test is None else _origin(test),
+        **{protocol: _origin(origin) for protocol, origin in evaluation.elicited.items()},
+        "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
+    }
+
+
+def _origin(observations: Observations) -> dict[str, object]:
+    def distinct(names: list[str | None]) -> list[str]:
+        return list(dict.fromkeys(name for name in names if name))
+
+    return {
+        "questions": len(observations),
+        "answers": observations.kind,
+        "levels": list(observations.level_names),
+        "datasets": distinct([question.dataset for question in observations.questions]),
+        "models": distinct([question.model for question in observations.questions]),
+        "sha256": observations.fingerprint,
+    }

@@ -50,7 +50,7 @@ def compare_command(
     from analysis.comparison.compare import compare
     from analysis.comparison.comparison_folder import FOLDER
     from analysis.comparison.comparison_tables import descriptions_table
-    from analysis.evaluated_run import read_evaluated_run
+    from analysis.runs.evaluated_run import read_evaluated_run
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 

@@ -1,5 +1,7 @@
 """The command ``direag evaluate``: score every method, print the tables, write the folder."""
 
+import shlex
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -87,7 +89,7 @@ def evaluate_command(
     Example: direag evaluate observations.jsonl --out results --folds 5
     """
     from analysis.evaluation import evaluate as run
-    from analysis.evaluation_folder import FOLDER, write_evaluation
+    from analysis.runs.folder import FOLDER
 
     settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
     require_parent(target)
@@ -116,7 +118,7 @@ def evaluate_command(
             n_resamples=resamples,
             on_step=step,
         )
-        write_evaluation(evaluation, target)
+        evaluation.write(target, shlex.join(["direag", *sys.argv[1:]]))
     fitted = "MAP" if fit_method == "map" else "NUTS"
     how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
     show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
@@ -136,11 +138,12 @@ def read_observations(
 
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
-    from analysis.tables import metrics_table, ranking_table
+    from analysis.runs.tables import metrics_table, ranking_table
     from bayes_direag.data.files import as_records
 
     if as_json:
         out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
         return
-    out.print(ranking_table(evaluation, title), metrics_table(evaluation))
+    table, level = evaluation.metrics, evaluation.settings.interval_level
+    out.print(ranking_table(table, title, level), metrics_table(table))
     out.print(f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True)

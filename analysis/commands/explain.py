@@ -39,10 +39,10 @@ def explain_command(
 
     Example: direag explain fit.nc observations.jsonl svamp-00017
     """
+    from analysis.display.style import save_figure
     from analysis.explanation.explanation import explain
     from analysis.explanation.explanation_figure import explanation_figure
-    from analysis.explanation.explanation_view import explanation_record, explanation_text
-    from analysis.figures.style import save_figure
+    from analysis.explanation.explanation_text import explanation_record, explanation_text
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 

@@ -14,7 +14,7 @@ def check_free_folder(target: Path) -> None:
     DirEAGError
         In each of these cases.
     """
-    from analysis.evaluation_folder import MANIFEST  # here, as its import takes a while
+    from analysis.runs.folder import MANIFEST  # here, as its import takes a while
 
     require_parent(target)
     if target.exists() and not target.is_dir():

@@ -57,8 +57,7 @@ def plan_command(
     except ValueError:
         raise DirEAGError(f"--more {more}: expected whole numbers with commas between, as in 0,100,500.") from None
     from analysis.planning.plan import plan
-    from analysis.planning.plan_folder import FOLDER, plan_record, write_plan
-    from analysis.planning.plan_tables import plan_tables
+    from analysis.planning.plan_display import FOLDER, plan_record, plan_tables, write_plan
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 

@@ -60,9 +60,11 @@ def plot_command(
         step("reading")
         from itertools import chain
 
-        from analysis.figures.pictures import LeftOut, calibrated_method, evaluation_pictures, fit_pictures
-        from analysis.figures.style import save_figure
-        from analysis.held_out import read_held_out, unseen_questions
+        from analysis.display.panels import LeftOut
+        from analysis.display.style import save_figure
+        from analysis.learned.figures import calibrated_method, fit_pictures
+        from analysis.runs.held_out import read_held_out, unseen_questions
+        from analysis.runs.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table
         from bayes_direag.data.observations import Observations
         from bayes_direag.fits.fit import Fit

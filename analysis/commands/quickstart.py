@@ -21,10 +21,10 @@ def quickstart_command(
     Example: direag quickstart --out direag-quickstart
     """
     from analysis.evaluation import evaluate as run
-    from analysis.evaluation_folder import FOLDER, REPORT, write_evaluation
-    from analysis.report.report_file import write_report
+    from analysis.report.report import write_report
     from analysis.report.source import read_source
-    from analysis.tables import reliability_table
+    from analysis.runs.folder import FOLDER, REPORT
+    from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
     from bayes_direag.data.observations import example_observations
     from bayes_direag.fits.fitting import fit_map
@@ -39,7 +39,7 @@ def quickstart_command(
     questions.write(target / "observations.jsonl")
     with progress() as step:
         evaluation = run(questions, seed=seed, on_step=step)
-        write_evaluation(evaluation, results)
+        evaluation.write(results, f"direag evaluate observations.jsonl --out evaluation --seed {seed}")
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")

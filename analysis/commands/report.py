@@ -47,7 +47,7 @@ def report_command(
 
     Example: direag report results --fit fit.nc
     """
-    from analysis.evaluation_folder import REPORT
+    from analysis.runs.folder import REPORT
 
     target = target or folder / REPORT
     if target.suffix.lower() not in {".html", ".htm"}:
@@ -55,7 +55,7 @@ def report_command(
     with progress() as step:
         step("reading")
         from analysis.report.answer import answer_record
-        from analysis.report.report_file import write_report
+        from analysis.report.report import write_report
         from analysis.report.source import read_source
 
         source = read_source(folder, fit, observations, chosen_columns(column, scale, equal))

@@ -13,7 +13,8 @@ from bayes_direag.errors import DirEAGError
 if TYPE_CHECKING:
     import pandas as pd
 
-    from analysis.evaluated_run import EvaluatedRun
+    from analysis.runs.evaluated_run import EvaluatedRun
+
 
 TableFormat = Literal["console", "csv", "markdown", "latex"]
 
@@ -48,11 +49,11 @@ def tables_command(
         check_free_folder(target)
     with progress() as step:
         step("reading")
-        from analysis.evaluated_run import read_evaluated_run
         from analysis.paper.paper_figures import PRINTED_TABLES
         from analysis.paper.paper_layouts import differences_layout, paper_layout
         from analysis.paper.paper_tables import in_printed_order, method_differences, paper_table
         from analysis.paper.table_formats import to_console, to_latex, to_markdown
+        from analysis.runs.evaluated_run import read_evaluated_run
 
         runs = in_printed_order([read_evaluated_run(folder) for folder in _distinct(folders)])
         tables = [paper_table(table, runs, level=level, seed=seed) for table in PRINTED_TABLES]

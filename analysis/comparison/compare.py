@@ -11,17 +11,17 @@ import pandas as pd
 
 from analysis.comparison import comparison_findings as sections
 from analysis.comparison.comparison_folder import write_comparison
-from analysis.evaluated_run import EvaluatedRun
-from analysis.evaluation import Evaluation
-from analysis.figures.panels import forest, row_labels
-from analysis.figures.style import REFERENCE, RIGHT
-from analysis.results import Result, axes_or_new, write_result_report
+from analysis.display.panels import forest, row_labels
+from analysis.display.results import Result, axes_or_new, write_result_report
+from analysis.display.style import REFERENCE, RIGHT
+from analysis.runs.evaluated_run import Evaluated
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
 
 #: Of each table: what names its rows, what is drawn of them, and what is added for an interval.
 _DRAWN = {
@@ -96,7 +96,7 @@ class Comparison(Result):
 
 
 def compare(
-    compared: Mapping[str, Fit] | Mapping[str, EvaluatedRun] | Mapping[str, Evaluation],
+    compared: Mapping[str, Fit] | Mapping[str, Evaluated],
     observations: Observations | None = None,
     *,
     method: str | None = None,
@@ -127,18 +127,15 @@ def compare(
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
-    runs = {name: one for name, one in compared.items() if not isinstance(one, Fit)}
+    runs = {name: own.as_run(name) for name, own in compared.items() if not isinstance(own, Fit)}
     if 0 < len(runs) < len(compared):
         raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
     _check(bool(runs), observations, method)
     findings = sections.Findings()
     if runs:
-        evaluated = {
-            name: EvaluatedRun.of(one, name) if isinstance(one, Evaluation) else one for name, one in runs.items()
-        }
-        described = {name: sections.describe_evaluation(run) for name, run in evaluated.items()}
+        described = {name: sections.describe_evaluation(run) for name, run in runs.items()}
         on_step("comparing evaluations")
-        sections.add_evaluations(findings, evaluated, method or "direag", seed=seed, n_resamples=n_resamples)
+        sections.add_evaluations(findings, runs, method or "direag", seed=seed, n_resamples=n_resamples)
     else:
         given = {name: one for name, one in compared.items() if isinstance(one, Fit)}
         fits, has_map = _in_order(given, observations)

@@ -16,8 +16,7 @@ from scipy.special import expit
 
 from analysis.methods.direag import Fitted, before_calibration
 from analysis.scores.paired import paired_table
-from analysis.scores.scoring import cluster_column, cluster_of
-from analysis.scores.selection_scores import Scored
+from analysis.scores.scoring import Scored, cluster_column, cluster_of
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit

@@ -17,7 +17,7 @@ from analysis.comparison.comparison import (
 )
 from analysis.comparison.evaluation_comparison import compare_evaluations
 from analysis.comparison.loo_comparison import compare_loo
-from analysis.evaluated_run import EvaluatedRun
+from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
 from bayes_direag.data.files import as_records
 from bayes_direag.data.observations import Observations
@@ -26,6 +26,7 @@ from bayes_direag.model.presets import label
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 #: Posterior probability of the intervals of parameters and confidences; level of the bootstrap intervals of metrics.
 INTERVAL_LEVEL, BOOTSTRAP_LEVEL = 0.9, 0.95

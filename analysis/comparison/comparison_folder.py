@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.figures.style import save_figure
-from analysis.result_folder import ResultFolder
+from analysis.display.folders import ResultFolder
+from analysis.display.style import save_figure
 from bayes_direag.data.files import write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 RECORD = "comparison.json"
 _TABLES = ("parameters", "predictions", "metrics", "loo")

@@ -1,6 +1,6 @@
 """Pictures of comparisons: parameters, confidences, leave-one-out differences, metric differences.
 
-Each function returns a figure of its own, to be written with :func:`~analysis.figures.style.save_figure`.
+Each function returns a figure of its own, to be written with :func:`~analysis.display.style.save_figure`.
 """
 
 from typing import TYPE_CHECKING
@@ -10,11 +10,12 @@ import pandas as pd
 from analysis.comparison.comparison import ParameterComparison, seen_in_fitting, summarise_predictions
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import FEWEST_STANDARD_ERRORS, LooComparison
-from analysis.figures.panels import diagonal, forest, headed_figure, panel_grid, plain, row_labels
-from analysis.figures.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.display.panels import diagonal, forest, headed_figure, panel_grid, plain, row_labels
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 _MORE_IS_BETTER = frozenset({"benefit", "accuracy_of_all", "accuracy", "auroc", "pr_positive", "pr_negative"})
 

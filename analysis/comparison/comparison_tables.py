@@ -1,4 +1,4 @@
-"""Comparisons as a person reads them in a terminal of 80 columns: rich renderables, as in :mod:`analysis.tables`."""
+"""Comparisons as a person reads them in a terminal of 80 columns."""
 
 import math
 from collections.abc import Mapping

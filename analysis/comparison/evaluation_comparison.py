@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from analysis.evaluated_run import EvaluatedRun
+from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import cluster_of, scored_of
 from bayes_direag.errors import DirEAGError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pandas as pd
 
-from analysis.diagnosis.diagnostic_plots import FIGURES
+from analysis.diagnosis.diagnosis_figures import FIGURES
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.figures.style import figure_style, save_figure
-from analysis.result_folder import ResultFolder
+from analysis.display.folders import ResultFolder
+from analysis.display.style import figure_style, save_figure
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.model.settings import Settings
 
@@ -37,7 +37,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> None:
     """Write a diagnosis; its folder appears, or takes the place of an earlier one, once all of it is written.
 
     ``diagnosis.json`` (:func:`diagnosis_record`), ``parameters.csv``, and a picture for each of
-    :data:`~analysis.diagnosis.diagnostic_plots.FIGURES`.
+    :data:`~analysis.diagnosis.diagnosis_figures.FIGURES`.
 
     Raises
     ------

@@ -36,9 +36,9 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     weighted_finding,
 )
-from analysis.figures.panels import row_labels
-from analysis.figures.style import REFERENCE, RIGHT, WRONG, figure_style
-from analysis.results import Result, axes_or_new, write_result_report
+from analysis.display.panels import row_labels
+from analysis.display.results import Result, axes_or_new, write_result_report
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,
@@ -143,8 +143,8 @@ class Diagnosis(Result):
 
     def report(self, path: str | Path) -> None:
         """Write verdict, tables and pictures as one HTML file."""
-        from analysis.diagnosis.diagnostic_plots import FIGURES
-        from analysis.report.blocks import Judgement, Verdict
+        from analysis.diagnosis.diagnosis_figures import FIGURES
+        from analysis.display.blocks import Judgement, Verdict
 
         verdict = Verdict(tuple(Judgement(finding.status, finding.text) for finding in self.verdict))
         tables = {"parameters": self.parameters, "chains": self.chains, "predictive checks": self.predictive.table}

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.display.panels import headed_figure, plain
+from analysis.display.style import REFERENCE, figure_style
 from analysis.explanation.explanation import Explanation
-from analysis.explanation.explanation_view import NULL
-from analysis.explanation.explanation_words import probability, questions, quoted, shortened, what_decided
-from analysis.figures.panels import headed_figure, plain
-from analysis.figures.style import REFERENCE, figure_style
+from analysis.explanation.explanation_text import NULL, probability, questions, quoted, shortened, what_decided
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 #: Face colour, hatch, and colour of the number, by what a segment comes from; their lightness differs too.
 _LOOKS = {

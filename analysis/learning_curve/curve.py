@@ -15,7 +15,7 @@ from analysis.methods.calibrations import CLIP
 from analysis.methods.direag import Fitted
 from analysis.methods.registry import SIMPLE_METHODS, is_sampled, preset_methods
 from analysis.scores.metrics import METRICS
-from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
+from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.model.settings import SamplingSettings

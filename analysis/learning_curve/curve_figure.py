@@ -6,14 +6,15 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from analysis.figures.panels import headed_figure
-from analysis.figures.style import MARKERS, figure_style
+from analysis.display.panels import headed_figure
+from analysis.display.style import MARKERS, figure_style
 from analysis.learning_curve.curve_table import EXPLAINED, metric_title, shown_metrics
 from analysis.methods.registry import suffix_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 _LABEL_HEIGHT = 0.155
 """Of a line of text, in inches."""

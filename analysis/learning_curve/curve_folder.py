@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.figures.style import save_figure
+from analysis.display.folders import ResultFolder
+from analysis.display.style import save_figure
 from analysis.learning_curve.curve import RESULT_TYPES, no_results
 from analysis.learning_curve.splits import Splits
 from analysis.methods.calibrations import CLIP
-from analysis.result_folder import ResultFolder
 from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -21,6 +21,7 @@ from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
 
 RECORD, RESULTS, SUMMARY, PICTURE = "learning_curve.json", "results.csv", "summary.csv", "learning_curve.png"
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.selection_scores import Scored
+from analysis.scores.scoring import Scored
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.selection import clipped_logit
 

@@ -8,13 +8,13 @@ majority is 1. A question without a usable level is unanswered.
 import math
 import statistics
 from collections.abc import Callable, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from analysis.methods.method import Answers
+from analysis.methods.method import Answerer, Answers
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
@@ -147,3 +147,13 @@ def _select(
 ) -> Answers:
     """Take the answer of one level of every question: -1 at any level of an unanswered one."""
     return Answers(np.take_along_axis(observations.candidate, level[:, None], axis=1)[:, 0], confidence)
+
+
+def best_level(labelled: Observations, _: int) -> Answerer:
+    """Choose the level that gave most right answers to the labelled questions; of equals, the first.
+
+    Every other question gets that level's own answer and stated confidence; it is unanswered where that level's report
+    is not usable.
+    """
+    most = int(np.argmax(labelled.correct.sum(axis=0)))
+    return partial(vanilla, level_name=labelled.level_names[most])

@@ -78,6 +78,10 @@ SAMPLING_METHODS: Mapping[str, Mapping[str, Callable[[Question, int, AnswerKind]
 )
 
 
+#: Those that read an elicitation of their own: which one.
+SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
+
+
 def joined_answers(
     method: Callable[[Question, int, AnswerKind], Answer], elicited: Observations, problem_ids: Sequence[str]
 ) -> list[Answer]:

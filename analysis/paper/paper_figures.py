@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 import pandas as pd
 
-from analysis.evaluated_run import Protocol
+from analysis.runs.evaluated_run import Protocol
 
 _FOLDER = Path(__file__).parent
 

@@ -5,12 +5,12 @@ from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
-from analysis.evaluated_run import EvaluatedRun
-from analysis.evaluation import SAMPLED_METHODS
 from analysis.methods.rules import VANILLA
+from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_figures import DECIMALS, PRINTED_METRICS, PrintedTable, as_printed, printed_protocol
 from analysis.paper.paper_tables import COMPARED_METRICS, N_RESAMPLES, setting
 from analysis.paper.table_formats import Cell, Layout, Row, Section
+from analysis.runs.evaluated_run import EvaluatedRun
 
 _UNDEFINED = "\N{EN DASH}"
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}

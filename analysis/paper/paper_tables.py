@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.evaluated_run import EvaluatedRun
 from analysis.paper.paper_figures import (
     PRINTED_METRICS,
     PRINTED_TABLES,
@@ -15,9 +14,9 @@ from analysis.paper.paper_figures import (
     printed_dataset,
     printed_model,
 )
+from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import PairedDifference, control_false_discoveries, paired_table
-from analysis.scores.scoring import cluster_of, score, scored_of
-from analysis.scores.selection_scores import SELECTION_SCORES
+from analysis.scores.scoring import SELECTION_SCORES, cluster_of, score, scored_of
 
 #: The method that all others are compared with; in which metrics: benefit, which sees the selected answers, and the
 #: paper's own proper score; and those others, with their printed names.
@@ -78,7 +77,7 @@ def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: flo
         and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being
         equally good), ``_printed`` in the paper, and ``_difference`` (ours less that). A method that a run does not
         have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then
-        the scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES`, which the paper does not have.
+        the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
     """
     parts = [_rows_of_run(table, run, level, seed) for run in runs]
     return pd.concat(parts, ignore_index=True)

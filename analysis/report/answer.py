@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from analysis.display.numbers import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
-from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import DIREAG, ReportSource
 from analysis.scores.metrics import ece
 from analysis.scores.paired import paired_table

@@ -4,10 +4,22 @@ from collections.abc import Sequence
 
 import pandas as pd
 
+from analysis.display.blocks import (
+    Block,
+    Cell,
+    Column,
+    Paragraph,
+    Section,
+    Statements,
+    Steps,
+    Table,
+    Terms,
+    Tile,
+    Tiles,
+)
+from analysis.display.numbers import counted, interval, number, percent
 from analysis.report.answer import Answer, is_told, spoken
-from analysis.report.blocks import Block, Cell, Column, Paragraph, Section, Statements, Steps, Table, Terms, Tile, Tiles
 from analysis.report.glossary import FIRST_METRICS, METRICS, method_words
-from analysis.report.numbers import counted, interval, number, percent
 from analysis.report.source import ReportSource
 from analysis.scores.reliability import binned_reliability
 

@@ -6,11 +6,11 @@ from typing import Any
 
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
-from analysis.figures.pictures import describe_fit
+from analysis.display.blocks import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
+from analysis.display.numbers import number, percent
+from analysis.learned.figures import describe_fit
 from analysis.methods.direag import FITTED_METHODS
-from analysis.report.blocks import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
 from analysis.report.glossary import PARAMETERS
-from analysis.report.numbers import number, percent
 from analysis.report.pictures import diagnosis_blocks, fit_blocks
 from analysis.report.source import ReportSource
 from bayes_direag.commands.show import fit_summary
@@ -64,7 +64,7 @@ def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_st
             ),
         ]
     else:
-        blocks += _sampled(source.fit, source.fit_path, diagnosis, on_step)
+        blocks += _sampled(source.fit_path, diagnosis, on_step)
     return Section("diagnostics", "Diagnostics: can the fits be believed?", tuple(blocks))
 
 
@@ -181,7 +181,7 @@ def _optimum(fit: Fit, path: Path | None) -> Verdict:
     return Verdict((Judgement("failure", f"{path} does not stand at its optimum: {where}. Do not use it."),))
 
 
-def _sampled(fit: Fit, path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
+def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
     if diagnosis.believable:
         text = f"{path} is believable: its draws come from this model's posterior, as far as can be seen."
         first = Paragraph(text, "fine")
@@ -190,7 +190,7 @@ def _sampled(fit: Fit, path: Path | None, diagnosis: Diagnosis, on_step: Step) -
         first = Paragraph(text, "failure")
     findings = tuple(Judgement(finding.status, finding.text) for finding in diagnosis.verdict)
     tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
-    return [first, Verdict(findings), *tables, *diagnosis_blocks(diagnosis, fit, on_step)]
+    return [first, Verdict(findings), *tables, *diagnosis_blocks(diagnosis, on_step)]
 
 
 def _convergence_table(diagnosis: Diagnosis) -> Table:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from analysis.evaluation_folder import FITS
+from analysis.runs.folder import FITS
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE

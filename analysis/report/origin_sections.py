@@ -2,10 +2,9 @@
 
 from collections.abc import Iterator
 
+from analysis.display.blocks import Block, Bullets, Cell, Column, Command, Paragraph, Section, Table, Terms
+from analysis.display.numbers import counted, number, percent
 from analysis.report.answer import Answer, spoken
-from analysis.report.blocks import Bullets, Cell, Column, Command, Paragraph, Section, Table, Terms
-from analysis.report.numbers import counted, number, percent
-from analysis.report.repeating import commands
 from analysis.report.source import ReportSource
 from bayes_direag.model.presets import label
 
@@ -17,14 +16,19 @@ def origin_section(source: ReportSource) -> Section:
     blocks = (
         Terms("Settings and versions", tuple(_settings(source).items())),
         _data(source),
-        Paragraph(
-            "To make all of it again (names in capitals stand for files; those with this SHA-256 give the same "
-            "figures):"
-        ),
-        Command("\n".join(commands(source))),
+        *_repeated(source),
         Terms("The same as data", tuple(_numbers_at(source))),
     )
     return Section("origin", "Settings, versions, data", blocks)
+
+
+def _repeated(source: ReportSource) -> Iterator[Block]:
+    command = source.manifest.get("command")
+    if command is None:
+        yield Paragraph("The evaluation was made from Python, by `analysis.evaluate` with the settings above.", "note")
+    else:
+        yield Paragraph("The command that made the evaluation; files with this SHA-256 give the same figures:")
+        yield Command(command)
 
 
 def limits_section(source: ReportSource, answer: Answer) -> Section:

@@ -1,15 +1,18 @@
 """A report as data: its sections, in the order in which a stranger wants to know."""
 
 from collections.abc import Callable
+from pathlib import Path
 
 from analysis.diagnosis.diagnostics import diagnose
-from analysis.report.answer import Answer
-from analysis.report.blocks import Report
+from analysis.display.blocks import Report
+from analysis.display.render import render
+from analysis.report.answer import Answer, answer
 from analysis.report.evaluation_sections import answer_section, methods_section, questions_section, reliability_section
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
 from analysis.report.origin_sections import limits_section, origin_section
 from analysis.report.pictures import pictures_section
 from analysis.report.source import ReportSource
+from bayes_direag.data.files import atomic_path
 
 
 def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
@@ -44,3 +47,25 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
             limits_section(source, answer),
         ),
     )
+
+
+def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Answer:
+    """Write the report of an evaluation as one HTML file, and return its answer.
+
+    Parameters
+    ----------
+    source
+        From :func:`~analysis.report.source.read_source`.
+    path
+        Where to; an earlier file gives way once all of the new one is written.
+    on_step
+        Told the name of each piece of work as it begins.
+    """
+    on_step("comparing methods")
+    answered = answer(source)
+    report = make_report(source, answered, on_step)
+    on_step("writing")
+    html = render(report)
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(html, encoding="utf-8", newline="\n")
+    return answered

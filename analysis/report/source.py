@@ -9,10 +9,11 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
-from analysis.evaluation_folder import MANIFEST
-from analysis.held_out import HeldOutQuestions, Scores, read_held_out, scores_by_method
 from analysis.report.fold_fits import Convergence, convergence_by_variant, read_parameters
+from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
+from analysis.runs.folder import MANIFEST
+from analysis.runs.held_out import HeldOutQuestions, read_held_out
+from analysis.scores.scoring import Scores, scores_by_method
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.fits.fit import Fit

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE
-from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
+from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
 
 _Problems = Float[np.ndarray, " problem"]
 
@@ -71,7 +71,7 @@ def paired_table(
 ) -> pd.DataFrame:
     """Compare two methods on the same labelled questions in the same order.
 
-    The scores of :data:`~analysis.scores.selection_scores.SELECTION_SCORES` are over all of them, or all for which both
+    The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all of them, or all for which both
     state a distribution; the metrics of own answers over those that both have answered.
 
     Parameters

@@ -22,9 +22,9 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.held_out import scores_by_method
 from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import MIN_CONFIDENCE
+from analysis.scores.scoring import scores_by_method
 
 
 def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> pd.DataFrame:
@@ -117,7 +117,7 @@ def selective_table(
     Parameters
     ----------
     predictions
-        As for :func:`~analysis.held_out.scores_by_method`.
+        As for :func:`~analysis.scores.scoring.scores_by_method`.
     seed
         Methods with equally many answers share their resamples.
 

@@ -9,12 +9,12 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from analysis.figures.style import figure_style, save_figure
-from analysis.result_folder import ResultFolder
-from analysis.simulation.calibration_check_plots import coverage_figure, rank_figure
+from analysis.display.folders import ResultFolder
+from analysis.display.style import figure_style, save_figure
 from analysis.simulation.interval_coverage import coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from analysis.simulation.simulation_figures import coverage_figure, rank_figure
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError

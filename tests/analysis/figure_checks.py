@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.text import Text
 
-from analysis.figures.style import figure_style
+from analysis.display.style import figure_style
 
 SMALLEST_POINTS = 9
 

@@ -10,10 +10,11 @@ from rich.console import Console, RenderableType
 
 from analysis.comparison.comparison_findings import Findings, FitPair, add_parameters, add_predictions
 from analysis.comparison.comparison_findings import describe_fit as described_for_comparison
+from analysis.display.panels import LeftOut
 from analysis.explanation.explanation import explain
 from analysis.explanation.explanation_figure import explanation_figure
-from analysis.explanation.explanation_view import explanation_record, explanation_text
-from analysis.figures.pictures import LeftOut, describe_fit, fit_pictures
+from analysis.explanation.explanation_text import explanation_record, explanation_text
+from analysis.learned.figures import describe_fit, fit_pictures
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit

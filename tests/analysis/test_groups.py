@@ -3,12 +3,13 @@
 import numpy as np
 import pytest
 
+from analysis.display.panels import LeftOut
 from analysis.evaluation import evaluate
 from analysis.explanation.explanation import explain
-from analysis.figures.learned import calibration_curves, fitted_support
-from analysis.figures.pictures import LeftOut, fit_pictures
-from analysis.held_out import unseen_questions
-from analysis.labelled_reports import LabelledReports, stated_confidences
+from analysis.learned.figures import fit_pictures
+from analysis.learned.labelled_reports import LabelledReports, stated_confidences
+from analysis.learned.quantities import calibration_curves, fitted_support
+from analysis.runs.held_out import unseen_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations

@@ -222,7 +222,7 @@ def start_direag(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
 
 def draw(costs: pd.DataFrame, path: Path) -> None:
     """Draw time and memory against the number of questions."""
-    from analysis.figures.style import MARKERS, figure_style, new_figure, save_figure
+    from analysis.display.style import MARKERS, figure_style, new_figure, save_figure
 
     kinds = {kind: f"of five points, {points[0]} to {points[-1]} %" for kind, points in POINTS.items()}
     kinds["percent"] = "of whole percentages"

@@ -19,7 +19,7 @@ from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.analysis.fits import around, made_fit, natural
-from tests.analysis.runs import random_said, write_run
+from tests.analysis.made_runs import random_said, write_run
 from tests.command_line import one_line
 
 succeed, refuse = partial(command_line.succeed, "compare"), partial(command_line.refuse, "compare")

@@ -223,7 +223,7 @@ def test_a_failure_half_way_leaves_the_old_results(unfitted, observations, monke
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr("analysis.evaluation_folder._manifest", fail)
+    monkeypatch.setattr("analysis.evaluation._manifest", fail)
     result = direag("evaluate", observations, "--out", unfitted, "--methods", "steerconf", "--resamples", 5)
     assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert len(result.stderr.splitlines()) == 1

@@ -6,11 +6,10 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import evaluate
-from analysis.evaluation_folder import write_evaluation
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import random_fit
-from tests.analysis.runs import random_run
+from tests.analysis.made_runs import random_run
 from tests.command_line import direag, one_line
 
 EVALUATION = (
@@ -49,7 +48,7 @@ def pictures(folder: Path, suffix: str = ".png") -> set[str]:
 @pytest.fixture
 def quick(monkeypatch) -> None:
     """Write empty files for pictures: drawing them takes longer than all the rest."""
-    monkeypatch.setattr("analysis.figures.style.save_figure", lambda _, path: Path(path).touch())
+    monkeypatch.setattr("analysis.display.style.save_figure", lambda _, path: Path(path).touch())
 
 
 @pytest.mark.usefixtures("quick")
@@ -113,7 +112,7 @@ class TestRefusals:
 @pytest.mark.slow
 def test_a_real_evaluation(real_observations, tmp_path):
     observations = Observations.read(real_observations / "mmlu_pro_12models.jsonl").select(slice(0, 300))
-    write_evaluation(evaluate(observations, n_resamples=20), tmp_path / "run")
+    evaluate(observations, n_resamples=20).write(tmp_path / "run")
     plot(tmp_path / "run", "--out", tmp_path / "out")
     assert pictures(tmp_path / "out") == set(EVALUATION)
     gains = pd.read_csv(tmp_path / "out" / "base_rate.csv").set_index("method")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.evaluation_folder import FOLDER
+from analysis.runs.folder import FOLDER
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import small_folder, small_run
 from tests.command_line import direag, one_line
@@ -21,8 +21,8 @@ def report(*arguments: object, code: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
-    monkeypatch.setattr("analysis.report.pictures.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
 
 
 @pytest.fixture(scope="module")
@@ -94,7 +94,7 @@ def test_refusals(files, arguments, message):
 
 def test_a_report_that_fails_leaves_the_earlier_one(files, monkeypatch):
     (files / "report.html").write_text("the earlier one")
-    monkeypatch.setattr("analysis.report.report_file.render", lambda _: "\ud800")
+    monkeypatch.setattr("analysis.report.report.render", lambda _: "\ud800")
     assert isinstance(direag("report", files).exception, UnicodeEncodeError)
     assert (files / "report.html").read_text() == "the earlier one"
     assert not list(files.glob(".report*"))

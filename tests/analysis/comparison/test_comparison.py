@@ -14,7 +14,7 @@ from analysis.comparison.comparison import (
     summarise_predictions,
 )
 from analysis.scores.metrics import evaluate_metrics
-from analysis.scores.selection_scores import SELECTION_SCORES
+from analysis.scores.scoring import SELECTION_SCORES
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit

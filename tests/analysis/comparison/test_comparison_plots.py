@@ -18,7 +18,7 @@ from analysis.comparison.comparison_plots import (
 )
 from analysis.comparison.evaluation_comparison import EvaluationComparison
 from analysis.comparison.loo_comparison import LooComparison
-from analysis.figures.style import save_figure
+from analysis.display.style import save_figure
 
 
 def parameters() -> Figure:

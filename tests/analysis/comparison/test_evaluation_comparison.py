@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from analysis.comparison.evaluation_comparison import compare_evaluations
-from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
+from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.scores.paired import control_false_discoveries, paired_table
-from analysis.scores.selection_scores import Scored
+from analysis.scores.scoring import Scored
 from bayes_direag.errors import DirEAGError
-from tests.analysis.runs import Said, random_said, write_run
+from tests.analysis.made_runs import Said, random_said, write_run
 
 N = 30
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from analysis.diagnosis.diagnosis_figures import energy_figure, pairs_figure
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
-from analysis.diagnosis.sampling_plots import energy_figure, pairs_figure
 from analysis.diagnosis.verdict import Finding
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary

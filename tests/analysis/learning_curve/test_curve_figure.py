@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from scipy.optimize import minimize
 
-from analysis.figures.style import save_figure
+from analysis.display.style import save_figure
 from analysis.learning_curve.curve_figure import learning_curve_figure, spread_out
 from analysis.learning_curve.curve_table import SHOWN, metric_title
 from analysis.learning_curve.summary import summarise

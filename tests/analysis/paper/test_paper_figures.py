@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import analysis
-from analysis.evaluated_run import Protocol
 from analysis.evaluation import METHODS
 from analysis.paper.paper_figures import (
     METHODS_TABLE,
@@ -22,6 +21,7 @@ from analysis.paper.paper_figures import (
     printed_model,
     printed_protocol,
 )
+from analysis.runs.evaluated_run import Protocol
 
 MODELS = ["Qwen2.5-7B", "Mistral-7B", "Gemma-2-9B-it"]
 DATASETS = ["GSM8K", "SVAMP", "GSM-Hard"]

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from analysis.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_TABLES, VARIANTS_TABLE, PrintedTable
 from analysis.paper.paper_layouts import _number, differences_layout, paper_layout, what_differs
 from analysis.paper.paper_tables import method_differences, paper_table
 from analysis.paper.table_formats import Layout, Row, to_console
-from tests.analysis.runs import random_said, write_run
+from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
+from tests.analysis.made_runs import random_said, write_run
 
 DASH, MINUS = "\N{EN DASH}", "\N{MINUS SIGN}"
 

@@ -7,15 +7,14 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluated_run import EvaluatedRun, Protocol, read_evaluated_run
 from analysis.evaluation import FITTED_METHODS, METHODS, evaluate
-from analysis.evaluation_folder import write_evaluation
 from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_METRICS, PRINTED_TABLES
 from analysis.paper.paper_tables import COMPARED_METHODS, in_printed_order, method_differences, paper_table, setting
+from analysis.runs.evaluated_run import EvaluatedRun, Protocol, read_evaluated_run
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.runs import predictions, random_said, write_run
+from tests.analysis.made_runs import predictions, random_said, write_run
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +27,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> EvaluatedRun:
     methods = [name for name in METHODS if name not in FITTED_METHODS]
     found = evaluate(observations, elicited=elicited, methods=methods, n_resamples=40)
     folder = tmp_path_factory.mktemp("real") / "run"
-    write_evaluation(found, folder)
+    found.write(folder)
     return read_evaluated_run(folder)
 
 

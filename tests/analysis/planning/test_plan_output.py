@@ -12,9 +12,7 @@ from typer.testing import CliRunner
 
 from analysis.commands.plan import plan_command
 from analysis.planning.plan import Plan, plan
-from analysis.planning.plan_figure import plan_figure
-from analysis.planning.plan_folder import plan_record, write_plan
-from analysis.planning.plan_tables import about, plan_tables
+from analysis.planning.plan_display import about, plan_figure, plan_record, plan_tables, write_plan
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone

@@ -11,7 +11,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import random_fit
-from tests.analysis.runs import random_run
+from tests.analysis.made_runs import random_run
 
 #: Would run, load or close something, were it taken for markup.
 ATTACK = "\"'><script>alert(1)</script><img src=https://evil.example/x onerror=alert(2)></table></section>`${x}{{7*7}}"

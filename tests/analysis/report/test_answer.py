@@ -6,7 +6,7 @@ import pytest
 
 from analysis.report.answer import answer, expected_ece
 from analysis.report.source import read_source
-from tests.analysis.runs import random_said, write_run
+from tests.analysis.made_runs import random_said, write_run
 
 
 def found_in(folder, said, **options):

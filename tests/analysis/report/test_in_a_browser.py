@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.report.report_file import write_report
+from analysis.report.report import write_report
 from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations

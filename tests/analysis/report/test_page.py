@@ -8,10 +8,11 @@ import pandas as pd
 import pytest
 
 from analysis.report.glossary import METRICS
-from analysis.report.report_file import write_report
+from analysis.report.report import write_report
 from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
 from tests.analysis.fits import gaussian_draws, good_fit, made_posterior
+from tests.analysis.made_runs import write_run
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import (
     ATTACK,
@@ -21,21 +22,20 @@ from tests.analysis.report.runs import (
     small_observations,
     small_run,
 )
-from tests.analysis.runs import write_run
 
 SECTIONS = (
     "answer", "methods", "pictures", "reliability", "learned", "diagnostics", "questions", "origin", "limits",
 )  # fmt: skip
 MAIN, FURTHER = "Every method on the same held-out questions", "Of each method's own answers"
 DASH, PRECISIONS = "\N{EN DASH}", ("pr_positive", "pr_negative")
-UNRENDERED = ("analysis.report.render._data_uri", lambda _: "data:image/webp;base64,")
+UNRENDERED = ("analysis.display.render._data_uri", lambda _: "data:image/webp;base64,")
 
 
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
-    monkeypatch.setattr("analysis.report.pictures.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
     monkeypatch.setattr("analysis.report.fit_sections.diagnosis_blocks", lambda *_: ())
 
 
@@ -54,7 +54,7 @@ def page(files) -> Page:
     """Return a report with the figures of its evaluation, made but not rendered."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*UNRENDERED)
-        patch.setattr("analysis.report.pictures.fit_pictures", lambda *_, **__: ())
+        patch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
         return reported(files / "report.html", files)
 
 
@@ -78,7 +78,7 @@ class TestWhatStandsInIt:
         pictures = page.attributes("img")
         assert len(pictures) == len(page.attributes("figcaption")) == 6
         assert all(len(one["alt"]) > 40 for one in pictures)
-        assert any("direag: ECE" in one["alt"] for one in pictures)
+        assert any("Benefit: accuracy less Brier score" in own["alt"] for own in pictures)
 
     @pytest.mark.parametrize(
         ("table", "names"),
@@ -146,7 +146,7 @@ class TestWhatStandsInIt:
 
     def test_how_to_repeat_it_and_where_the_numbers_are(self, page):
         assert small_observations().fingerprint in page.sections["origin"]
-        for command in ("direag evaluate OBSERVATIONS", "direag fit", "direag plot", "direag report", "direag show"):
+        for command in ("Python, by analysis.evaluate", "direag plot", "direag report", "direag show"):
             assert command in page.sections["origin"]
 
     def test_what_was_left_out_is_counted(self, page):
@@ -284,7 +284,6 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
         return
     assert "fit.nc is believable" in page.sections["diagnostics"]
     assert len(page.tables["Convergence of every parameter"]) == 1 + 27
-    assert "--preset bayes --chains 4" in " ".join(page.sections["origin"].replace("\\", "").split())
 
 
 @pytest.mark.slow
@@ -298,7 +297,7 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
     assert len(page.attributes("img")) == 18 - 3
     assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
-    assert "--set null_target_weight=2.0" in page.sections["origin"]
+    assert "preset bayes with null_target_weight=2.0" in page.sections["origin"]
 
 
 def test_the_same_report_is_the_same_file(files, tmp_path):

@@ -4,8 +4,8 @@ import pytest
 
 from analysis.report.source import read_source
 from bayes_direag.errors import DirEAGError
+from tests.analysis.made_runs import write_run
 from tests.analysis.report.runs import METHODS, small_fit, small_observations, small_run
-from tests.analysis.runs import write_run
 
 
 @pytest.fixture(scope="module")

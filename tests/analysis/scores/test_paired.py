@@ -17,7 +17,7 @@ from analysis.scores.paired import (
     paired_table,
     permutation_p_value,
 )
-from analysis.scores.selection_scores import SELECTION_SCORES, Scored, mean_score
+from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
 
 #: Steps of 0.1, so that confidences tie within and between methods.
 N = 8

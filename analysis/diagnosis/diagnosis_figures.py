@@ -1,0 +1,358 @@
+"""Every picture of a diagnosis, by the name of its file."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+import numpy as np
+import xarray as xr
+from jaxtyping import Bool, Float
+from scipy.stats import gaussian_kde, norm, rankdata
+
+from analysis.diagnosis.diagnostics import Diagnosis
+from analysis.diagnosis.verdict import tail_in_words
+from analysis.display.panels import Words, headed_figure, plain
+from analysis.display.reliability_figure import reliability_figure
+from analysis.display.style import REFERENCE, RIGHT, WRONG
+from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
+from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.loo import LARGEST_PARETO_K
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_PANELS = {"accuracy": "share whose selected answer is right", "null": "share where no answer is right"}
+_NAMED = 3
+
+
+def predictive_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+    """Draw accuracy and null rate by pattern of agreement, observed and as the posterior predicts them."""
+    checks = diagnosis.predictive
+    patterns = checks.table.loc[checks.table["statistic"] == "accuracy", ["pattern", "n"]]
+    figure = headed_figure(
+        "Do the labels look as the fitted model predicts them?",
+        "By how many levels gave each answer, most first. Bars with a line: what the posterior predicts, "
+        f"{diagnosis.interval_level:.0%} intervals and means. Dots: observed; diamonds: observed outside the interval. "
+        f"All comparisons together: {tail_in_words(checks.tail_probability)}. The model has seen these labels, "
+        "so agreement says little.",
+        0.8 + 0.3 * len(patterns),
+        width=7.6,
+    )
+    axes = figure.subplots(1, 2, sharey=True)
+    places = np.arange(len(patterns))
+    labels = [f"{row['pattern']}  (n={row['n']})" for row in patterns.to_dict("records")]
+    for axis, (statistic, name) in zip(axes, _PANELS.items(), strict=True):
+        rows = checks.table[checks.table["statistic"] == statistic]
+        observed = rows["observed"].to_numpy()
+        axis.hlines(places, rows["low"], rows["high"], color="#BBBBBB", linewidth=7)
+        axis.plot(rows["predicted"], places, "|", color="black", markersize=9, markeredgewidth=1.4)
+        out = ((rows["observed"] < rows["low"]) | (rows["observed"] > rows["high"])).to_numpy()
+        axis.plot(observed[~out], places[~out], "o", color=RIGHT)
+        axis.plot(observed[out], places[out], "D", color=WRONG)
+        axis.set(xlabel=name, yticks=places, yticklabels=labels)
+        axis.grid(visible=False, axis="y")
+    axes[0].invert_yaxis()
+    axes[0].set_ylabel("levels that gave each answer")
+    return figure
+
+
+def calibration_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+    """Draw how often selected answers are right against what leave-one-out support and confidence say."""
+    checks = {name: check for name, check in diagnosis.calibration.items() if check.reliability.n}
+    if not checks:
+        return headed_figure("Reliability", "Support and confidence are undefined: draws not finite.", 0.5)
+    tails = ", ".join(f"{name} {tail_in_words(check.tail_probability)}" for name, check in checks.items())
+    about = (
+        "Questions that were fitted to, each predicted with its own label left out; confidence is support after the "
+        f"final calibration. All bins together: {tails}."
+    )
+    return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
+
+
+def pareto_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+    """Draw every question's Pareto k: how much it moves the posterior on its own."""
+    pareto_k = fit.tree["loo"]["pareto_k"].to_numpy()
+    names = fit.tree["loo"]["problem"].to_numpy()
+    bad = pareto_k > LARGEST_PARETO_K
+    undefined = int(np.isnan(pareto_k).sum())
+    also = f", {undefined} undefined and not shown" if undefined else ""
+    figure = headed_figure(
+        "Does any single question carry the posterior?",
+        f"{len(pareto_k)} questions, in the order in which they were fitted; {bad.sum()} above "
+        f"{LARGEST_PARETO_K}{also}. Pareto k: how far a question's own label moves the posterior; above the line, what "
+        "is said of that question left out is not to be relied on.",
+        2.9,
+    )
+    axis = figure.subplots()
+    places = np.arange(len(pareto_k))
+    axis.plot(places[~bad], pareto_k[~bad], ".", color=RIGHT, markersize=5, alpha=0.6, markeredgewidth=0)
+    axis.plot(places[bad], pareto_k[bad], "D", color=WRONG, markersize=5)
+    axis.axhline(LARGEST_PARETO_K, color=REFERENCE, linestyle="--", linewidth=1)
+    for place in places[bad][np.argsort(-pareto_k[bad], kind="stable")][:_NAMED]:
+        side = "right" if place > len(places) / 2 else "left"
+        offset = (-6 if side == "right" else 6, 0)
+        axis.annotate(
+            plain(str(names[place])), (place, pareto_k[place]), offset, textcoords="offset points", ha=side, fontsize=8
+        )
+    axis.set_ylim(top=max(0.8, 1.1 * float(np.nanmax(pareto_k, initial=0.0))))
+    axis.set(xlabel="question", ylabel="Pareto k")
+    return figure
+
+
+_COLUMNS = 4
+_GREY = "#AAAAAA"
+
+
+def learning_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+    """Draw the prior and the posterior density of every raw parameter."""
+    draws = raw_draws(fit)
+    n = len(draws.parameter)
+    n_rows = -(-n // _COLUMNS)
+    figure = headed_figure(
+        f"What have the labels taught? The {n} raw parameters before and after",
+        f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
+        "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
+        "prior. Values on the raw scale; heights in each panel its own.",
+        1.25 * n_rows,
+        width=7.6,
+    )
+    axes = figure.subplots(n_rows, _COLUMNS, squeeze=False).ravel()
+    contraction = diagnosis.parameters["contraction"]
+    for column, (axis, label) in enumerate(zip(axes, draws.labels, strict=False)):
+        _draw_densities(axis, draws.flat[:, column], draws.prior_mean[column], draws.prior_sd[column])
+        axis.set_title(f"{plain(label)}\ncontraction {contraction[column]:.2f}", fontsize=8)
+    for axis in axes[n:]:
+        axis.remove()
+    return figure
+
+
+def levels_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+    """Draw share of the weight and bias of every level with their intervals, those of the prior in grey.
+
+    The share, unlike the weight, does not depend on the scale that no prediction depends on.
+    """
+    level = diagnosis.interval_level
+    groups = {group: fit.tree[group].to_dataset() for group in ("prior", "posterior")}
+    panels = {"share of the total weight": _share}
+    if "bias" in groups["posterior"]:
+        panels["bias (on the logit scale)"] = _bias
+    figure = headed_figure(
+        "How do the levels differ?",
+        f"Medians with {level:.0%} intervals. Grey squares: prior, before any label. Blue dots: posterior, after "
+        f"{fit.n_questions} labelled questions.",
+        0.6 + 0.36 * len(fit.level_names),
+        width=7.6,
+    )
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    places = np.arange(len(fit.level_names))
+    for axis, (name, of) in zip(axes, panels.items(), strict=True):
+        for group, offset, colour, marker in (("prior", 0.24, _GREY, "s"), ("posterior", -0.08, RIGHT, "o")):
+            low, middle, high = np.quantile(of(groups[group]), [(1 - level) / 2, 0.5, (1 + level) / 2], axis=0)
+            axis.hlines(places + offset, low, high, color=colour, linewidth=2.5)
+            axis.plot(middle, places + offset, marker, color=colour, markersize=5)
+        axis.set(xlabel=name, yticks=places, yticklabels=[plain(name) for name in fit.level_names])
+        axis.grid(visible=False, axis="y")
+    axes[0].invert_yaxis()
+    return figure
+
+
+def _draw_densities(axis: "Axes", draws: Float[np.ndarray, " sample"], mean: float, sd: float) -> None:
+    values = draws[np.isfinite(draws)]
+    low = min(mean - 2.6 * sd, values.min(initial=np.inf))
+    high = max(mean + 2.6 * sd, values.max(initial=-np.inf))
+    grid = np.linspace(low, high, 300)
+    axis.plot(grid, norm.pdf(grid, mean, sd), "--", color=REFERENCE, linewidth=1.4)
+    if len(np.unique(values)) > 1:
+        density = gaussian_kde(values)(grid)
+        axis.fill_between(grid, density, color=RIGHT, alpha=0.35, linewidth=0)
+        axis.plot(grid, density, color=RIGHT, linewidth=1.4)
+    axis.set_yticks([])
+    axis.set_ylim(bottom=0)
+    axis.tick_params(labelsize=7)
+    axis.grid(visible=False)
+
+
+def _share(samples: xr.Dataset) -> Float[np.ndarray, "sample level"]:
+    weight = samples["weight"].to_numpy()
+    flat = weight.reshape(-1, weight.shape[-1])
+    return np.asarray(flat / flat.sum(axis=1, keepdims=True))
+
+
+def _bias(samples: xr.Dataset) -> Float[np.ndarray, "sample level"]:
+    bias = samples["bias"].to_numpy()
+    return np.asarray(bias.reshape(-1, bias.shape[-1]))
+
+
+#: Chains are drawn of so many parameters, those with the fewest effective draws; clouds of so many pairs.
+_WORST, _PAIRS = 6, 4
+_BAND = 0.95
+_LINES = ("-", "--", ":", "-.")
+
+
+def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+    """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
+
+    To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
+    less the uniform one, and the band of 95 % that holds it for as many independent draws as are effective, or as there
+    should be (rank plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
+    doi:10.1214/aop/1176990746).
+    """
+    draws = raw_draws(fit)
+    n_chains, n_draws, n = draws.values.shape
+    shown = diagnosis.parameters.iloc[:n]
+    smallest = shown[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
+    worst = smallest.sort_values(na_position="first", kind="stable").index[:_WORST]
+    figure = headed_figure(
+        f"Do the chains agree? The {len(worst)} of {n} raw parameters with the fewest effective draws",
+        f"{n_chains} chains of {n_draws} draws. Left: every draw; chains should look alike and overlap. Right: where a "
+        "chain's draws rank among all, less where they would if chains agreed; lines should stay in the grey "
+        f"{_BAND:.0%} band. Expected: R-hat below {RHAT_LIMIT}, more than {ESS_LIMIT:.0f} effective draws.",
+        1.25 * len(worst),
+        width=7.6,
+    )
+    axes = figure.subplots(len(worst), 2, squeeze=False, width_ratios=[2, 1], sharex="col")
+    for (trace, rank), column in zip(axes, worst, strict=True):
+        values = draws.values[:, :, column]
+        trace.plot(values.T, linewidth=0.5, alpha=0.8)
+        trace.set(title=plain(draws.labels[column]), xlim=(0, n_draws), ylabel="raw value")
+        trace.grid(visible=False)
+        _draw_ranks(rank, values, smallest[column])
+        figures = (format(shown["rhat"][column], ".3f"), format(smallest[column], ".0f"))
+        rank.set_title("R-hat {}, {} effective".format(*figures).replace("nan", "undefined"), fontsize=9)
+    axes[-1, 0].set_xlabel("draw")
+    axes[-1, 1].set_xlabel("rank (0: lowest, 1: highest)")
+    names = [f"chain {number}" for number in range(n_chains)]
+    lines = axes[0, 1].get_lines()[:n_chains]
+    axes[-1, 0].legend(lines, names, loc="upper center", bbox_to_anchor=(0.5, -0.4), ncols=min(n_chains, 6), fontsize=8)
+    return figure
+
+
+def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+    """Draw, chain by chain, the energies visited and the steps between them (Betancourt 2016, arXiv:1604.00695)."""
+    energy = fit.tree["sample_stats"]["energy"].to_numpy()
+    n_rows = -(-len(energy) // 2)
+    figure = headed_figure(
+        "Does the energy move freely?",
+        f"{energy.shape[1]} draws of each chain. Grey: its energy, less the mean; black: the energy's steps from draw "
+        f"to draw. Steps much narrower than the energy itself (BFMI below {BFMI_LIMIT}) mean that the tails of the "
+        "posterior are badly explored.",
+        1.9 * n_rows,
+    )
+    axes = figure.subplots(n_rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
+    finite = [values[np.isfinite(values)] for values in energy]
+    spread = max((float(np.abs(values - values.mean()).max()) for values in finite if len(values)), default=0.0) or 1.0
+    edges = np.linspace(-spread, spread, 41)
+    for axis, values, row in zip(axes, finite, diagnosis.chains.to_dict("records"), strict=False):
+        if len(values):
+            axis.hist(values - values.mean(), edges, density=True, color="#BBBBBB")
+            axis.hist(np.diff(values), edges, density=True, histtype="step", color="black", linewidth=1.4)
+        axis.set(title=f"chain {row['chain']}: BFMI {row['bfmi']:.2f}", xlabel="nats", ylabel="density", yticks=[])
+        axis.label_outer()
+    for axis in axes[len(energy) :]:
+        axis.remove()
+    return figure
+
+
+def pairs_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+    """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
+    draws = raw_draws(fit)
+    recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
+    diverging = recorded == 1
+    pairs = diagnosis.correlations.head(_PAIRS).to_dict("records")
+    if np.isnan(recorded).any():
+        crosses = "which of them diverged is not recorded"
+    else:
+        crosses = f"the {diverging.sum()} that diverged are crosses" if diverging.any() else "none diverged"
+    n_rows = -(-len(pairs) // 2)
+    figure = headed_figure(
+        f"What is known only together? The {len(pairs)} most correlated pairs",
+        f"{len(diverging)} posterior draws of raw parameters; {crosses}. A narrow or bent cloud: the labels hold a "
+        "combination of the two, not each.",
+        3.0 * n_rows,
+    )
+    axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
+    for axis, row in zip(axes, pairs, strict=False):
+        _draw_pair(axis, draws, row["first"], row["second"], diverging)
+        axis.set_title(f"correlation {row['correlation']:+.2f}", fontsize=10)
+    for axis in axes[len(pairs) :]:
+        axis.remove()
+    return figure
+
+
+def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: float) -> None:
+    relative = rankdata(values, method="average").reshape(values.shape) / values.size
+    grid = np.linspace(0, 1, 201)
+    for chain, ranks in enumerate(relative):
+        share = np.searchsorted(np.sort(ranks), grid, side="right") / len(ranks)
+        axis.plot(grid, share - grid, linewidth=1.2, linestyle=_LINES[chain % len(_LINES)])
+    half = np.sqrt(np.log(2 / (1 - _BAND)) * len(values) / (2 * np.fmax(ess, ESS_LIMIT)))
+    axis.axhspan(-half, half, color="#DDDDDD", zorder=0, linewidth=0)
+    axis.axhline(0, color=REFERENCE, linewidth=0.8)
+    largest = max(np.abs(axis.get_ylim()))
+    axis.set(xlim=(0, 1), ylim=(-largest, largest))
+
+
+def _draw_pair(
+    axis: "Axes", draws: ParameterDraws, first: str, second: str, diverging: Bool[np.ndarray, " sample"]
+) -> None:
+    x, y = (draws.flat[:, draws.labels.index(name)] for name in (first, second))
+    axis.plot(x[~diverging], y[~diverging], ".", markersize=3, alpha=0.35, color=RIGHT, markeredgewidth=0)
+    axis.plot(x[diverging], y[diverging], "x", markersize=6, color=WRONG)
+    axis.set(xlabel=plain(first), ylabel=plain(second))
+
+
+#: Title of each picture and how to read it, in the order of a report.
+WORDS: Words = {
+    "chains": (
+        "Do the chains agree?",
+        "Each colour is one independent run of the sampler. They should look alike, overlap, and go nowhere; the "
+        "lines on the right should stay in the grey band.",
+    ),
+    "energy": (
+        "Does the sampler move freely?",
+        "The black outline should be about as wide as the grey histogram. Much narrower means badly explored tails.",
+    ),
+    "pairs": (
+        "What is known only together?",
+        "A round cloud: two numbers are known each by itself. A narrow one: only their combination is. Crosses, "
+        "if there are any, are draws that went wrong.",
+    ),
+    "learning": (
+        "What did the labels teach?",
+        "Dashed is what was believed before any label, filled what is believed after them. Where the two look "
+        "the same, nothing was learned.",
+    ),
+    "levels": (
+        "How do the levels differ, before and after?",
+        "Grey: before any label. Blue: after. Levels whose blue bars do not overlap are told apart.",
+    ),
+    "predictive": (
+        "Would the model have produced such labels?",
+        "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",
+    ),
+    "calibration": (
+        "Do the probabilities hold when a question is left out?",
+        "Read it as the reliability diagram above, but of this fit: each question is predicted without its own label.",
+    ),
+    "pareto": (
+        "Does any single question carry the result?",
+        "Every dot is a question. One above the line moves the result on its own: look at it.",
+    ),
+}
+
+
+FIGURES: Mapping[str, "Callable[[Diagnosis, Fit], Figure]"] = MappingProxyType(
+    {
+        "chains": chains_figure,
+        "energy": energy_figure,
+        "pairs": pairs_figure,
+        "learning": learning_figure,
+        "levels": levels_figure,
+        "predictive": predictive_figure,
+        "calibration": calibration_figure,
+        "pareto": pareto_figure,
+    }
+)
+"""Each makes its figure within :func:`~analysis.display.style.figure_style`."""

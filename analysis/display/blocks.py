@@ -1,0 +1,165 @@
+"""What a report is made of: sections of blocks, in the order in which they are read.
+
+A text is shown as it is, whatever markup it looks like; only what stands in `backticks` is set as code.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Mark = Literal["", "best", "fine", "warning", "failure"]
+
+
+@dataclass(frozen=True)
+class Statements:
+    """The report's result, sentence by sentence."""
+
+    kind: ClassVar[str] = "statements"
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A few sentences, standing out by how much care they ask for."""
+
+    kind: ClassVar[str] = "paragraph"
+    text: str
+    role: Literal["", "note", "fine", "warning", "failure"] = ""
+
+
+@dataclass(frozen=True)
+class Steps:
+    """Sentences in an order."""
+
+    kind: ClassVar[str] = "steps"
+    title: str
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """Sentences in no order."""
+
+    kind: ClassVar[str] = "bullets"
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Terms:
+    """Names and what they mean."""
+
+    kind: ClassVar[str] = "terms"
+    title: str
+    items: tuple[tuple[str, str], ...]
+
+
+class Tile(NamedTuple):
+    """One number that matters, what it is, and how far it can be relied on."""
+
+    name: str
+    value: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """The few numbers to remember."""
+
+    kind: ClassVar[str] = "tiles"
+    items: tuple[Tile, ...]
+
+
+class Cell(NamedTuple):
+    """A text, more of it in smaller letters, and how it stands out."""
+
+    text: str
+    detail: str = ""
+    mark: Mark = ""
+
+
+class Column(NamedTuple):
+    """A header, more of it in smaller letters, and whether the column is of numbers, of names or of sentences."""
+
+    header: str
+    detail: str = ""
+    holds: Literal["number", "name", "prose"] = "number"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table whose first column names the rows.
+
+    ``source`` says where its numbers are to be had as data; ``focus`` names the row that the report is about.
+    """
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    source: str = ""
+    focus: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A figure and how a layman reads it; for those who cannot see it, its own title and caption say what it shows."""
+
+    kind: ClassVar[str] = "picture"
+    name: str
+    title: str
+    how_to_read: str
+    figure: "Figure"
+
+    @property
+    def alt(self) -> str:
+        """The figure's title and caption in a line."""
+        return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
+
+
+class Judgement(NamedTuple):
+    """One sentence of a verdict."""
+
+    mark: Literal["fine", "warning", "failure"]
+    text: str
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Sentences, each of them marked as fine, as asking for care, or as failing."""
+
+    kind: ClassVar[str] = "verdict"
+    items: tuple[Judgement, ...]
+
+
+@dataclass(frozen=True)
+class Command:
+    """Lines to type."""
+
+    kind: ClassVar[str] = "command"
+    text: str
+
+
+Block = Statements | Paragraph | Steps | Bullets | Terms | Tiles | Table | Picture | Verdict | Command
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """One part of the report; ``name`` stands for it in links."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """All of it."""
+
+    title: str
+    about: str
+    subtitle: str
+    sections: tuple[Section, ...]

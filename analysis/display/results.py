@@ -1,0 +1,111 @@
+"""What every result can do: show itself in a line and as a table, be drawn, and be written as one HTML file."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from html import escape
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.display.style import figure_style
+from bayes_direag.data.files import atomic_path
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from analysis.display.blocks import Block
+
+
+class Result(ABC):
+    """A result that a notebook shows as its table."""
+
+    @property
+    @abstractmethod
+    def table(self) -> pd.DataFrame:
+        """The table that says most."""
+
+    @abstractmethod
+    def plot(self, ax: "Axes | None" = None) -> "Axes":
+        """Draw it on these axes, or on new ones."""
+
+    @abstractmethod
+    def report(self, path: str | Path) -> None:
+        """Write all of it as one HTML file that needs nothing else."""
+
+    def numbers(self) -> dict[str, float]:
+        """Return every number of the table under one name, as experiment trackers take them.
+
+        The name joins what stands as words in the row, then the column: ``direag.benefit``. Undefined ones are left
+        out.
+
+        Examples
+        --------
+        >>> from analysis import evaluate
+        >>> from bayes_direag import simulate_observations
+        >>> evaluation = evaluate(simulate_observations(60, seed=3), methods=["majority"], n_resamples=20)
+        >>> sorted(evaluation.numbers())[:3]
+        ['majority.accuracy_of_all', 'majority.auroc', 'majority.benefit']
+        """
+        table = self.table
+        is_number = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+        words, figures = table.loc[:, [not own for own in is_number]], table.loc[:, is_number]
+        return {
+            ".".join([*(str(word) for word in row if not pd.isna(word)), str(column)]): float(value)
+            for row, values in zip(words.itertuples(index=False), figures.to_dict("records"), strict=True)
+            for column, value in values.items()
+            if not pd.isna(value)
+        }
+
+    def _repr_html_(self) -> str:
+        table = self.table.to_html(index=False, na_rep="", float_format="{:.3g}".format)
+        return f"<p>{escape(repr(self))}</p>\n{table}"
+
+
+@contextmanager
+def axes_or_new(ax: "Axes | None") -> "Iterator[Axes]":
+    """Yield axes to draw on: those given, or those of a new figure in the project's style, which a notebook shows."""
+    if ax is not None:
+        yield ax
+        return
+    from matplotlib import pyplot as plt
+
+    with figure_style():
+        yield plt.subplots()[1]
+
+
+def write_result_report(
+    path: str | Path,
+    title: str,
+    about: str,
+    tables: Mapping[str, pd.DataFrame],
+    figures: "Mapping[str, Figure]",
+    first: "tuple[Block, ...]" = (),
+) -> None:
+    """Write tables and figures, each under its name, as one HTML file."""
+    from analysis.display.blocks import Cell, Column, Picture, Report, Section, Table
+    from analysis.display.render import render
+
+    def block(name: str, table: pd.DataFrame) -> Table:
+        numbers = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
+        columns = (Column(str(name), "", "number" if is_number else "name")
+                   for name, is_number in zip(table, numbers, strict=True))  # fmt: skip
+        rows = (tuple(Cell(_shown(value)) for value in row) for row in table.itertuples(index=False))
+        return Table(name, tuple(columns), tuple(rows))
+
+    sections = [
+        *([Section("result", "Result", first)] if first else []),
+        Section("tables", "Tables", tuple(block(name, table) for name, table in tables.items())),
+        Section("pictures", "Pictures", tuple(Picture(name, name, "", own) for name, own in figures.items())),
+    ]
+    html = render(Report(title, about, "", tuple(own for own in sections if own.blocks)))
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(html, encoding="utf-8", newline="\n")
+
+
+def _shown(value: object) -> str:
+    if isinstance(value, float):
+        return "\N{EN DASH}" if value != value else f"{value:.3g}"
+    return "\N{EN DASH}" if value is None or value is pd.NA else str(value)

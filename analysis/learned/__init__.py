@@ -1,0 +1,1 @@
+"""What a fit has learned: as tables, and drawn."""

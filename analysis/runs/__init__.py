@@ -1,0 +1,1 @@
+"""What an evaluation left in its folder, read back: predictions, metrics, pictures, tables."""

@@ -1,0 +1,12 @@
+"""An evaluation as a folder of files: tables, fits, and what it takes to repeat it."""
+
+from analysis.display.folders import ResultFolder
+
+MANIFEST = "evaluation.json"
+FITS = "fits"
+REPORT = "report.html"
+TABLES = ("predictions", "metrics", "parameters")
+
+FOLDER = ResultFolder(
+    "evaluation", MANIFEST, frozenset({MANIFEST, REPORT, *(f"{name}.csv" for name in TABLES), f"{FITS}/*.nc"})
+)

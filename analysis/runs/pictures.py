@@ -1,0 +1,387 @@
+"""All pictures of an evaluation or of a fit, each with the numbers behind it, to be written or put in a report."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pandas as pd
+
+from analysis.display.panels import LeftOut, Picture, Words, forest, headed_figure, panel_grid, row_labels
+from analysis.display.reliability_figure import reliability_figure
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.learned.labelled_reports import stated_confidences
+from analysis.methods.direag import FITTED_METHODS
+from analysis.runs.held_out import HeldOutQuestions, require_method
+from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
+from analysis.scores.reliability import reliability
+from analysis.scores.scoring import scores_by_method, selection_table
+from analysis.scores.selective import risk_coverage, selective_table
+from bayes_direag.errors import DirEAGError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+#: Title of each picture and how to read it, in the order of a report.
+WORDS: Words = {
+    "benefit": (
+        "What are the answers worth?",
+        "If an answer is used whenever its probability is higher than what a mistake would cost, this is twice the "
+        "mean gain over all such prices. It sees both which answers are selected and whether their probabilities "
+        "hold. Right is better; at 0 one might as well not answer.",
+    ),
+    "reliability": (
+        "Do the probabilities hold?",
+        "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "
+        "too sure; above it: not sure enough. A bar that reaches the line, or a curve inside the grey band, "
+        "gives no reason to doubt. Places with few questions (bottom) say little.",
+    ),
+    "base_rate": (
+        "Does a method know more than how often it is right?",
+        "A method that gave every answer the same probability, its own share of right ones, would lie on the "
+        "line at 0. To the right of it probabilities are worth something; a filled mark means that chance does "
+        "not explain it.",
+    ),
+    "risk_coverage": (
+        "What if only the surest answers are used?",
+        "From right to left the least sure answers are left out. A good curve falls to the left: what remains "
+        "has fewer errors. One that stays level does not know which of its answers are wrong. The far left rests "
+        "on few questions.",
+    ),
+    "null_state": (
+        "Does it notice when no answer is right?",
+        "DirEAG also gives a probability that none of the model's answers is right. If that works, the bottom "
+        "histogram, of questions without a right answer, lies farther to the right than the top one.",
+    ),
+    "stated_confidence": (
+        "What the model itself stated",
+        "This is what goes in, not what comes out: how often each level stated which confidence. Were it honest, "
+        "the solid part would fill the bars at 100 and hardly show at the left. Bars that are half solid "
+        "everywhere mean that stated confidence says little.",
+    ),
+}
+
+
+def evaluation_pictures(
+    questions: HeldOutQuestions, method: str, *, seed: int, level: float = 0.95
+) -> Iterator[Picture | LeftOut]:
+    """Draw an evaluation: benefit, base rate, null state, reliability, selective prediction, stated confidences.
+
+    Parameters
+    ----------
+    method
+        Whose null state and reliability is drawn; the other pictures show all methods.
+    seed
+        Of bootstrap intervals and bands.
+    level
+        Of all intervals and bands.
+
+    Raises
+    ------
+    DirEAGError
+        If that method was not evaluated, or has not answered a single labelled question.
+    """
+    scores = scores_by_method(questions.predictions)
+    require_method(method, list(scores))
+    if not len(scores[method].correct):
+        raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another --method.")
+    about = f"{questions.name}, {questions.held_out}."
+    worth = selection_table(questions.predictions, seed=seed, level=level)
+    yield Picture("benefit", benefit_figure(worth, about, level), {"benefit": worth.assign(interval_level=level)})
+    gains = base_rate_gains(questions.predictions, seed=seed, level=level)
+    yield Picture("base_rate", base_rate_figure(gains, about, level), {"base_rate": gains.assign(interval_level=level)})
+    yield _null_state(questions, method, about, seed, level)
+    yield _reliability(questions, method, about, seed, level)
+    yield from _selective(questions, about, seed, level)
+    if questions.reports is None:
+        yield LeftOut("stated_confidence", "the evaluated observations are not at hand; give them with --obs")
+    else:
+        stated = stated_confidences(questions.reports)
+        of = f"{questions.name}, {len(questions.reports.problem_id)} labelled questions."
+        yield Picture("stated_confidence", stated_confidence_figure(stated, of), {"stated_confidence": stated})
+
+
+def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture | LeftOut:
+
+    rows = questions.predictions[questions.predictions["method"] == method]
+    if rows["null_probability"].isna().all():
+        return LeftOut("null_state", f"method {method} has no null state; {', '.join(FITTED_METHODS)} do")
+    if questions.reports is None:
+        return LeftOut("null_state", "which questions have a right candidate is not at hand; give --obs")
+    state = null_state(rows, questions.reports.gold_present, seed=seed, level=level)
+    tables = {"null_state": state.summary.assign(interval_level=level), "null_state_questions": state.questions}
+    return Picture("null_state", null_state_figure(state, method, about), tables)
+
+
+def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
+
+    scores = scores_by_method(questions.predictions)
+    variant = FITTED_METHODS.get(method, ("", ""))[0]
+    before = [name for name, pair in FITTED_METHODS.items() if pair == (variant, "support") and name != method]
+    shown = [name for name in (*before, method) if name in scores]
+    results = {
+        name: reliability(scores[name].confidence, scores[name].correct, rng=seed, level=level) for name in shown
+    }
+    names = (
+        {before[0]: f"before recalibration\n{before[0]}", method: f"after recalibration\n{method}"}
+        if len(shown) > 1
+        else {method: method}
+    )
+    summary = pd.DataFrame(
+        [
+            {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
+            for name, result in results.items()
+        ]
+    )
+    return Picture(
+        "reliability",
+        reliability_figure({names[name]: result for name, result in results.items()}, about),
+        {
+            "reliability": summary,
+            "reliability_bins": _stacked({name: result.bins for name, result in results.items()}).assign(
+                interval_level=level
+            ),
+            "reliability_curve": _stacked({name: result.curve for name, result in results.items()}).assign(
+                interval_level=level
+            ),
+        },
+    )
+
+
+def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float) -> Iterator[Picture]:
+
+    scores = scores_by_method(questions.predictions)
+    curves = {name: risk_coverage(scored.confidence, scored.correct) for name, scored in scores.items()}
+    summary = selective_table(questions.predictions, seed=seed, level=level)
+    tables = {"selective": summary.assign(interval_level=level), "selective_curves": _stacked(curves)}
+    yield Picture("risk_coverage", selective_figure(curves, summary, about, level), tables)
+
+
+def _stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
+    """Put the tables of several methods under each other, with the method in front."""
+    return pd.concat(
+        [table.assign(method=name)[["method", *table]] for name, table in tables.items()], ignore_index=True
+    )
+
+
+_GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
+
+
+def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw benefit and accuracy of every method, in the order of the table.
+
+    Parameters
+    ----------
+    worth
+        From :func:`~analysis.scores.scoring.selection_table`.
+    interval_level
+        Of its intervals.
+    """
+    caption = (
+        f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy less Brier score of the selected "
+        "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
+        f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that "
+        "overlap may still differ clearly."
+    )
+    with figure_style():
+        figure = headed_figure("What the answers are worth, by method", caption, 0.9 + 0.27 * len(worth))
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, name, colour, marker in ((left, "benefit", RIGHT, "o"), (right, "accuracy_of_all", "#009E73", "s")):
+            forest(
+                axes,
+                *(worth[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high")),
+                colour=colour,
+                marker=marker,
+            )
+            axes.margins(x=0.08)
+        row_labels(left, worth["method"].tolist())
+        left.set_xlabel("benefit\n(more is better)")
+        right.set_xlabel("accuracy\n(more is better)")
+    return figure
+
+
+def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> "Figure":
+    """Draw by how much every method beats the base rate, in Brier score and AUROC.
+
+    Parameters
+    ----------
+    gains
+        From :func:`~analysis.scores.null_state.base_rate_gains`.
+    interval_level
+        Of its intervals.
+    """
+    caption = (
+        f"{about} {_answered(gains)} Base rate: every question gets the method's own accuracy (acc) as its "
+        f"confidence; its Brier score is acc (1 - acc), its AUROC 0.5. Bars: {interval_level:.0%} bootstrap interval "
+        "over questions. Filled: all of it is above 0."
+    )
+    with figure_style():
+        figure = headed_figure("Gain over the base rate, by method", caption, 0.9 + 0.27 * len(gains))
+        left, right = figure.subplots(1, 2, sharey=True)
+        for axes, name, colour, marker in ((left, "brier_gain", RIGHT, "o"), (right, "auroc_gain", "#009E73", "s")):
+            value, low, high = (gains[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+            axes.axvline(0, color="0.2", linewidth=1.2)
+            forest(axes, value, low, high, colour=colour, marker=marker, hollow=~(low > 0))
+            axes.margins(x=0.08)
+        names = zip(gains["method"], gains["accuracy"], strict=True)
+        row_labels(left, [f"{method}  (acc {accuracy:.2f})" for method, accuracy in names])
+        left.set_xlabel("Brier score below the base rate's\n(right of 0 is better)")
+        right.set_xlabel("AUROC above 0.5\n(right of 0 is better)")
+    return figure
+
+
+def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
+    """Draw the null probabilities where a right answer was selected, was there, and was not.
+
+    Parameters
+    ----------
+    method
+        Whose null probability it is.
+    """
+    level = f"{state.interval_level:.0%} interval"
+    caption = (
+        "Mean where no candidate is right, less the mean where one is: "
+        f"{_with_interval(state.quantity('difference'), signed=True)}. AUROC, the chance that a question without a "
+        f"right candidate has the higher null probability: {_with_interval(state.quantity('AUROC'))}.\n"
+        f"{about} Method {method}, n = {len(state.questions)}. Black line, grey band, brackets: mean and its {level}, "
+        "by bootstrap over questions."
+    )
+    values = state.questions["null_probability"].to_numpy()
+    upper = min(1.0, np.ceil(values.max(initial=0.05) * 20) / 20)
+    edges = np.linspace(0, upper, 31)
+    with figure_style():
+        figure = headed_figure("Null probability: is it higher where no candidate is right?", caption, 4.2)
+        rows = figure.subplots(3, 1, sharex=True)
+        for axes, name, (colour, hatch) in zip(rows, NULL_GROUPS, _GROUP_LOOK, strict=True):
+            _null_histogram(axes, state, name, edges, colour, hatch)
+        rows[1].set_ylabel("share of the questions (%)")
+        rows[-1].set_xlabel("null_probability: held-out probability that no candidate is right")
+    return figure
+
+
+def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
+    """Draw by level which confidences were stated, and how many of the answers behind them were right.
+
+    Parameters
+    ----------
+    stated
+        From :func:`~analysis.learned.labelled_reports.stated_confidences`.
+    """
+    names = stated["level"].unique().tolist()
+    caption = (
+        f"{about} Each level's own answer, right or wrong. Bars are 5 points wide and hold their upper edge: 95% is in "
+        "90 to 95; the first also holds 0. n: usable reports."
+    )
+    n_columns = 3 if len(names) > 4 else 2
+    with figure_style():
+        figure = headed_figure(
+            "Stated confidence by level, and whether that answer was right",
+            caption,
+            0.7 + 1.55 * -(-len(names) // n_columns),
+        )
+        by_level = {name: stated[stated["level"] == name] for name in names}
+        titles = []
+        for name, rows in by_level.items():
+            right, n = int(rows["right"].sum()), int((rows["right"] + rows["wrong"]).sum())
+            titles.append((name, f"n = {n}" + (f", {right / n:.0%} right" if n else "")))
+        panels = panel_grid(figure, titles, n_columns, x_label="stated (%)", y_label="answers")
+        for axes, rows in zip(panels, by_level.values(), strict=True):
+            place = (rows["low"] + rows["high"]) / 2
+            axes.bar(place, rows["right"], width=4.4, color=RIGHT, label="right")
+            axes.bar(
+                place, rows["wrong"], width=4.4, bottom=rows["right"], color="white", edgecolor=WRONG, hatch="////",
+                linewidth=0.6, label="wrong",
+            )  # fmt: skip
+        panels[0].set(xlim=(0, 100), xticks=[0, 50, 100])
+        panels[0].legend(loc="upper left", handlelength=1.2, borderaxespad=0.1)
+    return figure
+
+
+def _null_histogram(
+    axes: "Axes", state: NullState, name: str, edges: np.ndarray, colour: str, hatch: str | None
+) -> None:
+    probability = state.questions.loc[state.questions["group"] == name, "null_probability"].to_numpy()
+    row = state.quantity(name)
+    axes.set_title(f"{name}: n = {len(probability)}, mean {_with_interval(row)}", fontsize=10)
+    if not len(probability):
+        return
+    share = 100 * np.histogram(probability, edges)[0] / len(probability)
+    face = colour if hatch is None else "white"
+    axes.bar(edges[:-1], share, np.diff(edges), align="edge", color=face, edgecolor=colour, hatch=hatch, linewidth=0.6)
+    axes.axvspan(row["low"], row["high"], color=REFERENCE, alpha=0.45, linewidth=0)
+    axes.axvline(row["value"], color="black", linewidth=1.5)
+
+
+def _with_interval(row: pd.Series, *, signed: bool = False) -> str:
+    form = "+.3f" if signed else ".3f"
+    if np.isnan(row["value"]):
+        return "undefined"
+    return f"{row['value']:{form}} [{row['low']:{form}}, {row['high']:{form}}]"
+
+
+def _answered(table: pd.DataFrame) -> str:
+    """Say how many questions the methods have answered, and which left some out."""
+    counts = table["n"].unique()
+    if len(counts) == 1 and not table["unanswered"].any():
+        return f"n = {counts[0]}."
+    most = table["n"].max()
+    fewer = table[table["n"] < most]
+    left = ", ".join(f"{method} {n}" for method, n in zip(fewer["method"], fewer["n"], strict=True))
+    return f"n = {most} answered questions" + (f", but {left}." if left else ".")
+
+
+_COLOURS = (RIGHT, WRONG, "#009E73")
+#: With so few distinct confidences, each that a threshold can stop at is marked.
+_FEW = 25
+
+
+def selective_figure(
+    curves: dict[str, pd.DataFrame], summary: pd.DataFrame, about: str, interval_level: float
+) -> "Figure":
+    """Draw errors against the share answered: three methods in colour, DirEAG and those of least area, the others grey.
+
+    Parameters
+    ----------
+    curves
+        By method, from :func:`~analysis.scores.selective.risk_coverage`.
+    summary
+        From :func:`~analysis.scores.selective.selective_table`.
+    interval_level
+        Of the intervals in the summary.
+    """
+    defined = summary.dropna(subset=["aurc"])
+    first = defined.assign(other=defined["method"] != "direag").sort_values(["other", "aurc"], kind="stable")
+    shown = first.head(len(_COLOURS)).sort_values("aurc")
+    caption = (
+        f"{about} Questions are taken in order of confidence; within a tie, every order counts alike. AURC: mean error "
+        f"over all shares answered, less is better, with its {interval_level:.0%} bootstrap interval over questions; "
+        "excess: above that of the best order of the same answers. Dots: where a threshold can stop, if there are few. "
+        f"{'Grey: other methods. ' if len(defined) > len(shown) else ''}n: answered, labelled questions."
+    )
+    with figure_style():
+        figure = headed_figure("Errors among the surest questions", caption, 2.9)
+        axes = figure.subplots()
+        for method in defined["method"][~defined["method"].isin(shown["method"])]:
+            axes.plot(100 * curves[method]["coverage"], 100 * curves[method]["risk"], color="0.82", linewidth=0.9)
+        for colour, row in zip(_COLOURS, shown.to_dict("records"), strict=False):
+            curve = curves[row["method"]]
+            stops = np.flatnonzero(curve["attainable"])
+            axes.plot(
+                100 * curve["coverage"],
+                100 * curve["risk"],
+                color=colour,
+                linewidth=2,
+                marker="o" if len(stops) <= _FEW else None,
+                markersize=4,
+                markevery=stops.tolist(),
+                label=f"{row['method']}, n = {row['n']}: AURC {row['aurc']:.3f} "
+                f"[{row['aurc_low']:.3f}, {row['aurc_high']:.3f}], excess {row['excess_aurc']:.3f}",
+            )
+        seen = pd.concat(curves.values())
+        worst = seen.loc[seen["coverage"] >= 0.1, "risk"].max()
+        reach = 100.0 if np.isnan(worst) else min(100.0, 110 * max(worst, 0.02))
+        axes.set(xlim=(0, 100), ylim=(0, reach), xlabel="answered (%)", ylabel="errors (%)")
+        if len(shown):
+            axes.legend(loc="lower left", bbox_to_anchor=(0, 1), fontsize=9)
+    return figure

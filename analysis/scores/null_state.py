@@ -1,0 +1,159 @@
+r"""Two simple questions to ask of an evaluation, as the paper's Figures 2 and 3 do.
+
+*Does a method beat the base rate?* The base-rate predictor gives every question the same confidence p, the method's
+own accuracy on these questions. Its Brier score is p(1 - p) and its AUROC one half. Knowing p from the very questions
+it is scored on, it is the hardest constant to beat.
+
+*Does the null state know when no candidate is right?* ``null_probability`` should be higher where no level gave a right
+answer than where one did.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Bool, Float, Int
+
+from analysis.scores.bootstrap import percentile_interval, resample_weights
+from analysis.scores.metrics import accuracy, auroc, brier
+from analysis.scores.scoring import cluster_of, scores_by_method
+
+#: How a question's candidates and its selected answer came out, in the order of the tables.
+NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
+
+
+def base_rate_gains(
+    predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
+) -> pd.DataFrame:
+    """Say by how much every method beats the constant confidence that equals its accuracy.
+
+    Parameters
+    ----------
+    predictions
+        As for :func:`~analysis.scores.scoring.scores_by_method`.
+    seed
+        Of the percentile bootstrap over questions. Method and base rate are scored on the same resamples, the base
+        rate being that of the resample.
+
+    Returns
+    -------
+    DataFrame
+        A row a method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``, ``brier_gain``
+        (base rate less method: positive is better), ``auroc``, ``auroc_gain`` (less one half), each gain with ``_low``
+        and ``_high``, and ``auroc_undefined``, how many resamples held right answers alone or wrong ones alone and
+        are left out of that interval. AUROC is NaN with one class; everything is without questions.
+    """
+    rows = []
+    for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
+        weight = resample_weights(len(correct), n_resamples, seed, cluster)
+        share, score, area = (metric(confidence, correct) for metric in (accuracy, brier, auroc))
+        shares, scores, areas = (metric(confidence, correct, weight) for metric in (accuracy, brier, auroc))
+        low, high, _ = percentile_interval(shares * (1 - shares) - scores, level)
+        area_low, area_high, n_undefined = percentile_interval(areas - 0.5, level)
+        rows.append(
+            {
+                "method": method,
+                "n": len(correct),
+                "unanswered": n_unanswered,
+                "accuracy": share,
+                "brier": score,
+                "base_rate_brier": share * (1 - share),
+                "brier_gain": share * (1 - share) - score,
+                "brier_gain_low": low,
+                "brier_gain_high": high,
+                "auroc": area,
+                "auroc_gain": area - 0.5,
+                "auroc_gain_low": area_low,
+                "auroc_gain_high": area_high,
+                "auroc_undefined": n_undefined,
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+@dataclass(frozen=True, eq=False)
+class NullState:
+    """What the null probability says where a right answer was among the candidates, and where not.
+
+    Attributes
+    ----------
+    questions : DataFrame
+        ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`.
+    summary : DataFrame
+        ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``: the mean in each group; the mean where a
+        right answer was there; ``difference``, the mean where none was less that; ``difference to selected``, less the
+        mean where the right answer was selected; ``AUROC``, the probability that a question without a right candidate
+        has the higher null probability, a tie counting one half. Whatever lacks one of its groups is NaN.
+    n_left_out : int
+        Questions that are unanswered, not labelled, or of which it is not known whether a candidate is right.
+    interval_level : float
+        Of the percentile bootstrap over questions.
+    """
+
+    questions: pd.DataFrame
+    summary: pd.DataFrame
+    n_left_out: int
+    interval_level: float
+
+    def quantity(self, name: str) -> pd.Series:
+        """Return one row of the summary."""
+        return self.summary[self.summary["quantity"] == name].iloc[0]
+
+
+def null_state(
+    predictions: pd.DataFrame, gold_present: pd.Series, *, seed: int, n_resamples: int = 1000, level: float = 0.95
+) -> NullState:
+    """Compare the null probability of questions with and without a right answer among the candidates.
+
+    Parameters
+    ----------
+    predictions
+        One method's: ``problem_id``, ``null_probability``, ``correct`` (of the selected answer) and ``cluster``.
+    gold_present
+        Whether some candidate is right, by problem_id.
+    seed
+        Of the bootstrap.
+    """
+    present = predictions["problem_id"].map(gold_present).astype("boolean")
+    known = predictions["null_probability"].notna() & predictions["correct"].notna() & present.notna()
+    rows = predictions[known]
+    probability = rows["null_probability"].to_numpy(float)
+    group = np.where(present[known].to_numpy(bool), np.where(rows["correct"].to_numpy(bool), 0, 1), 2)
+    drawn = resample_weights(len(rows), n_resamples, seed, cluster_of(rows))
+    weight = np.concatenate([np.ones((1, len(rows)), np.int32), drawn])
+
+    values = _quantities(probability, group, weight)
+    members = {name: group == number for number, name in enumerate(NULL_GROUPS)} | {"right answer there": group < 2}
+    counts = {name: int(members[name].sum()) if name in members else len(rows) for name in values}
+    summary = []
+    for name, value in values.items():
+        interval = percentile_interval(value[1:], level)
+        summary.append({"quantity": name, "n": counts[name], "value": value[0], **interval._asdict()})
+    questions = pd.DataFrame(
+        {
+            "problem_id": rows["problem_id"].to_numpy(),
+            "null_probability": probability,
+            "group": np.array(NULL_GROUPS, dtype=object)[group],
+        }
+    )
+    return NullState(questions, pd.DataFrame(summary), int((~known).sum()), level)
+
+
+def _quantities(
+    probability: Float[np.ndarray, " problem"],
+    group: Int[np.ndarray, " problem"],
+    weight: Int[np.ndarray, "replicate problem"],
+) -> dict[str, Float[np.ndarray, " replicate"]]:
+    def mean(here: Bool[np.ndarray, " problem"]) -> Float[np.ndarray, " replicate"]:
+        with np.errstate(invalid="ignore"):  # 0/0: no question of the group in the replicate
+            return np.asarray((weight[:, here] @ probability[here]) / weight[:, here].sum(axis=1))
+
+    means = {name: mean(group == number) for number, name in enumerate(NULL_GROUPS)}
+    selected, _, absent = means.values()
+    there = mean(group < 2)
+    return means | {
+        "right answer there": there,
+        "difference": absent - there,
+        "difference to selected": absent - selected,
+        "AUROC": auroc(probability, group == 2, weight),
+    }

@@ -1,0 +1,367 @@
+"""Explanations as people and machines get them: tables of 80 columns, JSON, a picture, the command."""
+
+import json
+from io import StringIO
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pytest
+import typer
+from click.testing import Result
+from matplotlib.patches import Rectangle
+from rich.console import Console
+from scipy.special import logit
+from typer.testing import CliRunner
+
+from analysis.commands.explain import explain_command
+from analysis.display.style import save_figure
+from analysis.explanation.explanation import Explanation, explain
+from analysis.explanation.explanation_figure import explanation_figure
+from analysis.explanation.explanation_text import (
+    FEW_FITTED,
+    NULL,
+    explanation_record,
+    explanation_text,
+    quoted,
+    shortened,
+    what_decided,
+)
+from bayes_direag.cli import FrontDoor
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from tests.analysis.fits import around, made_fit, natural
+from tests.command_line import one_line
+
+N_LEVELS = 12
+LEVELS = tuple(f"model-{number}-with-quite-a-long-name" for number in range(1, N_LEVELS))
+LEVELS = (*LEVELS, "[bold]$x$[/bold]")
+LONG = "fraction of light that a surface reflects, also called $albedo$"
+
+
+def question(name: str, answers: list[str | None], **fields: str) -> Question:
+    observations = tuple(
+        Observation(level=level, level_name=LEVELS[level], answer=answer, confidence=(37 * level) % 101)
+        for level, answer in enumerate(answers)
+    )
+    return Question(problem_id=name, observations=observations, **fields)
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    agreed: list[str | None] = ["yes"] * 9 + ["no", "no", None]
+    return Observations.from_questions(
+        [
+            question("agreed", agreed, gold_answer="Yes", question="Is it?"),
+            question("all differ", [f"{LONG} {number}" for number in range(N_LEVELS)]),
+            question("silent", [None] * N_LEVELS, gold_answer="yes"),
+            question("lone", ["$5 and $6", *[None] * 11]),
+        ],
+        answers="text",
+    )
+
+
+@pytest.fixture(scope="module")
+def fit(observations: Observations) -> Fit:
+    draws = around(natural(N_LEVELS), np.random.default_rng(0), n_draws=5, spread=0.4)
+    return made_fit(observations.select(slice(0, 1)), draws, intercept=0.3, slope=1.2)
+
+
+@pytest.fixture(scope="module")
+def one_draw(observations: Observations) -> Fit:
+    return made_fit(observations, natural(N_LEVELS), intercept=0.3, slope=1.2)
+
+
+def shown(found: Explanation) -> str:
+    console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
+    console.print(explanation_text(found))
+    return console.file.getvalue()
+
+
+class TestText:
+    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
+    def test_it_fits_and_says_first_what_decided(self, fit: Fit, observations: Observations, name: str) -> None:
+        found = explain(fit, observations, name)
+        text = shown(found)
+        assert max(map(len, text.splitlines())) <= 80
+        assert text.startswith(f"{name}: ")
+        assert one_line(what_decided(found)) in one_line(text)
+
+    def test_what_it_says_of_a_question(self, fit: Fit, observations: Observations) -> None:
+        text = one_line(shown(explain(fit, observations, "agreed", interval_level=0.8)))
+        found = explain(fit, observations, "agreed", interval_level=0.8)
+        assert f"right with probability {found.confidence:.2f} (80% interval" in text
+        assert "Is it?" in text
+        assert "11 usable of 12 levels" in text
+        assert "no answer" in text
+        assert "Means over 10 posterior draws" in text
+        assert "mean of each draw's ratio" in text
+        assert f"another answer leads in {found.change_probability:.1%} of the draws" in text
+        assert "learned from 1 question; a question of this name among them" in text
+        assert "right answer yes; the selected one is right. Not used for anything above." in text
+        for row in found.reports.to_dict("records"):
+            assert f" {row['evidence']:.2f} {row['null_evidence']:.2f} {row['support_part']:.2f} " in text
+
+    def test_a_single_draw_has_no_intervals_and_its_formula_can_be_checked(
+        self, one_draw: Fit, observations: Observations
+    ) -> None:
+        found = explain(one_draw, observations, "agreed")
+        text = one_line(shown(found))
+        assert "interval" not in text
+        assert "draws" not in text
+        score = f"{logit(found.support):.3f}"
+        formula = f"{found.confidence:.3f} = sigmoid(0.300 + 1.200 x logit of the support, {score})"
+        assert formula in text
+
+    def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:
+        text = shown(explain(fit, observations, "all differ"))
+        assert "[bold]$x$" in text
+        assert "fraction of li…edo$ 11" in text
+
+    def test_a_lone_report_leaves_nothing_behind(self, fit: Fit, observations: Observations) -> None:
+        assert "unanswered" in shown(explain(fit, observations, "lone"))
+
+    def test_an_unanswered_question(self, fit: Fit, observations: Observations) -> None:
+        text = one_line(shown(explain(fit, observations, "silent")))
+        assert text.startswith("silent: unanswered No report can be used")
+        assert "What each report gave" not in text
+        assert "probability" not in text
+        assert "right answer yes; nothing is selected." in text
+
+    def test_fits_without_a_logistic_recalibration(self, observations: Observations) -> None:
+        plain = made_fit(observations, natural(N_LEVELS), recalibration="none")
+        assert "the support itself; this fit has no recalibration" in one_line(
+            shown(explain(plain, observations, "agreed"))
+        )
+
+
+class TestRecord:
+    @pytest.mark.parametrize("name", ["agreed", "silent"])
+    def test_json_holds_everything(self, one_draw: Fit, observations: Observations, name: str) -> None:
+        found = explain(one_draw, observations, name)
+        record = json.loads(json.dumps(explanation_record(found), allow_nan=False))
+        assert set(record) == {*vars(found), "what_decided"}
+        assert record["confidence_low"] is None
+        assert record["answer"] == found.answer
+        assert [row["answer"] for row in record["states"]][-1] is None
+        assert sum(row["support"] for row in record["parts"]) == pytest.approx(1)
+
+
+class TestFigure:
+    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
+    def test_bars_are_the_parts(self, fit: Fit, observations: Observations, name: str, tmp_path: Path) -> None:
+        found = explain(fit, observations, name)
+        before = dict(mpl.rcParams)
+        figure = explanation_figure(found)
+        for suffix in (".png", ".svg") if name == "all differ" else (".png",):
+            save_figure(figure, tmp_path / f"why{suffix}")
+        assert dict(mpl.rcParams) == before
+        axes = figure.axes[0]
+        bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]
+        np.testing.assert_allclose([bar.get_width() for bar in bars], found.parts["support"])
+        rows = [round(bar.get_y() + bar.get_height() / 2) for bar in bars]
+        assert rows == found.parts["state"].tolist()
+        ends = [
+            max(bar.get_x() + bar.get_width() for bar in bars if round(bar.get_y() + 0.31) == row) for row in set(rows)
+        ]
+        np.testing.assert_allclose(ends, found.states["support"])
+        labels = [label.get_text() for label in axes.get_yticklabels()]
+        assert labels[-1] == NULL
+        assert len(labels) == len(found.states) + (found.answer is not None)
+
+    def test_the_key_names_every_report_and_the_caption_says_what_decided(
+        self, fit: Fit, observations: Observations
+    ) -> None:
+        found = explain(fit, observations, "agreed")
+        figure = explanation_figure(found)
+        key = [text.get_text() for text in figure.axes[1].texts]
+        assert [text for text in key if text in LEVELS] == list(LEVELS[:11])
+        caption = one_line(figure.get_supxlabel())
+        assert caption.startswith(one_line(what_decided(found)))
+        assert "Means over 10 posterior draws; lines: 90% intervals." in caption
+        assert caption.endswith("The fit learned from 1 question, this one among them.")
+
+
+class TestCommand:
+    @pytest.fixture
+    def files(self, tmp_path: Path, fit: Fit, observations: Observations) -> tuple[Path, Path]:
+        fit.save(tmp_path / "fit.nc")
+        observations.write(tmp_path / "observations.jsonl")
+        return tmp_path / "fit.nc", tmp_path / "observations.jsonl"
+
+    def run(self, *arguments: object) -> Result:
+        app = typer.Typer(cls=FrontDoor)
+        app.command("explain")(explain_command)
+        app.callback()(lambda: None)
+        return CliRunner().invoke(app, ["explain", *map(str, arguments)])
+
+    def test_text_and_picture(self, files: tuple[Path, Path], tmp_path: Path) -> None:
+        result = self.run(*files, "agreed", "--out", tmp_path / "why.svg")
+        assert result.exit_code == 0
+        assert result.stdout.startswith("agreed: yes, right with probability")
+        assert one_line(f"{tmp_path / 'why.svg'}: the same as a picture") in one_line(result.stdout)
+        assert (tmp_path / "why.svg").read_text().startswith("<?xml")
+
+    def test_json(self, files: tuple[Path, Path], fit: Fit, observations: Observations) -> None:
+        record = json.loads(self.run(*files, "all differ", "--json", "--level", "0.5").stdout)
+        found = explain(fit, observations, "all differ", interval_level=0.5)
+        assert record == {"fit": str(files[0]), "out": None, **json.loads(json.dumps(explanation_record(found)))}
+
+    @pytest.mark.parametrize(
+        ("arguments", "problem"),
+        [
+            (["agred"], "no question 'agred'; expected one of the 4 there, such as 'agreed'"),
+            (["agreed", "--level", "1.5"], "interval level 1.5"),
+            (["agreed", "--out", "why.gif"], "no figure can be written as '.gif'"),
+            (["agreed", "--out", "nowhere/why.png"], "there is no folder nowhere"),
+        ],
+    )
+    def test_refusals_are_one_line_and_write_nothing(
+        self, files: tuple[Path, Path], arguments: list[str], problem: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(files[0].parent)
+        result = self.run(*files, *arguments)
+        assert result.exit_code == 2
+        assert problem in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+        assert sorted(path.name for path in files[0].parent.iterdir()) == ["fit.nc", "observations.jsonl"]
+
+    def test_neither_the_fit_nor_the_observations_are_overwritten(self, files: tuple[Path, Path]) -> None:
+        result = self.run(*files, "agreed", "--out", files[1])
+        assert result.exit_code == 2
+        assert "saw a file that is read here" in result.stderr
+
+
+LETTERS = ("a", "b", "c", "d", "e", "f")
+
+
+def lettered(answers: str, name: str = "q") -> Question:
+    """Return a question of which each level gives one answer, a letter; '-' is no report."""
+    observations = tuple(
+        Observation(level=level, level_name=LETTERS[level], answer=answer, confidence=50)
+        for level, answer in enumerate(answers)
+        if answer != "-"
+    )
+    return Question(problem_id=name, gold_answer=answers[0].strip("-") or "x", observations=observations)
+
+
+def explained(
+    answers: str,
+    weights: list[float],
+    *,
+    prior_strength: float = 1e-9,
+    null_base: float = 0.0,
+    n_lone: int = FEW_FITTED,
+) -> Explanation:
+    """Explain under the count variant, without a recalibration: support is the share of the weights.
+
+    The fit has seen one question with a report of every level, and so many with a lone report.
+    """
+    fitted = [lettered("x" * len(answers), name="all")]
+    fitted += [lettered("x", name=f"lone {number}") for number in range(n_lone)]
+    observations = Observations.from_questions([*fitted, lettered(answers)], answers="text")
+    given = {"weight": weights, "prior_strength": prior_strength, "null_base": null_base}
+    seen = observations.select(np.arange(len(fitted)))
+    fit = made_fit(seen, given, preset="paper", variant="count", recalibration="none")
+    return explain(fit, observations, "q")
+
+
+def words(answers: str, weights: list[float], **settings: float) -> str:
+    return what_decided(explained(answers, weights, **settings))
+
+
+def test_all_agree() -> None:
+    assert words("xxx", [1, 1, 1], null_base=1) == (
+        "All 3 reports say x and bring it to a support of 0.75. No single report decides: without any one of them the "
+        "answer stays, and so does its probability."
+    )
+
+
+def test_a_majority_with_one_that_counts_little() -> None:
+    assert words("xxxxy", [4, 1, 1, 1, 0.5]) == (
+        "4 of 5 reports say x and bring it to a support of 0.93, 'a' alone to 0.53; 'e' says y and counts little "
+        "(0.07). No single report decides: without any one of them the answer stays, with a probability between 0.86 "
+        "(without 'a') and >0.99 (without 'e')."
+    )
+
+
+def test_a_minority_that_counts_more_and_decides() -> None:
+    assert words("xyy", [3, 1, 1]) == (
+        "Only 1 of 3 reports says x, but brings it to a support of 0.60; 2 say y (0.40). 'a' decides: without it the "
+        "answer would be y, with a probability of >0.99."
+    )
+
+
+def test_the_answer_that_more_reports_name_is_named_first() -> None:
+    assert words("xyzzv", [4, 3, 1, 1, 1]).startswith(
+        "Only 1 of 5 reports says x, but brings it to a support of 0.40; 2 say z (0.20); 'b' says y "
+        "(0.30); one more answer has 0.10."
+    )
+
+
+def test_many_rivals_are_summed_up() -> None:
+    assert words("xxyzvw", [2, 2, 3, 1, 1, 1]).startswith(
+        "2 of 6 reports say x and bring it to a support of 0.40; 'c' says y (0.30); 'e' says v (0.10); 2 more answers "
+        "share 0.20."
+    )
+
+
+def test_several_reports_each_of_which_decides() -> None:
+    assert "Take away any one of 'a', 'b', and the answer changes." in words("xxyy", [2, 2, 1.9, 1.9])
+    assert "Take away any one of 'a', 'b', 'c' and 1 more, and the answer changes." in words(
+        "xxxxyy", [1, 1, 1, 1, 1.8, 1.8]
+    )
+
+
+def test_a_tie_is_called_one() -> None:
+    assert words("xy", [1, 1]).startswith(
+        "1 of 2 reports says x and brings it to a support of 0.50; 'b' says y, tied with it (0.50)."
+    )
+
+
+def test_a_lone_report() -> None:
+    assert words("-x", [1, 1]) == "The only report says x and brings it to a support of >0.99."
+
+
+def test_a_null_with_more_support_and_where_it_has_it_from() -> None:
+    said = words("xx", [1, 1], null_base=3)
+    assert (
+        "The null, 'no candidate is right', has more support (0.60), chiefly from the null's base; x is only the best "
+        "of the candidates." in said
+    )
+    assert "has more support" not in words("xx", [1, 1], null_base=1.9)
+    assert "chiefly from the prior" in words("xx", [1, 1], null_base=3, prior_strength=100)
+
+
+def test_doubt_of_the_reports_is_called_what_it_is() -> None:
+    observations = Observations.from_questions([lettered("xx")], answers="text")
+    fit = made_fit(observations, natural(2, bias=[-5.0, -5.0], null_gain=2.0), preset="paper")
+    assert "chiefly from what the reports lack of certainty" in what_decided(explain(fit, observations, "q"))
+
+
+def test_no_report() -> None:
+    assert words("--x-", [1, 1, 1, 1]).startswith("The only report")
+    assert words("----", [1, 1, 1, 1]) == (
+        "No report can be used, so no answer is selected and the null holds all the support."
+    )
+
+
+@pytest.mark.parametrize(("n_lone", "start"), [(0, "None"), (1, "Only 1"), (FEW_FITTED - 1, f"Only {FEW_FITTED - 1}")])
+def test_fewer_reports_than_the_fit_has_seen(n_lone: int, start: str) -> None:
+    warning = (
+        f"{start} of the {n_lone + 1} question{'s' if n_lone else ''} that the fit learned from had as few reports"
+    )
+    assert words("-xx", [1, 1, 1], n_lone=n_lone).endswith(f" {warning}: this is an extrapolation.")
+
+
+def test_as_many_reports_as_the_fit_has_seen() -> None:
+    assert "extrapolation" not in words("-xx", [1, 1, 1])
+    assert "extrapolation" not in words("xxx", [1, 1, 1], n_lone=0)
+
+
+def test_answers_of_several_words_stand_in_quotation_marks_and_long_ones_are_cut() -> None:
+    assert quoted("x") == "x"
+    assert quoted("solid\n state") == '"solid state"'
+    assert quoted("a trait that helps an organism survive") == '"a trait that he…survive"'
+    assert len(shortened("y" * 5000)) == 24
+    assert shortened("y" * 24) == "y" * 24

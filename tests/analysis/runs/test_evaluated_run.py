@@ -1,0 +1,104 @@
+"""Evaluation folders read back: as they were written, or refused with the file at fault."""
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from analysis.runs.evaluated_run import Protocol, read_evaluated_run
+from analysis.runs.folder import MANIFEST
+from bayes_direag.errors import DirEAGError
+from tests.analysis.made_runs import predictions, write_run
+
+SAID = {
+    "vanilla": [(0.9, True), (None, False), (0.25, False), (0.6, None)],
+    "direag": [(0.123456789012345, True), (0.5, True), (1.0, False), (0.0, None)],
+}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_run(tmp_path / "run", SAID)
+
+
+class TestRead:
+    def test_tables_are_as_written(self, folder):
+        run = read_evaluated_run(folder)
+        expected = predictions(SAID).drop(columns="null_probability")
+        assert run.predictions["confidence"].equals(expected["confidence"])
+        assert run.predictions["correct"].equals(expected["correct"])
+        assert run.predictions["correct"].isna().sum() == 2
+        for column in ("problem_id", "method", "fold"):
+            assert run.predictions[column].tolist() == expected[column].tolist()
+        assert run.predictions["answer"].isna().tolist() == expected["answer"].isna().tolist()
+        assert run.metrics.set_index("method")["n"].to_dict() == {"vanilla": 2, "direag": 3}
+        assert run.metrics.set_index("method")["unanswered"].to_dict() == {"vanilla": 1, "direag": 0}
+
+    def test_settings_and_names(self, folder):
+        run = read_evaluated_run(str(folder))
+        assert run.folder == folder
+        assert (run.datasets, run.models) == (("svamp",), ("Qwen/Qwen2.5-7B-Instruct",))
+        assert (run.fit_method, run.preset) == ("map", "paper")
+        assert (run.interval_level, run.n_resamples, run.seed) == (0.95, 200, 3)
+        assert run.protocol == Protocol(4, None, 5)
+        assert str(run.protocol) == "4 questions, 5-fold cross-fit"
+
+    def test_a_test_set_names_what_was_evaluated(self, tmp_path):
+        run = read_evaluated_run(write_run(tmp_path / "run", SAID, n_fitted=7))
+        assert run.datasets == ("svamp",)
+        assert run.protocol == Protocol(4, 7, None)
+        assert str(run.protocol) == "4 questions, fitted to 7 others"
+
+    def test_changed_settings_are_named(self, folder):
+        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest["settings"]["preset"]["eps"] = 0.005
+        (folder / MANIFEST).write_text(json.dumps(manifest))
+        assert read_evaluated_run(folder).preset == "paper with eps=0.005"
+
+    def test_texts_that_look_like_something_else_stay_texts(self, folder):
+        table = pd.read_csv(folder / "predictions.csv", dtype=str)
+        table.loc[:2, "problem_id"] = ["007", "NA", "1e3"]
+        table.to_csv(folder / "predictions.csv", index=False)
+        assert read_evaluated_run(folder).predictions["problem_id"].tolist()[:3] == ["007", "NA", "1e3"]
+
+
+class TestRefuse:
+    def test_no_folder(self, tmp_path):
+        with pytest.raises(DirEAGError, match=r"nowhere: saw no such folder; expected a folder written by direag"):
+            read_evaluated_run(tmp_path / "nowhere")
+
+    def test_another_folder(self, tmp_path):
+        with pytest.raises(DirEAGError, match=r"saw no evaluation\.json there; expected"):
+            read_evaluated_run(tmp_path)
+
+    @pytest.mark.parametrize(
+        ("text", "seen"),
+        [("{", "JSONDecodeError"), ("{}", "KeyError 'settings'"), ("[]", "TypeError"), ('{"settings": 1}', "KeyError")],
+    )
+    def test_a_broken_manifest(self, folder, text, seen):
+        (folder / MANIFEST).write_text(text)
+        with pytest.raises(DirEAGError, match=rf"evaluation\.json: this cannot be read; saw {seen}"):
+            read_evaluated_run(folder)
+
+    def test_settings_of_another_version(self, folder):
+        manifest = json.loads((folder / MANIFEST).read_text())
+        manifest["settings"]["preset"]["new"] = 1
+        (folder / MANIFEST).write_text(json.dumps(manifest))
+        with pytest.raises(DirEAGError, match=r"evaluation\.json: this cannot be read; saw ValidationError"):
+            read_evaluated_run(folder)
+
+    @pytest.mark.parametrize("name", ["metrics.csv", "predictions.csv"])
+    def test_a_table_that_is_missing_or_lacks_a_column_or_holds_nonsense(self, folder, name):
+        path = folder / name
+        table = pd.read_csv(path)
+        number = "brier" if name == "metrics.csv" else "confidence"
+        table.astype({number: "str"}).assign(**{number: "much"}).to_csv(path, index=False)
+        with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*much"):
+            read_evaluated_run(folder)
+        table.drop(columns="method").to_csv(path, index=False)
+        with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*method.*Evaluate again\."):
+            read_evaluated_run(folder)
+        path.unlink()
+        with pytest.raises(DirEAGError, match=rf"{name}: this cannot be read; saw .*No such file"):
+            read_evaluated_run(folder)

@@ -1,0 +1,373 @@
+"""Tables as they appear on a terminal of 80 columns."""
+
+import io
+import re
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+import xarray as xr
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console, RenderableType
+
+from analysis.evaluation import METHODS, Evaluation, EvaluationSettings
+from analysis.runs.tables import metrics_table, ranking_table, reliability_table
+from analysis.scores.metrics import ece
+from analysis.scores.scoring import METRIC_NAMES
+from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
+from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.model.presets import PRESETS, preset
+from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.fits import good_fit, replaced
+
+DASH = "\N{EN DASH}"
+COLUMNS = ("ECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
+
+
+def shown(table: RenderableType, *, width: int = 80, styled: bool = False) -> str:
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=styled, color_system="standard" if styled else None
+    )
+    console.print(table)
+    text = console.file.getvalue()
+    assert isinstance(text, str)
+    return text
+
+
+def bold(line: str) -> list[str]:
+    return [text.strip() for text in re.findall(r"\x1b\[1m(.*?)\x1b\[0m", line)]
+
+
+def cells(text: str) -> dict[str, list[str]]:
+    """Return the words of each line by its first one."""
+    return {words[0]: words[1:] for words in map(str.split, text.splitlines()) if words}
+
+
+def evaluation(**columns: list[float]) -> Evaluation:
+    """Return an evaluation of all methods with metrics as given, 0.5 where they are not."""
+    frame = {"method": list(METHODS), "n": [1000] * len(METHODS), "unanswered": [0] * len(METHODS)}
+    for name in METRIC_NAMES:
+        frame |= {name: [0.5] * len(METHODS), f"{name}_low": [0.4] * len(METHODS), f"{name}_high": [0.6] * len(METHODS)}
+    settings = EvaluationSettings(
+        fit_method="map",
+        preset=preset("paper"),
+        sampling=None,
+        methods=METHODS,
+        vanilla_level="vanilla",
+        n_folds=5,
+        seed=0,
+        n_resamples=1000,
+        interval_level=0.95,
+    )
+    given = pd.DataFrame(frame | columns)
+    return Evaluation(pd.DataFrame(), given, pd.DataFrame(), {}, settings, simulate_observations(3, seed=1))
+
+
+def spread(first: float, step: float = 0.001) -> list[float]:
+    return [first + step * position for position in range(len(METHODS))]
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return fit_map(simulate_observations(60, seed=2), variant="count", preset=PRESETS["paper"].override(eps=0.01))
+
+
+class TestMetrics:
+    @pytest.fixture
+    def wide(self) -> Evaluation:
+        """The widest content to be expected: four-digit counts, an NLL above 1, a perfect method, a harmful one."""
+        perfect = [1.0] * len(METHODS)
+        columns = {"auroc": perfect, "pr_positive": perfect, "pr_negative": perfect, "log_score": spread(2.5)}
+        columns |= {"benefit": spread(-0.101, -0.001), "benefit_low": [-0.5] * len(METHODS)}
+        return evaluation(n=[9999] * len(METHODS), unanswered=[1234] * len(METHODS), nll=spread(1.234), **columns)
+
+    def test_nothing_is_cut_off_at_80_columns(self, wide):
+        ranked, own = shown(ranking_table(wide.metrics, "a title", 0.95)), shown(metrics_table(wide.metrics))
+        for text in (ranked, own):
+            assert "…" not in text
+            assert max(map(len, text.splitlines())) <= 80
+        for position, method in enumerate(METHODS):
+            benefit, log = f"-.{101 + position}", f"{2.5 + position / 1000:.3f}"
+            assert cells(ranked)[method] == ["9999", "1234", benefit, "[-.500,", ".600]", ".500", log]
+            expected = [".500", ".500", ".500", f"{1.234 + position / 1000:.3f}", "1.000", "1.000", "1.000"]
+            assert cells(own)[method] == expected
+
+    def test_headers_and_arrows(self, wide):
+        header, arrows = (line.split() for line in shown(metrics_table(wide.metrics)).splitlines()[1:3])
+        assert tuple(header) == COLUMNS
+        assert arrows == ["method", "↓", "↓", "↓", "↓", "↑", "↑", "↑"]
+        assert "10 bins" in shown(metrics_table(wide.metrics))
+
+    def test_the_best_by_benefit_comes_first(self):
+        place = np.random.default_rng(0).permutation(len(METHODS))
+        found = evaluation(benefit=(0.5 - 0.001 * place).tolist())
+        for table in (ranking_table(found.metrics, "t", 0.95), metrics_table(found.metrics)):
+            order = [
+                line.split()[0] for line in shown(table).splitlines() if line.split()[:1] and line.split()[0] in METHODS
+            ]
+            assert order == [METHODS[k] for k in np.argsort(place)]
+
+    def test_the_unanswered_are_a_column_only_where_there_are_any(self, wide):
+        assert "none: questions without an answer" in " ".join(shown(ranking_table(wide.metrics, "t", 0.95)).split())
+        text = shown(ranking_table(evaluation().metrics, "t", 0.95))
+        assert "none" not in text
+        assert cells(text)["direag"] == ["1000", ".500", "[.400,", ".600]", ".500", ".500"]
+
+    def test_the_best_of_each_column_is_bold(self):
+        found = evaluation(accuracy_of_all=spread(0.5), log_score=spread(0.2), nll=spread(1.2), ece=spread(0.1)[::-1])
+        ranked, own = (
+            {line.split()[0]: bold(line) for line in shown(table, styled=True).splitlines() if line.split()[:1]}
+            for table in (ranking_table(found.metrics, "t", 0.95), metrics_table(found.metrics))
+        )
+        last, tied = METHODS[-1], [".500"] * 5  # all are equal in smECE, Brier, AUROC, PR-P and PR-N
+        assert ranked["vanilla"] == [".500", ".200"]
+        assert ranked[last] == [".500", f".{500 + len(METHODS) - 1}"]
+        assert own["vanilla"] == [*tied[:2], "1.200", *tied[2:]]
+        assert own[last] == [".100", *tied]
+        assert own["majority"] == tied
+
+    def test_methods_that_look_equal_are_both_best(self):
+        found = evaluation(nll=[1.0, 0.70001, 0.70049, 0.7006, *[2.0] * (len(METHODS) - 4)])
+        lines = shown(metrics_table(found.metrics), styled=True).splitlines()
+        marked = [line.split()[0] for line in lines if ".700" in bold(line)]
+        assert marked == [METHODS[1], METHODS[2]]
+
+    def test_undefined_is_a_dash_and_never_best(self):
+        undefined = [np.nan] * len(METHODS)
+        found = evaluation(auroc=undefined, log_score=undefined, ece=[np.nan, *spread(0.1)[1:]])
+        assert DASH not in "".join(bold(shown(metrics_table(found.metrics), styled=True)))
+        rows = cells(shown(metrics_table(found.metrics)))
+        assert rows["vanilla"][0] == DASH
+        assert all(rows[method][4] == DASH for method in METHODS)
+        assert all(cells(shown(ranking_table(found.metrics, "t", 0.95)))[method][-1] == DASH for method in METHODS)
+
+    def test_a_title_is_shown_as_it_is(self):
+        assert shown(ranking_table(evaluation().metrics, "[red]a/b[/red] :+1:", 0.95)).startswith(
+            "[red]a/b[/red] :+1:\n"
+        )
+
+
+class TestQuality:
+    def test_counts_by_level_and_reason(self):
+        def question(number: int, *reports: tuple[str | None, float | None], gold: str | None) -> Question:
+            observations = tuple(
+                Observation(level=level, level_name=f"[b]{level}[/b]", answer=answer, confidence=confidence)
+                for level, (answer, confidence) in enumerate(reports)
+            )
+            return Question(problem_id=str(number), gold_answer=gold, observations=observations)
+
+        observations = Observations.from_questions(
+            [
+                question(0, ("7", 90), ("7", 80), gold="7"),
+                question(1, ("8", 90), (None, 80), gold="7"),
+                question(2, ("no idea", 90), ("7", None), gold=None),
+            ],
+            "numeric",
+        )
+        text = shown(quality_table(observations.quality(), "x"))
+        rows = cells(text)
+        assert rows["[b]0[/b]"] == ["2", "·", "·", "1", "·"]
+        assert rows["[b]1[/b]"] == ["1", "·", "1", "·", "1"]
+        assert "3 questions: 2 answered, 2 labelled, 1 with a right answer among the candidates." in text.replace(
+            "\n", " "
+        )
+
+    def test_names_of_models_are_whole_at_80_columns(self):
+        quality = simulate_observations(20, seed=1).quality()
+        names = ("claude-3-5-haiku-20241022_absolute", "claude-3-5-haiku-20241022_relative", "a", "b", "c")
+        counts = np.full((5, 5), 1234)
+        text = shown(quality_table(replace(quality, level_names=names, counts=counts), "simulated.jsonl"))
+        assert "…" not in text
+        assert all(cells(text)[name] == ["1234"] * 5 for name in names)
+
+    def test_a_name_that_is_too_long_is_broken_and_not_cut_off(self):
+        quality = simulate_observations(20, seed=1).quality()
+        names = tuple(f"{'x' * 70}{number}" for number in range(5))
+        text = shown(quality_table(replace(quality, level_names=names), "simulated.jsonl"))
+        assert "…" not in text
+        assert text.count("x") == 5 * 70
+
+
+class TestFit:
+    def test_the_summary_is_that_of_the_fit(self, fit):
+        summary = fit_summary(fit)
+        assert summary["questions"] == fit.tree["constant_data"].sizes["problem"]
+        assert summary["levels"] == list(fit.level_names)
+        assert summary["preset"] == "paper with eps=0.01"
+        assert summary["converged"] is True
+        assert summary["penalised_loss"] == float(fit.tree["sample_stats"]["loss"].item())
+
+    def test_a_fit_that_did_not_converge_says_so(self, fit):
+        tree = fit.tree.copy(deep=True)
+        tree["sample_stats"]["projected_gradient"][:] = 0.1
+        assert fit_summary(Fit(tree))["converged"] is False
+        assert "NO: the largest gradient is 0.1" in shown(summary_table(Fit(tree), "t"))
+        tree["sample_stats"]["projected_gradient"][:] = np.nan
+        assert fit_summary(Fit(tree))["converged"] is False
+
+    @pytest.mark.parametrize(
+        ("name", "starts", "optima", "says"),
+        [
+            ("paper", 8, 3, "0.500000, the lowest of 3 optima from 8 starts"),
+            ("paper", 8, 1, "0.500000, one optimum from 8 starts"),
+            ("paper", 1, 1, "0.500000, from the usual start alone: there may be lower optima"),
+            ("release", 1, 1, "0.500000, from the released start alone: there may be lower optima"),
+            ("bayes", 1, 1, "0.500000 seed"),
+        ],
+    )
+    def test_it_says_which_optimum_it_is(self, fit, name, starts, optima, says):
+        tree = fit.tree.copy(deep=True)
+        tree.attrs["preset"] = PRESETS[name].model_dump_json()
+        for stat, value in {"loss": 0.5, "n_starts": starts, "n_optima": optima}.items():
+            tree["sample_stats"][stat] = xr.full_like(tree["sample_stats"]["loss"], value)
+        assert says in " ".join(shown(summary_table(Fit(tree), "t")).split())
+        assert (fit_summary(Fit(tree))["starts"], fit_summary(Fit(tree))["optima"]) == (starts, optima)
+
+    def test_the_summary_of_nuts_is_judged_by_its_chains(self):
+        fit = good_fit()
+        summary = fit_summary(fit)
+        assert (summary["method"], summary["chains"], summary["draws"], summary["divergences"]) == ("nuts", 4, 250, 0)
+        assert summary["largest_rhat"] < 1.01
+        assert summary["smallest_ess"] > 400
+        assert summary["converged"] is True
+        assert not {"penalised_loss", "projected_gradient", "newton_steps"} & set(summary)
+        words = " ".join(shown(summary_table(fit, "t")).split())
+        assert "method NUTS, the whole posterior" in words
+        assert "recalibration platt, on leave-one-out support" in words
+        assert "converged yes: R-hat at most 1.00" in words
+        assert "draws 250 of each of 4 chains" in words
+        assert "NOTE" not in words
+
+    def test_one_divergence_or_one_chain_astray_is_no_convergence(self):
+        fit = good_fit()
+        astray = np.zeros((4, 250), bool)
+        astray[2, 7] = True
+        diverged = replaced(fit, "sample_stats", diverging=astray)
+        assert fit_summary(diverged)["converged"] is False
+        assert "converged NO: " in " ".join(shown(summary_table(diverged, "t")).split())
+        assert "1 divergences (none)" in " ".join(shown(summary_table(diverged, "t")).split())
+        slope = fit.tree["unconstrained_posterior"]["slope_raw"].to_numpy() + np.array([[0.0], [0.0], [0.0], [1.0]])
+        summary = fit_summary(replaced(fit, "unconstrained_posterior", slope_raw=slope))
+        assert summary["converged"] is False
+        assert summary["largest_rhat"] > 1.1
+        stuck = replaced(fit, "unconstrained_posterior", slope_raw=np.full((4, 250), 0.5))
+        assert fit_summary(stuck)["converged"] is False
+
+    def test_a_weighted_likelihood_is_noted(self):
+        tree = good_fit().tree.copy()
+        tree.attrs["preset"] = PRESETS["bayes"].override(null_target_weight=2.0).model_dump_json()
+        assert fit_summary(Fit(tree))["weighted"] is True
+        assert "NOTE questions are weighted unequally" in " ".join(shown(summary_table(Fit(tree), "t")).split())
+
+    def test_every_draw_counts_in_mean_and_standard_deviation(self):
+        fit = good_fit()
+        weight = fit.tree["posterior"]["weight"].to_numpy().reshape(-1, 5)
+        rows = cells(shown(parameter_tables(fit)))
+        for level, name in enumerate(fit.level_names):
+            expected = f"{weight[:, level].mean():.4f} ± {weight[:, level].std(ddof=1):.4f}"
+            assert " ".join(rows[name][:3]) == expected
+
+    def test_parameters_by_level_and_shared(self, fit):
+        rows = cells(shown(parameter_tables(fit)))
+        table = fit.parameters()
+        weights = table[table["parameter"] == "weight"].set_index("level")
+        assert rows["level"] == ["weight", "share"]
+        for level in fit.level_names:
+            assert rows[level] == [f"{weights.loc[level, 'mean']:.4f}", f"{weights.loc[level, 'relative']:.3f}"]
+        shared = table.set_index("parameter").loc["null_base"]
+        assert rows["null_base"] == [f"{shared['mean']:.4f}", f"{shared['relative']:.4f}"]
+        assert rows["recalibration_slope"][1] == DASH
+        assert "bias" not in rows
+
+    def test_several_draws_have_a_standard_deviation(self, fit, monkeypatch):
+        table = fit.parameters()
+        monkeypatch.setattr(Fit, "parameters", lambda _: table.assign(sd=0.25))
+        assert shown(parameter_tables(fit)).count("± 0.2500") == len(table)
+
+    def test_long_level_names_are_whole(self, fit):
+        names = [f"[b]a-model-of-somebody-70b-instruct[/b]/prompt-{number}" for number in range(5)]
+        renamed = Fit(
+            fit.tree.map_over_datasets(lambda part: part.assign_coords(level=names) if "level" in part else part)
+        )
+        text = shown(parameter_tables(renamed))
+        assert "…" not in text
+        assert all(name in text for name in names)
+
+
+def predictions(confidence: list[float | None], correct: list[bool | None], method: str = "direag") -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "method": pd.Series([method] * len(confidence), dtype="str"),
+            "confidence": np.array(confidence, float),
+            "correct": pd.Series(correct, dtype="boolean"),
+        }
+    )
+
+
+def brute_force_bins(confidence: list[float], correct: list[bool]) -> dict[str, tuple[int, float, float]]:
+    """Return count, mean confidence and share right of every bin that holds a question."""
+    found = {}
+    for i in range(10):
+        low, high = i / 10, (i + 1) / 10
+        inside = [(f, y) for f, y in zip(confidence, correct, strict=True) if (low < f <= high) or (i == 0 and f == 0)]
+        if inside:
+            says, right = (sum(column) / len(inside) for column in zip(*inside, strict=True))
+            found[f"{low:.1f}-{high:.1f}"] = len(inside), says, right
+    return found
+
+
+on_edges = st.integers(0, 100).map(lambda percent: percent / 100)
+questions = st.lists(st.tuples(on_edges | st.floats(0, 1), st.booleans()), max_size=30)
+
+
+class TestReliability:
+    @given(questions)
+    def test_the_numbers_are_those_of_the_bins_of_the_ece(self, pairs):
+        confidence, correct = [f for f, _ in pairs], [y for _, y in pairs]
+        rows = cells(shown(reliability_table(predictions(confidence, correct), "direag")))
+        expected = brute_force_bins(confidence, correct)
+        assert {name for name in rows if re.match(r"\d\.\d-", name)} == set(expected)
+        gap = 0.0
+        for span, (n, says, right) in expected.items():
+            count, shown_says, shown_right, *_ = rows[span]
+            assert int(count) == n
+            assert float(shown_says) == pytest.approx(says, abs=5.1e-4)
+            assert float(shown_right) == pytest.approx(right, abs=5.1e-4)
+            gap += n / len(pairs) * abs(says - right)
+        if pairs:
+            assert gap == pytest.approx(ece(confidence, correct), abs=2e-6)
+
+    def test_stated_confidences_belong_to_the_bin_they_close(self):
+        rows = cells(shown(reliability_table(predictions([0.0, 0.1, 0.3, 0.7, 1.0], [True] * 5), "direag")))
+        assert {name for name in rows if "-" in name} == {"0.0-0.1", "0.2-0.3", "0.6-0.7", "0.9-1.0"}
+        assert rows["0.0-0.1"][0] == "2"
+
+    def test_bars_are_as_long_as_the_shares(self):
+        text = shown(reliability_table(predictions([0.75] * 4, [True, True, False, False]), "direag"))
+        assert re.findall("[▒]+", text.split("calibrated")[0])[0] == "▒" * 30
+        assert "█" * 20 in text
+        assert "█" * 21 not in text
+
+    def test_only_this_method_and_only_what_can_be_scored(self):
+        table = pd.concat(
+            [
+                predictions([0.95, None, 0.95], [True, False, None]),
+                predictions([0.95], [False], method="majority"),
+            ]
+        )
+        assert cells(shown(reliability_table(table, "direag")))["0.9-1.0"][:3] == ["1", "0.950", "1.000"]
+
+    def test_nothing_to_show(self):
+        text = shown(reliability_table(predictions([], []), "direag"))
+        assert "Reliability of direag" in text
+        assert "█ " not in text.split("\n")[3]
+
+    def test_it_fits_in_80_columns(self):
+        confidence = list(np.linspace(0, 1, 12345))
+        text = shown(reliability_table(predictions(confidence, [True] * 12345), "direag"))
+        assert "…" not in text
+        assert max(map(len, text.splitlines())) <= 80

@@ -1,0 +1,120 @@
+"""The base rate and the null state against closed forms, hand-made cases and a plain loop."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import brier_score_loss, roc_auc_score
+
+from analysis.scores.bootstrap import percentile_interval, resample_weights
+from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
+from analysis.scores.reliability import decomposition
+
+
+def predictions(method: str, confidence: np.ndarray, correct: np.ndarray) -> pd.DataFrame:
+    return pd.DataFrame({"method": method, "confidence": confidence, "correct": pd.array(correct, "boolean")})
+
+
+@pytest.fixture(scope="module")
+def noisy() -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    confidence = rng.integers(0, 21, 120) / 20
+    return predictions("noisy", confidence, rng.random(120) < confidence)
+
+
+class TestBaseRate:
+    def test_a_constant_at_its_own_accuracy_gains_nothing(self):
+        row = base_rate_gains(predictions("m", np.full(10, 0.7), np.arange(10) < 7), seed=0, n_resamples=20).iloc[0]
+        assert (row["brier_gain"], row["auroc_gain"]) == pytest.approx((0, 0))
+        # In a resample the base rate is its own, so the constant can only lose.
+        assert row["brier_gain_high"] <= 1e-12
+
+    def test_certainty_that_is_right_gains_everything(self):
+        correct = np.arange(10) < 7
+        row = base_rate_gains(predictions("m", correct.astype(float), correct), seed=0, n_resamples=20).iloc[0]
+        assert (row["brier_gain"], row["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
+        assert row["base_rate_brier"] == pytest.approx(0.21)
+
+    def test_the_gain_is_discrimination_less_miscalibration(self, noisy):
+        parts = decomposition(noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool))
+        gain = base_rate_gains(noisy, seed=0, n_resamples=1).loc[0, "brier_gain"]
+        assert gain == pytest.approx(parts.discrimination - parts.miscalibration)
+
+    def test_intervals_are_those_of_a_loop(self, noisy):
+        row = base_rate_gains(noisy, seed=4, n_resamples=60, level=0.8).iloc[0]
+        confidence, correct = noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool)
+        gains, areas = [], []
+        for weight in resample_weights(120, 60, 4):
+            f, y = np.repeat(confidence, weight), np.repeat(correct, weight)
+            gains.append(y.mean() * (1 - y.mean()) - brier_score_loss(y, f))
+            areas.append(roc_auc_score(y, f) - 0.5)
+        expected = [*percentile_interval(np.array(gains), 0.8)[:2], *percentile_interval(np.array(areas), 0.8)[:2]]
+        found = row[["brier_gain_low", "brier_gain_high", "auroc_gain_low", "auroc_gain_high"]].tolist()
+        assert found == pytest.approx(expected, abs=1e-5)
+
+    def test_one_class_has_no_auroc(self):
+        row = base_rate_gains(predictions("m", np.array([0.4, 0.9]), np.ones(2, bool)), seed=0, n_resamples=5).iloc[0]
+        assert np.isnan(row["auroc"])
+        assert np.isnan(row["auroc_gain_low"])
+        assert row["auroc_undefined"] == 5
+        assert row["brier_gain"] == pytest.approx(-(0.6**2 + 0.1**2) / 2)
+
+    def test_unanswered_questions_are_counted(self, noisy):
+        table = pd.concat([noisy, predictions("noisy", np.array([np.nan, np.nan]), np.zeros(2, bool))])
+        row = base_rate_gains(table, seed=0, n_resamples=5).iloc[0]
+        assert (row["n"], row["unanswered"]) == (120, 2)
+
+
+def null_rows(null: list[float], correct: list[bool | None]) -> pd.DataFrame:
+    names = [f"q{number}" for number in range(len(null))]
+    return pd.DataFrame({"problem_id": names, "null_probability": null, "correct": pd.array(correct, "boolean")})
+
+
+class TestNullState:
+    def test_by_hand(self):
+        rows = null_rows([0.1, 0.3, 0.2, 0.6, 0.3], [True, True, False, False, False])
+        present = pd.Series([True, True, True, False, False], index=rows["problem_id"])
+        found = null_state(rows, present, seed=0, n_resamples=20)
+        value = found.summary.set_index("quantity")["value"]
+        assert value[list(NULL_GROUPS)].tolist() == pytest.approx([0.2, 0.2, 0.45])
+        assert value["right answer there"] == pytest.approx(0.2)
+        assert value["difference"] == pytest.approx(0.25)
+        assert value["difference to selected"] == pytest.approx(0.25)
+        assert value["AUROC"] == pytest.approx((3 + 3 - 0.5) / 6)
+        counts = found.summary.set_index("quantity")["n"]
+        assert counts[list(NULL_GROUPS)].tolist() == [2, 1, 2]
+        assert counts["right answer there"] == 3
+        assert counts["AUROC"] == 5
+        assert found.questions["group"].tolist() == [NULL_GROUPS[g] for g in (0, 0, 1, 2, 2)]
+
+    def test_intervals_are_those_of_a_loop(self):
+        rng = np.random.default_rng(7)
+        null, absent = rng.integers(0, 10, 80) / 20, rng.random(80) < 0.3
+        right = ~absent & (rng.random(80) < 0.6)
+        rows = null_rows(null.tolist(), right.tolist())
+        found = null_state(rows, pd.Series(~absent, index=rows["problem_id"]), seed=5, n_resamples=40, level=0.8)
+        differences, areas, selected = [], [], []
+        for weight in resample_weights(80, 40, 5):
+            p, away, picked = (np.repeat(values, weight) for values in (null, absent, right))
+            differences.append(p[away].mean() - p[~away].mean())
+            selected.append(p[away].mean() - p[picked].mean())
+            areas.append(roc_auc_score(away, p))
+        for name, values in (("difference", differences), ("difference to selected", selected), ("AUROC", areas)):
+            row = found.quantity(name)
+            expected = percentile_interval(np.array(values), 0.8)
+            assert (row["low"], row["high"], row["n_undefined"]) == pytest.approx(tuple(expected), abs=1e-9)
+
+    def test_what_is_not_known_is_left_out_and_counted(self):
+        rows = null_rows([0.1, 0.3, np.nan, 0.5], [True, None, False, False])
+        present = pd.Series([True, True, False], index=["q0", "q1", "q2"])
+        found = null_state(rows, present, seed=0, n_resamples=5)
+        assert found.questions["problem_id"].tolist() == ["q0"]
+        assert found.n_left_out == 3
+
+    def test_without_a_question_of_a_group_there_is_no_difference(self):
+        rows = null_rows([0.1, 0.3], [True, False])
+        found = null_state(rows, pd.Series(True, index=rows["problem_id"]), seed=0, n_resamples=5)
+        for name in ("no candidate right", "difference", "AUROC"):
+            row = found.quantity(name)
+            assert row[["value", "low", "high"]].isna().all()
+            assert row["n_undefined"] == 5
+        assert found.quantity("right answer there")["value"] == pytest.approx(0.2)
