@@ -70,9 +70,9 @@ class Evaluation(Result):
     predictions : DataFrame
         A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``;
         where the method states a distribution, ``null_probability`` and ``state_probability``, that of the state that
-        occurred (for fits before the final calibration where that is of the selected answer alone); ``cluster``, if the
-        question is of one. Within a method: fold by fold, each in file order, then the unanswered questions (no fold,
-        no answer, no confidence, not correct). ``correct`` is missing where there is no gold answer.
+        occurred; ``cluster``, if the question is of one. Within a method: fold by fold, each in file order, then the
+        unanswered questions (no fold, no answer, no confidence, not correct). ``correct`` is missing where there is no
+        gold answer.
     metrics : DataFrame
         A row a method: ``method``, ``n`` (answered questions with a gold answer), ``unanswered`` (further questions
         with a gold answer); the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which are over

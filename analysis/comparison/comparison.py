@@ -14,7 +14,7 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import expit
 
-from analysis.methods.direag import Fitted, before_calibration
+from analysis.methods.direag import Fitted, after_calibration
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import Scored, cluster_column, cluster_of
 from bayes_direag.data.observations import Observations
@@ -120,11 +120,10 @@ def compare_predictions(
         two different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and
         ``second_high``, posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and
         ``second_correct``, missing where the right answer is not known; ``first_state_probability`` and
-        ``second_state_probability``, what was given to the state that occurred, before the final calibration;
-        ``first_fitted`` and ``second_fitted``,
-        whether the fit learned from this question (a question being its ``problem_id``), missing where it does not
-        say, having counted its questions by pattern; ``cluster``, which questions hang together. Unanswered questions
-        have neither answers nor confidences, and nothing that follows from them.
+        ``second_state_probability``, what was given to the state that occurred; ``first_fitted`` and
+        ``second_fitted``, whether the fit learned from this question (a question being its ``problem_id``), missing
+        where it does not say, having counted its questions by pattern; ``cluster``, which questions hang together.
+        Unanswered questions have neither answers nor confidences, and nothing that follows from them.
 
     Raises
     ------
@@ -144,7 +143,7 @@ def compare_predictions(
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
         aligned = observations.align(fit.level_names)
-        columns[f"{name}_state_probability"] = before_calibration(Fitted(fit), aligned).state_probability(aligned)
+        columns[f"{name}_state_probability"] = after_calibration(Fitted(fit), aligned).state_probability(aligned)
         seen = fit.has_seen(observations)
         columns[f"{name}_fitted"] = pd.array([None] * len(observations) if seen is None else seen, dtype="boolean")
     table = pd.DataFrame(columns)

@@ -71,7 +71,7 @@ METRICS: Mapping[str, MetricWords] = MappingProxyType(
             "log score",
             False,
             "mean of -log of the probability that the method gave to what turned out right, candidate or none of them; "
-            "of methods that say how probable each is (fits: before the final calibration)",
+            "of methods that say how probable each is",
         ),
         "accuracy": MetricWords(
             "accuracy of answered", True, "share of the answered questions whose selected answer is right"

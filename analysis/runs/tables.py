@@ -33,8 +33,7 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
     caption = (
         "Methods are ranked by benefit: accuracy less Brier score of the selected answers; 1 is perfect, 0 is never "
         f"answering. {level}: percentile bootstrap over questions; every figure has one in metrics.csv. log: log score "
-        "of the state that occurred, by the whole distribution over candidates and null, of methods that state one (of "
-        "fits, before the final calibration)."
+        "of the state that occurred, by the whole distribution over candidates and null, of methods that state one."
     )
     table = plain_table("method")
     table.add_column("n", justify="right", no_wrap=True)
