@@ -14,6 +14,7 @@ extensions = [
 ]
 exclude_patterns = ["README.md"]  # index.rst takes it in
 templates_path = ["templates"]
+myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False

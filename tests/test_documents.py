@@ -30,8 +30,8 @@ SLOW = {
     "how-many-labels.md",
     "map-or-nuts.md",
     "pooling.md",
-    "report.md",
     "reproduce-the-paper.md",
+    "tutorial.md",
 }
 
 

@@ -80,7 +80,7 @@ def futures(
 
     Returns
     -------
-    expected, true : (future, *quantity)
+    expected, true : (future, ...)
         Their means in the posterior to come, and their own values: the former vary as much as labels teach, the latter
         around the former as much as is left. Together they vary as the draws do.
     """

@@ -86,8 +86,12 @@ def read_labelled(
     columns
         The names of what a table holds; it is then read whole, in this process.
 
-    Raises ObservationError as :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does, and
-    DirEAGError as :func:`~bayes_direag.data.engines.prepare`.
+    Raises
+    ------
+    ObservationError
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does.
+    DirEAGError
+        As :func:`~bayes_direag.data.engines.prepare` does.
     """
     prepare(engine, path, columns)
     if by_pattern is None and columns is None:

@@ -1,14 +1,14 @@
 """A pooled fit: one ordinary fit for each of several settings, one for a setting yet to come, and what they share.
 
-========================  ==========================================================================================
-in the file               content
-========================  ==========================================================================================
-``setting_0`` ...         a :class:`~bayes_direag.fits.fit.Fit` each, with the attribute ``setting``, its name
-``new``                   the same for another setting: every level that some setting was asked at, no question
-``hierarchy/posterior``   ``NAME_centre`` (by level for weight and bias) and ``NAME_spread`` on the raw scale of each
-                          parameter, and of each coefficient of the final calibration (``recalibration_NAME``)
+==========================  ========================================================================================
+in the file                 content
+==========================  ========================================================================================
+``setting_0`` ...           a :class:`~bayes_direag.fits.fit.Fit` each, with the attribute ``setting``, its name
+``new``                     the same for another setting: every level that some setting was asked at, no question
+``hierarchy/posterior``     ``NAME_centre`` (by level for weight and bias) and ``NAME_spread`` on the raw scale of each
+                            parameter, and of each coefficient of the final calibration (``recalibration_NAME``)
 ``hierarchy/sample_stats``  of the one run of all settings; ``hierarchy/calibration_stats`` of the final calibrations
-========================  ==========================================================================================
+==========================  ========================================================================================
 """
 
 import json
