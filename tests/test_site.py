@@ -28,6 +28,7 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
         ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
         for package in PACKAGES
         for path in (ROOT / package).rglob("*.py")
+        if path.stem != "__main__"  # autosummary leaves it out
     }
     assert {path.stem for path in (site / "reference").glob("*.html")} == modules
     assert "Tabulate the parameters." in (site / "reference" / "bayes_direag.fits.fit.html").read_text()

@@ -34,8 +34,8 @@ AT_ONCE = 100_000
 JOBS = {
     "predict, MAP": ("predict", "map.nc", "QUESTIONS"),
     "predict, posterior": ("predict", "nuts.nc", "QUESTIONS"),
-    "fit, patterns counted": ("fit", "QUESTIONS", "--count-patterns", "--answers", "numeric"),
-    "fit, a row a question": ("fit", "QUESTIONS", "--keep-questions", "--answers", "numeric"),
+    "fit, patterns counted": ("fit", "QUESTIONS", "--count-patterns", "--out-of-fold", "0", "--answers", "numeric"),
+    "fit, a row a question": ("fit", "QUESTIONS", "--keep-questions", "--out-of-fold", "0", "--answers", "numeric"),
 }
 KEPT = "fit, a row a question"
 
