@@ -32,9 +32,10 @@ The priors of ``bayes``, and why:
   for ``sharpness`` to say; their spread is log-normal with median 0.15. ``vote_slope`` is left out: it costs as much as
   it brings.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- final calibration: each of its coefficients has sd 1 around the value that leaves support as it is, the unit of both:
-  an intercept of 1 is a factor of e in odds, a slope of 1 is that of support. It learns from support that has not seen
-  the label: leave-one-out under NUTS, out of five folds for a MAP.
+- final calibration: each of its coefficients has sd 0.35 around the value that leaves support as it is. So the odds of
+  an answer of even support are believed to be right within a factor of two, and the slope to be between 0.3 and 1.7:
+  the support of this model is a probability already. It learns from support that has not seen the label:
+  leave-one-out under NUTS, out of five folds for a MAP.
 
 What they imply together is in ``docs/presets.md``, and checked by the tests.
 
@@ -153,7 +154,7 @@ _BAYES = Preset(
     vote_spread=RawParameter(link="exp", start=math.log(0.15), loc=math.log(0.15), scale=0.5),
     eps=0.005,
     penalty=None,
-    recalibration=RecalibrationSettings(scale=1.0, out_of_fold=5),
+    recalibration=RecalibrationSettings(scale=0.35, out_of_fold=5),
 )
 
 PRESETS: dict[str, Preset] = {"paper": _PAPER, "release": _RELEASE, "bayes": _BAYES}

@@ -236,7 +236,7 @@ class TestParameterDraws:
         assert draws is not None
         assert draws.labels == ["recalibration_intercept", "recalibration_slope"]
         assert draws.prior_mean.tolist() == [0, 1]
-        assert draws.prior_sd.tolist() == [1, 1]
+        assert draws.prior_sd.tolist() == [0.35, 0.35]
         assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1], abs=0.02)
 
     def test_no_recalibration_has_no_draws(self):

@@ -125,7 +125,7 @@ def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
     sampler = MCMC(NUTS(recalibration), num_warmup=500, num_samples=5000, num_chains=2, progress_bar=False,
                    chain_method="sequential")  # fmt: skip
     data = outcomes(support, correct)
-    sampler.run(jax.random.key(0), jnp.log(data.support[0]), jnp.asarray(data.right[0]), prior_scale=0.5)
+    sampler.run(jax.random.key(0), jnp.asarray(logit(data.support[0])), jnp.asarray(data.right[0]), prior_scale=0.5)
     found = drawn(name)
     for parameter, values in sampler.get_samples(group_by_chain=True).items():
         theirs, ours = np.asarray(values), found.coefficients[parameter]
