@@ -27,7 +27,7 @@ def elicit_command(
     questions: Annotated[
         str, typer.Option(help="gsm8k, svamp, gsm_hard, arithmetic:N[:SEED[:GRADES]], or a file of questions.")
     ],
-    target: Annotated[Path, typer.Option("--out", help="Folder of the run; one that holds its beginning is resumed.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder of the run. An interrupted run is resumed.")],
     model: Annotated[
         str | None, typer.Option(help="Folder or name of the model to serve; with --base-url the name it is served by.")
     ] = None,
@@ -35,7 +35,7 @@ def elicit_command(
         list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
     ] = None,
     replay: Annotated[
-        Path | None, typer.Option(help="Give the replies of this journal again instead of asking a model.")
+        Path | None, typer.Option(help="Use the replies of this journal instead of asking a model.")
     ] = None,
     batch: Annotated[
         Path | None, typer.Option(help="Ask no server: write the requests to this file, for a batch service.")
@@ -74,14 +74,14 @@ def elicit_command(
         str, typer.Option(help="Environment variable that holds the key for --base-url.")
     ] = "OPENAI_API_KEY",
     ready_within: Annotated[float, typer.Option(help="Seconds that a started server may take to be ready.")] = 1800.0,
-    patience: Annotated[float, typer.Option(help="Seconds to go on with a request that fails in passing.")] = 120.0,
+    patience: Annotated[float, typer.Option(help="Seconds to keep trying a request that fails.")] = 120.0,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")] = False,
 ) -> None:
     """Ask a model every question under several prompts, and write an observation file.
 
-    The model is served by vLLM, started and stopped by this command, or by running servers (--base-url). Interrupted in
-    whatever way, the same command goes on where it stopped: no finished reply is lost or asked for again.
+    The model is served by vLLM, started and stopped by this command, or by running servers (--base-url). After an
+    interruption the same command goes on where it stopped: no reply is lost or asked for again.
 
     The folder gets observations.jsonl, for direag fit and evaluate; journal.jsonl with every reply; manifest.json with
     everything needed to repeat the run; and server.log.

@@ -9,9 +9,7 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.parsing import read_reply
 
-_HERE = (
-    'Inspect\'s scores need inspect_ai, which is not installed; expected it. Run: pip install "bayes-direag[inspect]"'
-)
+_HERE = 'Inspect\'s scores need inspect_ai, which is not installed. Run: pip install "bayes-direag[inspect]"'
 
 
 def direag_reducer(fit: str | Path) -> Any:

@@ -97,7 +97,7 @@ def earlier_sessions(path: Path) -> list[Session]:
         sessions = Manifest.model_validate_json(path.read_text(encoding="utf-8")).sessions
     except (ValidationError, UnicodeDecodeError) as error:
         raise DirEAGError(
-            f"{path}: saw no manifest of this version; expected one. Move it away: the journal is what counts."
+            f"{path}: saw no manifest of this version; expected one. Move it away; the run needs only the journal."
         ) from error
     ended = {"outcome": "killed"}
     return [session.model_copy(update=ended if session.outcome == "running" else None) for session in sessions]

@@ -140,7 +140,7 @@ def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
         load_dataset = import_module("datasets").load_dataset
     except ImportError as error:
         raise DirEAGError(
-            f"reading {name} by name needs the Hugging Face datasets library, which is not installed; expected it, or "
+            f"reading {name} by name needs the Hugging Face datasets library, which is not installed, or "
             'a path to the published file. Run: pip install "bayes-direag[datasets]"'
         ) from error
     records: list[Record] = []

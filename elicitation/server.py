@@ -121,7 +121,7 @@ class Server:
         status = None if self._process is None else self._process.poll()
         if status is not None:
             raise EngineError(
-                f"saw the server end with status {status}; expected it to go on. From {self.log}:\n{self._words()}\n"
+                f"the server ended with status {status}. From {self.log}:\n{self._words()}\n"
                 "Correct the cause, and give the same command to go on: finished generations are kept."
             )
 

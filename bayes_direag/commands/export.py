@@ -11,7 +11,7 @@ from bayes_direag.commands.options import FitFile, check_file, out
 def export_command(
     fit: FitFile, target: Annotated[Path, typer.Option("--out", help="Where to write the predictor, a JSON file.")]
 ) -> None:
-    """Write what answering questions takes of a fit, for a service that has NumPy and no JAX: docs/serve.md.
+    """Write a predictor for a service that has NumPy and no JAX: docs/serve.md.
 
     Example: direag export fit.nc --out predictor.json
     """

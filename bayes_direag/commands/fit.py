@@ -44,8 +44,8 @@ def fit_command(
 ) -> None:
     """Learn from labelled questions how reports should count, and save the fit.
 
-    A large Parquet file is streamed, and what a fit cannot tell apart is counted: a row a pattern, with how many
-    questions have it. The parameters are the same; the fit then does not say which questions it has seen.
+    Questions of a large Parquet file that a fit cannot tell apart are counted. The parameters are the same, but the
+    fit does not record which questions it has seen.
 
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
@@ -113,7 +113,6 @@ def _counting(by_pattern: bool | None, engine: Engine, method: Method, out_of_fo
     )  # fmt: skip
     if counts and keeps:
         raise DirEAGError(
-            f"{counts} counts questions by pattern, and {keeps} takes a file question by question; expected one or the "
-            "other. Leave one of them out."
+            f"{counts} counts questions by pattern, but {keeps} needs every question. Leave one of them out."
         )
     return False if keeps else by_pattern

@@ -98,8 +98,8 @@ def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "O
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise DirEAGError(
-            f"saw {names.count(twice)} settings of the name {twice!r}; expected a name for each, from its model and "
-            "dataset or else its file. Rename the files, or join those of one setting."
+            f"saw {names.count(twice)} settings called {twice!r}; expected a different model and dataset, or file "
+            "name, for each. Rename the files, or join those of one setting."
         )
     return dict(zip(names, (questions for _, questions in files), strict=True))
 
@@ -120,8 +120,8 @@ def chosen_fit(
     if not is_multi_setting(path):
         if setting is not None:
             raise DirEAGError(
-                f"--setting {setting}: {path} is the fit of one setting, or none; expected a pooled fit, which "
-                "`direag fit A B --pool` writes. Leave the option out."
+                f"--setting {setting}: {path} is not a pooled fit; expected one, as `direag fit A B "
+                "--pool` writes it. Leave the option out."
             )
         return Fit.load(path), None
     pooled = MultiSettingFit.load(path)

@@ -24,22 +24,24 @@ ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON L
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
     AnswerKind | None,
-    typer.Option(help="How answers are compared. Left out: inferred from the gold answers, and said."),
+    typer.Option(help="How answers are compared. Left out: inferred from the gold answers."),
 ]
 ColumnOption = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         metavar="FIELD=NAME",
-        help="What a table calls question, level, answer, confidence, gold, correct or cluster: level=model. Repeats.",
+        help="A column's name: level=model. Fields: question, level, answer, confidence, gold, correct, cluster.",
     ),
 ]
 ScaleOption = Annotated[
-    Scale | None, typer.Option(help="Whether confidences are percentages or, from 0 to 1, fractions.")
+    Scale | None, typer.Option(help="Whether confidences are percentages (0 to 100) or fractions (0 to 1).")
 ]
 EqualOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help='Answers that are one, a line a cluster: {"answers": ["Nile", "Nile River"]}.'),
+    typer.Option(
+        metavar="FILE", help='File of equal answers, one cluster a line: {"answers": ["Nile", "Nile River"]}.'
+    ),
 ]
 MethodOption = Annotated[
     Method,
@@ -55,10 +57,10 @@ PresetOption = Annotated[
     ),
 ]
 ChainsOption = Annotated[int, typer.Option("--chains", min=2, help="nuts: number of independent chains.")]
-WarmupOption = Annotated[int, typer.Option("--warmup", min=1, help="nuts: steps that adapt, and are thrown away.")]
-DrawsOption = Annotated[int, typer.Option("--draws", min=25, help="nuts: draws kept of each chain.")]
+WarmupOption = Annotated[int, typer.Option("--warmup", min=1, help="nuts: steps of warm-up in each chain.")]
+DrawsOption = Annotated[int, typer.Option("--draws", min=25, help="nuts: draws of each chain after warm-up.")]
 AcceptOption = Annotated[
-    float, typer.Option("--target-accept", help="nuts: nearer 1 means smaller steps and fewer divergences.")
+    float, typer.Option("--target-accept", help="nuts: acceptance rate; nearer 1 means fewer divergences.")
 ]
 WeightedOption = Annotated[
     bool, typer.Option("--allow-weighted", help="nuts: sample although the preset weighs questions unequally.")
@@ -71,24 +73,24 @@ RecalibrationOption = Annotated[
     ),
 ]
 OutOfFoldOption = Annotated[
-    int | None, typer.Option(help="Recalibrate out of fold, over this many inner folds; 0: on the fitting questions.")
+    int | None, typer.Option(help="Folds of the final calibration; 0: on the questions fitted to.")
 ]
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset: weight.start=0. Repeats.")
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything that is drawn; recorded in what is written.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random. It is recorded.")]
 ByPatternOption = Annotated[
     bool | None,
     typer.Option(
         "--count-patterns/--keep-questions",
-        help="map: keep a row a pattern, or a row a question. Left out: patterns for Parquet of over a million rows.",
+        help="map: count equal questions, or keep each. Left out: count in Parquet files of over a million rows.",
     ),
 ]
 EngineOption = Annotated[
     Engine,
     typer.Option(
         metavar="ENGINE",
-        help="Where Parquet is worked through: local, or ray, on the cluster that Ray finds or starts.",
+        help="Where Parquet files are processed: local, or ray (a cluster that Ray finds or starts).",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
@@ -135,13 +137,13 @@ def check_file(target: Path, *inputs: Path) -> None:
     if target.is_dir():
         raise DirEAGError(f"--out {target}: saw a folder; expected the name of a file. Add one.")
     if any(target.exists() and path.exists() and target.samefile(path) for path in inputs):
-        raise DirEAGError(f"--out {target}: saw a file that is read here; expected another. Choose a new name.")
+        raise DirEAGError(f"--out {target}: saw a file that is read here. Choose another name.")
 
 
 def require_parent(target: Path) -> None:
     """Make sure that the folder is there in which something is to be written."""
     if not target.absolute().parent.is_dir():
-        raise DirEAGError(f"--out {target}: there is no folder {target.parent}; expected one. Make it first.")
+        raise DirEAGError(f"--out {target}: there is no folder {target.parent}. Make it first.")
 
 
 @contextmanager

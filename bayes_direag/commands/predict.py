@@ -22,7 +22,7 @@ def predict_command(
     equal: options.EqualOption = None,
     candidates: Annotated[
         bool,
-        typer.Option("--candidates", help="Write a row a candidate, and one for none of them, with its probability."),
+        typer.Option("--candidates", help="Write a row for every candidate, and one for none of them."),
     ] = False,
     engine: options.EngineOption = "local",
     setting: SettingOption = None,
@@ -30,7 +30,7 @@ def predict_command(
         float | None,
         typer.Option(
             "--target-accuracy",
-            help="Answer only so many, the surest first, that at least this share of the answers is right.",
+            help="Answer only the surest questions, so that at least this share of the answers is right.",
         ),
     ] = None,
     assurance: Annotated[float, typer.Option(help="Probability with which that share is reached.")] = 0.9,
@@ -38,24 +38,24 @@ def predict_command(
         Path | None,
         typer.Option(
             metavar="OBS",
-            help="Labelled questions that the fit has not seen, to learn how sure is sure enough. Left out: those of "
-            "the file itself, else those fitted to.",
+            help="Labelled questions that the fit has not seen, to find the threshold with. Left out: those of the "
+            "file itself, else those fitted to.",
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
 
-    Gold answers are not needed and not looked at. The table has a row a question, in the order of the file. A NUTS fit
-    adds the interval of that probability, and the probability that the selected answer would change.
+    Gold answers are not used. The table has a row for every question, in the order of the file. A NUTS fit adds the
+    interval of the probability, and the probability that another answer would be selected.
 
     With --candidates the table has a row for every candidate and one, without an answer, for none of them: their
     probabilities sum to one, and the selected answer has the greatest of the candidates.
 
-    Parquet is read in parts, and written in parts if the table is Parquet too: any size takes the same memory.
+    Parquet files of any size are read and written in parts.
 
-    With a target accuracy the table has a column more, answered, and what is said of it is guaranteed for questions of
-    the same kind as the labelled ones: docs/abstention.md.
+    With a target accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
+    labelled ones: docs/abstention.md.
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """

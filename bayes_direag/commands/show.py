@@ -228,7 +228,7 @@ def _number(value: float, decimals: int = 4) -> str:
 
 
 def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
-    """Say what a fit is, whether it converged, and what it has learned, level by level.
+    """Show what a fit has learned, level by level, and whether it converged.
 
     Example: direag show fit.nc
     """

@@ -146,7 +146,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
     golds = tuple(golds)
     if not golds:
         raise ObservationError(
-            "no gold answer tells what kind of answers these are",
+            "the kind of answers cannot be inferred without gold answers",
             path=path,
             expected="at least one gold_answer, or a declared kind",
             remedy="Declare the kind with --answers numeric, choice or text; in Python answers='numeric'.",

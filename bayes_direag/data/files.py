@@ -116,7 +116,7 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     path = Path(path)
     if path.suffix.lower() not in _QUESTIONS:
         raise ObservationError(
-            f"no format goes by the suffix {path.suffix!r}",
+            f"there is no format with the suffix {path.suffix!r}",
             path=path,
             expected=" or ".join(_QUESTIONS),
             remedy="Give the file one of these suffixes.",

@@ -179,13 +179,13 @@ class Overview:
         """Raise ObservationError if five or more confidences look like fractions: all in 0..1, some inside it."""
         if self.n_stated >= 5 and self.largest <= 1 and self.any_between:
             raise ObservationError(
-                f"none of the {self.n_stated} confidences is above 1, as if they were fractions",
+                f"all {self.n_stated} confidences are at most 1, so they look like fractions",
                 path=path,
                 field="confidence",
                 seen=self.largest,
                 expected="percentages, 0 to 100",
-                remedy="If they are fractions say so (--scale fraction; in Python scale='fraction') or multiply them "
-                "by 100; if they are percentages say that (percent).",
+                remedy="If they are fractions, give --scale fraction (in Python scale='fraction'); if they are "
+                "percentages, give percent.",
             )
 
 

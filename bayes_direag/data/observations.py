@@ -289,7 +289,7 @@ class Observations:
 
     @property
     def right_state(self) -> Bool[np.ndarray, "problem state"]:
-        """Whether each state came true: the right candidates, or else the null, which is the last."""
+        """Whether each state occurred: the right candidates, or else the null, which is the last."""
         right = self.correct_candidate[:, : max(int(self.n_candidates.max(initial=0)), 1)]
         return np.column_stack([right, ~right.any(axis=1)])
 

@@ -101,7 +101,7 @@ class Question(BaseModel):
         for index, level in enumerate(levels):
             if level in levels[:index]:
                 place = {"index": index, "level": level}
-                raise PydanticCustomError("duplicate_level", "this level stands twice in the question", place)
+                raise PydanticCustomError("duplicate_level", "this level occurs twice in the question", place)
         return observations
 
 
@@ -270,7 +270,7 @@ def check_unique(questions: tuple[Question, ...], source: Origin) -> tuple[tuple
         if question.problem_id in lines:
             first = lines[question.problem_id]
             raise ObservationError(
-                f"this question stands here twice{f', first on line {first}' if first else ''}",
+                f"this question occurs twice{f', first on line {first}' if first else ''}",
                 path=source.path,
                 line=line,
                 field="problem_id",

@@ -240,8 +240,8 @@ def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) 
         if both:
             raise DirEAGError(
                 f"{len(both)} of {len(labelled)} labelled questions cannot be used, {both[0]!r} among them: {what}; "
-                "expected others, so that no question vouches for itself. Remove them, or rename them if they are "
-                "other questions under the same problem_id."
+                "expected questions that the fit has not seen. Remove them, or rename them if they are other questions "
+                "under the same problem_id."
             )
 
 

@@ -313,7 +313,7 @@ def check_apart(train: Observations, test: Observations) -> None:
     if shared:
         raise DirEAGError(
             f"{len(shared)} clusters have questions in the training set and among the test questions, {min(shared)!r} "
-            "is one; expected none, so that no question is evaluated by a fit that has seen its like. Move each whole "
+            "is one; expected none, because questions of a cluster are alike. Move each whole "
             "cluster to one of the two, or rename those that are others under the same name."
         )
 

@@ -261,7 +261,7 @@ def pairs_of(observations: Observations) -> set[tuple[str, str]]:
 def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
     if NEW in observations:
         raise DirEAGError(
-            f"saw a setting called '{NEW}'; expected another name, as that is what one yet to come is called."
+            f"saw a setting called '{NEW}'; expected another name, because that one means a setting without labels."
         )
     kinds = {name: one.kind for name, one in observations.items()}
     if len(set(kinds.values())) > 1:

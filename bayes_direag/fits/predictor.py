@@ -131,9 +131,9 @@ class Predictor:
         named = [report["level"] for report in reports if report.get("level") is not None]
         stated = [percent for _, _, percent in read if percent is not None]
         if len(set(named)) < len(named):
-            raise _unusable("a level stands twice", "level", named, "every level once", "Remove one of the two.")
+            raise _unusable("a level occurs twice", "level", named, "every level once", "Remove one of the two.")
         if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
-            problem, expected = "no confidence is above 1, as if they were fractions", "percentages, 0 to 100"
+            problem, expected = "all confidences are at most 1, so they look like fractions", "percentages, 0 to 100"
             raise _unusable(problem, "confidence", max(stated), expected, "Multiply them by 100.")
         usable = [(level, text, percent) for level, text, percent in read if text is not None and percent is not None]
         used = sorted(usable, key=lambda report: report[0])

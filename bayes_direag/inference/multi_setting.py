@@ -114,7 +114,7 @@ def draw_recalibrations(
     Parameters
     ----------
     outcomes
-        Leave-one-out support and what came true in each setting, a batch of one; None without labels.
+        Leave-one-out support and the states that occurred in each setting, a batch of one; None without labels.
     """
     shape = (sampling.n_chains, sampling.n_draws)
     if settings.method == "none":

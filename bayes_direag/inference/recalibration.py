@@ -167,7 +167,7 @@ def _logistic_mode(
 
 
 def _release_steps(model: object, identity: dict[str, Array], logit_support: Array, right: Array) -> _LogisticMode:
-    """Take the release's 1200 plain gradient steps; where they end is not an optimum, so no gradient is vouched for."""
+    """Take the release's 1200 plain gradient steps; they do not end at an optimum, so the gradient is not checked."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
     state = svi.init(jax.random.key(0), logit_support, right)

@@ -1,7 +1,7 @@
 r"""The posterior of the final calibration, learned from support that had not seen the labels.
 
 The data are, for every labelled question, the leave-one-out support of the selected answer, and whether it is right;
-so no question vouches for itself. The coefficients :math:`(a, b)` of the calibration
+so no question is judged by its own label. The coefficients :math:`(a, b)` of the calibration
 (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
 
 .. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
@@ -54,7 +54,7 @@ def draw_recalibration(
     Parameters
     ----------
     outcomes
-        Leave-one-out support and what came true: a batch of one. One class alone is fine, the prior keeps the
+        Leave-one-out support and the state that occurred: a batch of one. One class alone is fine, the prior keeps the
         coefficients finite.
     settings
         Prior scale and eps; see :class:`~bayes_direag.model.settings.RecalibrationSettings`.

@@ -179,7 +179,7 @@ class Preset(Settings):
             fixed = self.parameter(name).fixed
             if fixed is not None and (fixed < 0 or (fixed == 0 and name == "prior_strength")):
                 raise ValueError(
-                    f"{name} cannot be fixed at {fixed}: no concentration may be negative, nor every one 0"
+                    f"{name} cannot be fixed at {fixed}: no concentration may be negative, and not all may be 0"
                 )
         if self.sharpness is not None and self.sharpness.fixed is not None and self.sharpness.fixed <= 0:
             raise ValueError(f"sharpness cannot be fixed at {self.sharpness.fixed}: it must be positive")

@@ -36,7 +36,7 @@ def import_command(
     pattern: Annotated[
         str | None,
         typer.Option(
-            metavar="REGEX", help="What finds the answer, as first group, and confidence, as second, in a reply."
+            metavar="REGEX", help="Regular expression for a reply: first group the answer, second the confidence."
         ),
     ] = None,
 ) -> None:

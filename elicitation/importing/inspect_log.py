@@ -23,7 +23,7 @@ def replies(log: Log) -> Iterator[Reply]:
         read_eval_log = import_module("inspect_ai.log").read_eval_log
     except ImportError as error:
         raise DirEAGError(
-            "reading a log of Inspect needs inspect_ai, which is not installed; expected it. Run: "
+            "reading a log of Inspect needs inspect_ai, which is not installed. Run: "
             'pip install "bayes-direag[inspect]"'
         ) from error
     try:

@@ -80,7 +80,7 @@ def test_a_run_starts_its_server_and_stops_it(tmp_path: Path) -> None:
 
 def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: Path) -> None:
     engine = served(tmp_path, "--die-after", "12", "--delay", "0.02", patience=1000.0)
-    with pytest.raises(EngineError, match=r"(?s)end with status 7.*the engine is dead.*same command"):
+    with pytest.raises(EngineError, match=r"(?s)ended with status 7.*the engine is dead.*same command"):
         runs.ask(10, engine, tmp_path / "run", concurrency=2)
     kept = runs.seeds(tmp_path / "run")
     assert 8 <= len(kept) <= 16

@@ -155,7 +155,7 @@ class TestWhatIsWrong:
     @pytest.mark.parametrize(
         ("change", "named", "said"),
         [
-            ({"p": 0.5}, {}, r"none of the 36 confidences is above 1.*saw 0.5; .*scale='fraction'"),
+            ({"p": 0.5}, {}, r"all 36 confidences are at most 1.*saw 0.5; .*scale='fraction'"),
             ({"p": 85.0}, {"scale": "fraction"}, r"line 1, field p: this confidence is not a fraction; saw 85.0"),
             ({}, {"level": "modl"}, r"the table has no column modl; saw 'question_id, .*level='NAME'"),
             ({}, {"levels": ["gpt", "llama"], "scale": "fraction"}, r"field model: this level is not among .*'qwen'"),

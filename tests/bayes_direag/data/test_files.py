@@ -70,7 +70,7 @@ def error_of(path, read=read_questions):
         ("observations", None, "a list of objects"),
         ("observations[1]", "9", "not an object"),
         ("observations[1].level", ..., "missing"),
-        ("observations[1].level", 0, "stands twice"),
+        ("observations[1].level", 0, "occurs twice"),
         ("observations[1].level", -1, "whole number from 0"),
         ("observations[1].level", 1.0, "whole number from 0"),
         ("observations[1].level", "1", "whole number from 0"),

@@ -98,7 +98,7 @@ ROWS = [
         ({7: {"level": 1.5}}, 8, "field level: this value cannot be used; saw 1.5"),
         ({7: {"level": 2.0**50}}, 8, "field level: this value cannot be used; saw 1125899906842624"),
         ({7: {"level": float("nan")}}, 8, "field level: this value cannot be used; saw nan"),
-        ({7: {"level": 0.0}}, 8, "field level: this level stands twice in the question; saw 0"),
+        ({7: {"level": 0.0}}, 8, "field level: this level occurs twice in the question; saw 0"),
         ({7: {"confidence": 100.5}}, 8, "field confidence: this value cannot be used; saw 100.5"),
         ({7: {"confidence": -1.0}}, 8, "field confidence: this value cannot be used; saw -1.0"),
         ({7: {"confidence": float("nan")}}, 8, "field confidence: this value cannot be used; saw nan"),

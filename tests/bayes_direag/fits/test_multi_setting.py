@@ -290,7 +290,7 @@ class TestCommands:
     def test_one_name_twice(self, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "a.jsonl")
         line = refuse("fit", tmp_path / "a.jsonl", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc", "--pool")
-        assert "saw 2 settings of the name 'a'; expected a name for each" in line
+        assert "saw 2 settings called 'a'; expected a different model and dataset" in line
 
 
 def test_settings_are_named_by_model_and_dataset_or_else_by_file() -> None:

@@ -148,7 +148,7 @@ def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
         ({"level": "cautious", "confidence": 101}, ObservationError, r"reports\[1\].confidence: .* saw 101"),
         ({"level": "cautious", "confidence": True}, ObservationError, "a number from 0 to 100, or null"),
         ({"level": "cautious", "answer": ["5"]}, ObservationError, r"reports\[1\].answer: .* expected text, a number"),
-        ({"level": "vanilla"}, ObservationError, "a level stands twice"),
+        ({"level": "vanilla"}, ObservationError, "a level occurs twice"),
     ],
 )
 def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
@@ -159,7 +159,7 @@ def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) 
 
 def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -> None:
     predictor = Predictor.load(exported)
-    with pytest.raises(ObservationError, match=r"as if they were fractions; saw 0.9; expected percentages"):
+    with pytest.raises(ObservationError, match=r"so they look like fractions; saw 0.9; expected percentages"):
         predictor.predict([{"level": name, "answer": "5", "confidence": 0.9} for name in predictor.levels])
     with pytest.raises(DirEAGError, match=r"interval level 90.0"):
         predictor.predict([], interval_level=90.0)
