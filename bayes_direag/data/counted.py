@@ -21,7 +21,7 @@ from bayes_direag.data.engines import Span, prepare
 from bayes_direag.data.files import Engine, is_parquet
 from bayes_direag.data.long_table import QuestionArrays
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.parquet import Survey, group_edges, survey
+from bayes_direag.data.parquet import ParquetScan, group_edges, scan_parquet
 from bayes_direag.data.records import Columns, Origin, Question, Status
 
 #: A Parquet file with more rows than this is counted by pattern unless told otherwise.
@@ -115,7 +115,7 @@ def count_parquet(
     the datasets and models of the file, and nothing else.
     """
     on_step(f"looking through {source}")
-    found = survey(source, answers, labels=True)
+    found = scan_parquet(source, answers, labels=True)
     start, done, n_counted = monotonic(), 0, 0
     tables: list[pyarrow.Table] = []
     for table in found.run(partial(_patterns, found), engine):
@@ -140,7 +140,7 @@ def count_patterns(observations: Observations) -> Observations:
     return replace(first, multiplicity=table["multiplicity"].to_numpy(), cluster=None)
 
 
-def _patterns(file: Survey, span: Span | None) -> Iterator[pyarrow.Table]:
+def _patterns(file: ParquetScan, span: Span | None) -> Iterator[pyarrow.Table]:
     for names, questions in file.arrays(span):
         yield _counted(_table(questions, names, np.ones(len(names), int)))
 
@@ -177,7 +177,7 @@ def _counted(table: pyarrow.Table) -> pyarrow.Table:
     return first.set_column(1, "multiplicity", pyarrow.array(times.astype(np.int64)))
 
 
-def _observations(table: pyarrow.Table, found: Survey) -> Observations:
+def _observations(table: pyarrow.Table, found: ParquetScan) -> Observations:
     levels = range(len(found.levels))
     report = np.stack([table[f"report {level}"].to_numpy() for level in levels], axis=1)
     confidence = np.stack([table[f"confidence {level}"].to_numpy() for level in levels], axis=1)

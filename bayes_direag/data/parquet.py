@@ -269,7 +269,7 @@ _LABELS = ("correct", "gold_answer", "dataset", "model")
 
 
 @dataclass(frozen=True)
-class Survey:
+class ParquetScan:
     """What has to be known of a whole file before any of it is used.
 
     Attributes
@@ -325,7 +325,7 @@ class Survey:
         return job(None) if engine == "local" else run_on_ray(job, self.spans(ROWS_AT_ONCE))
 
 
-def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
+def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> ParquetScan:
     """Look through a Parquet file, in parts; its gold answers and flags only if the ``labels`` matter.
 
     Questions are known by 64 bits of a hash: of ten million, two are taken for one with a probability of three in a
@@ -355,7 +355,7 @@ def survey(path: Path, kind: AnswerKind | None, *, labels: bool) -> Survey:
         raise _scattered(path, n_rows, again)
     overview.check_percentages(path)
     kind, levels = overview.kind(kind, path), overview.levels(path)
-    return Survey(
+    return ParquetScan(
         path=path,
         columns=(*_REPORTS, *(_LABELS if labels else ())),
         n_rows=n_rows,

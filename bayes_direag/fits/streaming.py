@@ -15,7 +15,7 @@ from pyarrow import parquet
 from bayes_direag.data.engines import Span
 from bayes_direag.data.files import Engine, atomic_path, write_table
 from bayes_direag.data.long_table import QuestionArrays, level_columns
-from bayes_direag.data.parquet import Survey, survey
+from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.model.evidence import Reports
@@ -54,7 +54,7 @@ def predict_parquet(
         As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do.
     """
     on_step(f"looking through {source}")
-    found = survey(source, fit.tree.attrs["answers"], labels=False)
+    found = scan_parquet(source, fit.tree.attrs["answers"], labels=False)
     slots = None
     columns = level_columns(found.groups or list(found.levels.values()), fit.level_names, source, found.lines.get)
     n_columns = len(fit.level_names)
@@ -83,14 +83,14 @@ def predict_parquet(
 class _Prediction:
     """The predictions of a span."""
 
-    survey: Survey
+    scan: ParquetScan
     predictor: PatternPredictor
     eps: float
     columns: tuple[int, ...]
     n_levels: int
 
     def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
-        for names, questions in self.survey.arrays(span):
+        for names, questions in self.scan.arrays(span):
             predicted = self.predictor(self._reports(questions))
             yield pyarrow.table(
                 {

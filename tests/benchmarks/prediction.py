@@ -177,11 +177,11 @@ def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) ->
 def count(path: Path) -> int:
     """Return how many patterns a prediction has to tell apart."""
     from bayes_direag.data.counted import distinct_rows
-    from bayes_direag.data.parquet import survey
+    from bayes_direag.data.parquet import scan_parquet
     from bayes_direag.fits.prediction import by_first_mention
 
     seen = None
-    for _, part in survey(path, "numeric", labels=False).arrays():
+    for _, part in scan_parquet(path, "numeric", labels=False).arrays():
         own = np.concatenate([by_first_mention(part.candidate), np.nan_to_num(part.confidence)], axis=1)
         own = own if seen is None else np.concatenate([seen, own])
         seen = own[distinct_rows(list(own.T)).member]

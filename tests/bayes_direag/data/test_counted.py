@@ -113,13 +113,13 @@ def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, 
 )
 def test_what_patterns_cannot_do_is_refused_before_any_work(tmp_path, monkeypatch, options, said):
     simulate_observations(5, seed=4).write(tmp_path / "o.parquet")
-    monkeypatch.setattr(counted_module, "survey", lambda *_, **__: pytest.fail("the file was looked through"))
+    monkeypatch.setattr(counted_module, "scan_parquet", lambda *_, **__: pytest.fail("the file was looked through"))
     monkeypatch.setattr(counted_module, "prepare", lambda *_: pytest.fail("the engine was started"))
     arguments = ["fit", str(tmp_path / "o.parquet"), "--out", str(tmp_path / "f.nc"), *options]
     done = CliRunner().invoke(app, arguments)
     assert (done.exit_code, done.stdout) == (2, "")
     assert said in " ".join(done.stderr.split())
-    assert "question by question" in " ".join(done.stderr.split())
+    assert "needs every question" in " ".join(done.stderr.split())
 
 
 @pytest.mark.slow

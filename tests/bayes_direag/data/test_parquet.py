@@ -11,7 +11,7 @@ from pyarrow import parquet
 from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.engines import Span
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.data.parquet import survey
+from bayes_direag.data.parquet import scan_parquet
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
@@ -20,7 +20,7 @@ FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicti
 
 def in_parts(path: Path, kind: str | None = None) -> None:
     """Read a file in parts, to the end."""
-    for _ in survey(path, kind, labels=True).arrays():
+    for _ in scan_parquet(path, kind, labels=True).arrays():
         pass
 
 
@@ -29,7 +29,7 @@ def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
     whole = Observations.read(path, kind)
     records = Observations.from_questions(whole.questions, whole.kind)
     assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
-    found = survey(path, kind, labels=True)
+    found = scan_parquet(path, kind, labels=True)
     assert {*filter(None, found.datasets.split(", "))} == {*filter(None, (own.dataset for own in whole.questions))}
     assert (found.kind, tuple(found.levels.values()), found.n_questions) == (whole.kind, whole.level_names, len(whole))
     parts = list(found.arrays())
@@ -54,7 +54,7 @@ def test_scattered_rows_are_put_together(tmp_path, shuffle):
     table = long_table("numeric", seed=3)
     mixed = table.sort_values("level", kind="stable") if shuffle == "by level" else table.sample(frac=1, random_state=1)
     path = written(mixed, tmp_path / "o.parquet")
-    assert not survey(path, "numeric", labels=True).together
+    assert not scan_parquet(path, "numeric", labels=True).together
     assert_parts_make_the_whole(path, "numeric")
 
 
@@ -129,7 +129,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, lin
 
 def test_labels_are_not_looked_at_unless_asked_for(tmp_path):
     path = written(long_table("numeric", seed=1).assign(gold_answer="no number"), tmp_path / "o.parquet")
-    parts = list(survey(path, "numeric", labels=False).arrays())
+    parts = list(scan_parquet(path, "numeric", labels=False).arrays())
     assert not any(arrays.correct.any() or arrays.labelled.any() for _, arrays in parts)
     with pytest.raises(ObservationError, match="gold answer"):
         in_parts(path, "numeric")
@@ -152,7 +152,7 @@ def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
 def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_at_once):
     monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
     path = written(rows_of(20), tmp_path / "o.parquet", row_group=8)
-    found = survey(path, "numeric", labels=False)
+    found = scan_parquet(path, "numeric", labels=False)
     # a question has 3 rows and a row group 8: the first question to begin in each
     assert found.cuts == (0, 9, 18, 24, 33, 42, 48, 57)
     assert found.spans(1) == [Span(*pair) for pair in zip(found.cuts, [*found.cuts[1:], 60], strict=True)]
@@ -166,10 +166,10 @@ def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_
 
 def test_rows_apart_are_refused_where_they_are_too_many_to_sort(tmp_path, monkeypatch):
     path = written(rows_of(20).sort_values("level", kind="stable"), tmp_path / "o.parquet")
-    assert not survey(path, "numeric", labels=False).together
+    assert not scan_parquet(path, "numeric", labels=False).together
     monkeypatch.setattr(parquet_parts, "LARGEST_REGROUPED", 59)
     with pytest.raises(ObservationError) as caught:
-        survey(path, "numeric", labels=False)
+        scan_parquet(path, "numeric", labels=False)
     assert (caught.value.line, caught.value.seen) == (21, "q0")
     assert "ORDER BY problem_id" in str(caught.value)
 
@@ -182,7 +182,7 @@ def test_the_kind_is_what_all_gold_answers_show(tmp_path, monkeypatch, golds, ki
     table = rows_of(20)
     table["gold_answer"] = [golds[0]] * 30 + [golds[1]] * 30
     path = written(table, tmp_path / "o.parquet")
-    assert survey(path, None, labels=True).kind == Observations.read(path).kind == kind
+    assert scan_parquet(path, None, labels=True).kind == Observations.read(path).kind == kind
 
 
 def test_no_rows_and_no_column(tmp_path):
@@ -199,5 +199,5 @@ def test_no_rows_and_no_column(tmp_path):
 def test_a_level_is_first_met_where_it_is_reported_named_or_not(tmp_path):
     table = rows_of(4)
     table["level_name"] = [None] * 6 + ["low", "mid", "high"] * 2
-    found = survey(written(table.drop(index=1), tmp_path / "o.parquet"), "numeric", labels=False)
+    found = scan_parquet(written(table.drop(index=1), tmp_path / "o.parquet"), "numeric", labels=False)
     assert (found.levels, found.lines) == ({0: "low", 1: "mid", 2: "high"}, {"low": 1, "mid": 3, "high": 1})
