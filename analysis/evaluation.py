@@ -190,6 +190,9 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 
+    Raises DirEAGError for an unknown method or level, evaluated observations without a single label, or observations
+    that a fit or the fold rule cannot use.
+
     Parameters
     ----------
     test
@@ -206,16 +209,8 @@ def evaluate(
         The level that method ``vanilla`` takes; the one of that name when left out.
     seed
         Deals the folds and draws the bootstrap.
-    on_step
-        Told the name of each piece of work as it begins.
     progress
         Show a bar over the methods, in a notebook as on a terminal.
-
-    Raises
-    ------
-    DirEAGError
-        For an unknown method or level, evaluated observations without a single label, or observations that a fit
-        or the fold rule cannot use.
     """
     evaluated = observations if test is None else test
     elicited = elicited or {}

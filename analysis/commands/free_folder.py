@@ -9,10 +9,7 @@ from bayes_direag.errors import DirEAGError
 def check_free_folder(target: Path) -> None:
     """Refuse ``--out`` where it is a file, has no folder to lie in, or is an evaluation's own folder.
 
-    Raises
-    ------
-    DirEAGError
-        In each of these cases.
+    Raises DirEAGError in each of these cases.
     """
     from analysis.runs.folder import MANIFEST  # here, as its import takes a while
 

@@ -107,6 +107,8 @@ def compare(
 ) -> Comparison:
     """Compare a MAP with the posterior, NUTS fits by leave-one-out, or evaluations of the same questions.
 
+    Raises DirEAGError if there are fewer than two, they are not alike, or an argument does not go with them.
+
     Parameters
     ----------
     compared
@@ -117,13 +119,6 @@ def compare(
         Of evaluations: which one to compare; ``direag`` where left out.
     allow_weighted
         Use fits although their preset weighs questions unequally.
-    on_step
-        Told the name of each piece of work as it begins.
-
-    Raises
-    ------
-    DirEAGError
-        If there are fewer than two, they are not alike, or an argument does not go with them.
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")

@@ -71,10 +71,7 @@ def compare_parameters(point: Fit, posterior: Fit, *, interval_level: float = 0.
 
     A logistic recalibration that both have closes the table.
 
-    Raises
-    ------
-    DirEAGError
-        If the fits differ in variant or in levels.
+    Raises DirEAGError if the fits differ in variant or in levels.
 
     Notes
     -----
@@ -112,23 +109,16 @@ def compare_predictions(
 ) -> pd.DataFrame:
     """Predict the same questions from two fits.
 
-    Returns
-    -------
-    DataFrame
-        A row a question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they differ
-        (``changed``); ``first_confidence``, ``second_confidence``, and second less first (``shift``), which is about
-        two different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and
-        ``second_high``, posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and
-        ``second_correct``, missing where the right answer is not known; ``first_state_probability`` and
-        ``second_state_probability``, what was given to the state that occurred; ``first_fitted`` and
-        ``second_fitted``, whether the fit learned from this question (a question being its ``problem_id``), missing
-        where it does not say, having counted its questions by pattern; ``cluster``, which questions hang together.
-        Unanswered questions have neither answers nor confidences, and nothing that follows from them.
-
-    Raises
-    ------
-    LevelError, DirEAGError
-        As :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` does.
+    Returns: A row a question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they differ
+    (``changed``); ``first_confidence``, ``second_confidence``, and second less first (``shift``), which is about two
+    different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and ``second_high``,
+    posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and ``second_correct``,
+    missing where the right answer is not known; ``first_state_probability`` and ``second_state_probability``, what was
+    given to the state that occurred; ``first_fitted`` and ``second_fitted``, whether the
+    fit learned from this question (a question being its ``problem_id``), missing where it does not say, having counted
+    its questions by pattern; ``cluster``, which questions hang together. Unanswered questions have neither answers nor
+    confidences, and nothing that follows from them. Raises LevelError, DirEAGError as :meth:`Fit.predict
+    <bayes_direag.fits.fit.Fit.predict>` does.
     """
     columns: dict[str, object] = {
         "problem_id": pd.Series(observations.problem_id, dtype="str"),

@@ -34,17 +34,14 @@ def write_comparison(
 ) -> None:
     """Write a comparison; its folder appears, or takes the place of an earlier one, once all of it is written.
 
+    Raises DirEAGError if the folder holds something else.
+
     Parameters
     ----------
     record
         What was compared and what came out, as JSON can hold it.
     tables, pictures
         Each becomes ``NAME.csv`` or ``NAME.png``.
-
-    Raises
-    ------
-    DirEAGError
-        If the folder holds something else.
     """
     with FOLDER.replacing(folder) as whole:
         for name, table in tables.items():

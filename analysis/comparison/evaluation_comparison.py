@@ -38,17 +38,15 @@ class EvaluationComparison:
 
 
 def compare_evaluations(
-    runs: Mapping[str, EvaluatedRun],
-    method: str = "direag",
-    *,
-    seed: int,
-    n_resamples: int = 1000,
-    level: float = 0.95,
+    runs: Mapping[str, EvaluatedRun], method: str = "direag", *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> EvaluationComparison:
     """Compare every evaluation with the first, on the labelled questions.
 
     What a method says of a question in an evaluation is said by a fit that has not seen it, so the comparison is of
     held-out predictions. Folds need not be the same.
+
+    Raises DirEAGError if there are fewer than two, one lacks the method, they are of different questions (by
+    ``problem_id``), or no question is answered and labelled in all.
 
     Parameters
     ----------
@@ -56,12 +54,6 @@ def compare_evaluations(
         Two or more, by the name they go by in the table.
     method
         Which method, out of those that every evaluation has.
-
-    Raises
-    ------
-    DirEAGError
-        If there are fewer than two, one lacks the method, they are of different questions (by ``problem_id``), or no
-        question is answered and labelled in all.
     """
     if len(runs) < 2:
         raise DirEAGError(f"saw {len(runs)} evaluation; expected two or more to compare. Name another.")

@@ -71,23 +71,17 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     hang together, over the sums of their clusters. It is too small for differences below 4 and for fewer than some 100
     questions.
 
+    Raises DirEAGError if there are fewer than two fits, one is a MAP (which has no leave-one-out figures) or has
+    learned from no question of its own, they were fitted to different questions, or one is weighted without leave.
+    Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
+    when a difference can be trusted.
+
     Parameters
     ----------
     fits
         Two or more, by the name they go by in the table. They may differ in variant, preset or both.
     allow_weighted
         Compare although a fit's likelihood weighs questions unequally, and is that of no probability model.
-
-    Raises
-    ------
-    DirEAGError
-        If there are fewer than two fits, one is a MAP (which has no leave-one-out figures) or has learned from no
-        question of its own, they were fitted to different questions, or one is weighted without leave.
-
-    References
-    ----------
-    Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on when
-    a difference can be trusted.
     """
     _check(fits, allow_weighted=allow_weighted)
     elpd = {name: fit.tree["loo"]["elpd"].to_numpy() for name, fit in fits.items()}
@@ -122,9 +116,7 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
 
     They are no probabilities of the models: of two that predict alike one may get everything.
 
-    References
-    ----------
-    Yao et al. (2018), doi:10.1214/17-BA1091.
+    Source: Yao et al. (2018), doi:10.1214/17-BA1091.
 
     Examples
     --------

@@ -39,10 +39,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> None:
     ``diagnosis.json`` (:func:`diagnosis_record`), ``parameters.csv``, and a picture for each of
     :data:`~analysis.diagnosis.diagnosis_figures.FIGURES`.
 
-    Raises
-    ------
-    DirEAGError
-        If the folder holds something else.
+    Raises DirEAGError if the folder holds something else.
     """
     with FOLDER.replacing(folder) as whole:
         record = json.dumps(diagnosis_record(diagnosis), indent=2, allow_nan=False)

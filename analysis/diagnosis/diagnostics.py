@@ -174,6 +174,8 @@ class Diagnosis(Result):
 def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:
     """Check the sampling, what has been learned, what the model predicts, and each question's influence.
 
+    Raises DirEAGError if the fit is a MAP, it has learned from no question of its own, or the level is out of range.
+
     Parameters
     ----------
     fit
@@ -182,11 +184,6 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         Probability that predictive intervals and bands hold, strictly between 0 and 1.
     seed
         Of what the calibration checks draw; nothing else is random.
-
-    Raises
-    ------
-    DirEAGError
-        If the fit is a MAP, it has learned from no question of its own, or the level is out of range.
     """
     sampling = fit.sampling
     if sampling is None:

@@ -91,16 +91,10 @@ class Scale:
 def learning(draws: ParameterDraws) -> pd.DataFrame:
     r"""Say how far the posterior of every parameter has left its prior.
 
-    Returns
-    -------
-    DataFrame
-        A row a parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``, ``sd``,
-        ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}`
-        (0: nothing learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd.
-
-    References
-    ----------
-    Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
+    Returns: A row a parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``, ``sd``,
+    ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0: nothing
+    learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd. Source: Schad,
+    Betancourt and Vasishth (2021), doi:10.1037/met0000275.
     """
     flat = draws.flat
     mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
@@ -117,11 +111,8 @@ def learning(draws: ParameterDraws) -> pd.DataFrame:
 def correlations(draws: ParameterDraws) -> pd.DataFrame:
     """Return the posterior correlation of every pair of parameters, the strongest first.
 
-    Returns
-    -------
-    DataFrame
-        ``first`` and ``second``, labels as ``weight[cautious]``, and ``correlation``; NaN, and last, with a
-        parameter that does not move. No rows for a single parameter.
+    Returns: ``first`` and ``second``, labels as ``weight[cautious]``, and ``correlation``; NaN, and last, with a
+    parameter that does not move. No rows for a single parameter.
     """
     moving = np.where(np.ptp(draws.flat, axis=0) > 0, draws.flat, np.nan)
     matrix = np.atleast_2d(np.corrcoef(moving, rowvar=False))

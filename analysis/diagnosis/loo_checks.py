@@ -5,10 +5,8 @@ has learned two numbers from these very labels). Where several answers of a ques
 selected one alone, as it does in a prediction; the selected answer is right if it is any of them, so support is then
 too low by design.
 
-References
-----------
-Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Vehtari, Simpson, Gelman, Yao and Gabry (2024), Journal
-of Machine Learning Research 25(72).
+Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Vehtari, Simpson, Gelman, Yao and Gabry (2024),
+Journal of Machine Learning Research 25(72).
 """
 
 from dataclasses import dataclass

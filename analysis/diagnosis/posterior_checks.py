@@ -141,12 +141,9 @@ def compared(
 ) -> pd.DataFrame:
     """Lay observed figures against draws of them.
 
-    Returns
-    -------
-    DataFrame
-        ``observed``; ``predicted``, the mean over the draws; ``low`` and ``high``, their equal-tailed interval; and
-        ``tail_probability``: twice the smaller share of draws at or beyond the observed value, at most 1. With S
-        draws the smallest one other than 0 is 2/S.
+    Returns: ``observed``; ``predicted``, the mean over the draws; ``low`` and ``high``, their equal-tailed interval;
+    and ``tail_probability``: twice the smaller share of draws at or beyond the observed value, at most 1. With S draws
+    the smallest one other than 0 is 2/S.
     """
     low, high = np.quantile(replicated, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
     below, above = (replicated <= observed).mean(axis=0), (replicated >= observed).mean(axis=0)

@@ -31,10 +31,8 @@ class ResultFolder:
     def check(self, folder: str | Path) -> None:
         """Make sure that writing to the folder loses nothing but an earlier result of the same kind.
 
-        Raises
-        ------
-        DirEAGError
-            If it is a file or the current folder, or holds anything that no result of this kind has written.
+        Raises DirEAGError if it is a file or the current folder, or holds anything that no result of this kind has
+        written.
         """
         folder = Path(folder)
         if not folder.exists():
@@ -69,10 +67,7 @@ class ResultFolder:
 
         If the block fails, what was there before is there still, and nothing else.
 
-        Raises
-        ------
-        DirEAGError
-            As :meth:`check` does.
+        Raises DirEAGError as :meth:`check` does.
         """
         self.check(folder)
         folder = Path(folder).resolve()

@@ -43,10 +43,7 @@ def new_figure(width: float = 6.4, height: float = 4.2) -> "Figure":
 def save_figure(figure: "Figure", path: str | Path) -> None:
     """Write a figure, completely or not at all; without a time stamp, so that equal figures are equal files.
 
-    Raises
-    ------
-    DirEAGError
-        If the name does not end in one of :data:`FORMATS`.
+    Raises DirEAGError if the name does not end in one of :data:`FORMATS`.
     """
     path = Path(path)
     suffix = path.suffix.lower()

@@ -114,18 +114,14 @@ class Explanation:
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
     """Say how one question got its answer and its probability. No gold answer is used for that.
 
+    Raises LevelError if the observations hold a level that the fit has not learned. DirEAGError if not exactly one
+    question has that name, the answers are of another kind than those that were fitted to, or the interval level is out
+    of range.
+
     Parameters
     ----------
     interval_level
         Posterior probability that the intervals hold, strictly between 0 and 1.
-
-    Raises
-    ------
-    LevelError
-        If the observations hold a level that the fit has not learned.
-    DirEAGError
-        If not exactly one question has that name, the answers are of another kind than those that were fitted to, or
-        the interval level is out of range.
 
     Examples
     --------

@@ -54,10 +54,7 @@ class LabelledReports:
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
         """Take the questions that any of some fits learned from, each once: those of all folds, in a cross-fit.
 
-        Raises
-        ------
-        DirEAGError
-            If there is no fit, or they have learned different levels.
+        Raises DirEAGError if there is no fit, or they have learned different levels.
         """
         levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
@@ -79,11 +76,8 @@ class LabelledReports:
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     """Count by level which confidences were stated, and how often the level's own answer was right.
 
-    Returns
-    -------
-    DataFrame
-        A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, how many
-        answers of that level were. Reports that were not usable are not counted.
+    Returns: A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, how
+    many answers of that level were. Reports that were not usable are not counted.
     """
     # Confidences are percentages, most of them whole: rounding keeps 15 % on the edge that 0.15 * 100 misses.
     percent = np.round(reports.confidence * 100, 9)

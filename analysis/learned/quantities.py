@@ -25,12 +25,9 @@ GRID = np.linspace(0, 1, 201)
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return what every level's stated confidence counts for, from 0 to 100 %.
 
-    Returns
-    -------
-    DataFrame
-        A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
-        that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and
-        1 for ``count``.
+    Returns: A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
+    that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and 1 for
+    ``count``.
     """
     grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
@@ -49,11 +46,8 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return what each level has of its own.
 
-    Returns
-    -------
-    DataFrame
-        A row a quantity and level: ``quantity``, ``share`` (of the total weight) or ``bias`` (on the logit scale; not
-        for the variant ``count``); ``level``, ``value``, ``low``, ``high``.
+    Returns: A row a quantity and level: ``quantity``, ``share`` (of the total weight) or ``bias`` (on the logit scale;
+    not for the variant ``count``); ``level``, ``value``, ``low``, ``high``.
     """
     posterior = parameter_draws(fit.tree)
     draws = {"share": posterior["weight"] / posterior["weight"].sum("level")}
@@ -77,12 +71,9 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the identified quantities of all levels together.
 
-    Returns
-    -------
-    DataFrame
-        A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``,
-        ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept``
-        and ``recalibration slope`` where the final calibration is logistic.
+    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``,
+    ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept`` and
+    ``recalibration slope`` where the final calibration is logistic.
     """
     posterior = parameter_draws(fit.tree)
     total = posterior["weight"].sum("level")

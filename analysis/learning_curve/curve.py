@@ -71,6 +71,12 @@ def measured(
 ) -> Iterator[pd.DataFrame]:
     """Let methods learn from every number of labels in every split, and measure them; slow methods come last.
 
+    Yields: Each time that one fit is measured, a row for each method that rests on it: ``method``, ``n_labels``,
+    ``split``, ``n_test``; the metrics of :data:`CURVE_METRICS` (NaN where undefined: AUROC with one class); each as
+    ``NAME_gap`` on the first half of the test questions (which are in random order) less that on the second, from which
+    :func:`~analysis.learning_curve.summary.summarise` learns how much it depends on the questions; and for NUTS the
+    figures of :class:`~bayes_direag.fits.convergence.SamplerSummary`. Raises DirEAGError as the fits do.
+
     Parameters
     ----------
     observations
@@ -83,22 +89,6 @@ def measured(
         Of NUTS: split s takes ``seed + s``.
     done
         Results that are there already, and are not computed again.
-    on_step
-        Told what is being fitted, and how far the work has come.
-
-    Yields
-    ------
-    DataFrame
-        Each time that one fit is measured, a row for each method that rests on it: ``method``, ``n_labels``,
-        ``split``, ``n_test``; the metrics of :data:`CURVE_METRICS` (NaN where undefined: AUROC with one class); each
-        as ``NAME_gap`` on the first half of the test questions (which are in random order) less that on the second,
-        from which :func:`~analysis.learning_curve.summary.summarise` learns how much it depends on the questions; and
-        for NUTS the figures of :class:`~bayes_direag.fits.convergence.SamplerSummary`.
-
-    Raises
-    ------
-    DirEAGError
-        As the fits do.
     """
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
     registry = dict(SIMPLE_METHODS) | preset_methods(sampling)

@@ -49,11 +49,8 @@ def identity(
 def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
     """Make the folder, or go on with the one that is there; return the results that it holds.
 
-    Raises
-    ------
-    DirEAGError
-        If it holds anything but a learning curve, one of another identity (sampling does not matter to a curve without
-        NUTS), or results that cannot be read.
+    Raises DirEAGError if it holds anything but a learning curve, one of another identity (sampling does not matter to a
+    curve without NUTS), or results that cannot be read.
     """
     folder = Path(folder)
     FOLDER.check(folder)

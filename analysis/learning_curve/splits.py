@@ -74,16 +74,13 @@ class Splits:
         return np.asarray(tested[self.cluster[tested] != self.cluster[last_learned]])
 
 
-def draw_splits(
-    observations: Observations,
-    label_counts: Sequence[int],
-    *,
-    n_splits: int,
-    seed: int,
-) -> Splits:
+def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_splits: int, seed: int) -> Splits:
     """Draw the splits, for those numbers of labels that leave max(100, 20 %) of the usable questions for testing.
 
     No tested question is of a cluster that was learned from.
+
+    Raises DirEAGError without numbers of labels, for one below 1, for fewer than two splits, or if no number can be
+    had.
 
     Parameters
     ----------
@@ -93,11 +90,6 @@ def draw_splits(
         At least 2, so that they can be seen to differ. Further splits leave the earlier ones as they are.
     seed
         Of the permutations.
-
-    Raises
-    ------
-    DirEAGError
-        Without numbers of labels, for one below 1, for fewer than two splits, or if no number can be had.
 
     Examples
     --------

@@ -35,6 +35,10 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
     the variance that a mean over *all* n questions would have; v, that over one test part, is had from the gap
     :math:`h_j` between the results on two random halves of it, which the same fit predicts.
 
+    Source: Nadeau and Bengio (2003), doi:10.1023/A:1024068626366, whose correction takes :math:`v = s^2/(1 - \rho)`.
+    That is right where it does not matter which questions were learned from. With 30 labels it does, and the error
+    would be twice as large as it is.
+
     Parameters
     ----------
     value
@@ -48,12 +52,6 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
     -------
     Estimate
         NaN where there are too few splits for it, or no gap.
-
-    References
-    ----------
-    Nadeau and Bengio (2003), doi:10.1023/A:1024068626366, whose correction takes :math:`v = s^2/(1 - \rho)`. That is
-    right where it does not matter which questions were learned from. With 30 labels it does, and the error would be
-    twice as large as it is.
 
     Examples
     --------
@@ -74,6 +72,11 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
     The difference of each method to the best, the one with the best mean, is taken split by split, and has the t
     interval of :func:`over_splits`.
 
+    Returns: A row a number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, those in
+    which the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method;
+    ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best
+    or the interval does not show it to be worse. What is undefined is NaN; a method without an interval is in no group.
+
     Parameters
     ----------
     results
@@ -82,15 +85,6 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
         Share of the usable questions that each split tests.
     level
         Of the intervals, strictly between 0 and 1.
-
-    Returns
-    -------
-    DataFrame
-        A row a number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, those in which
-        the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method;
-        ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the
-        best or the interval does not show it to be worse. What is undefined is NaN; a method without an interval is in
-        no group.
 
     Notes
     -----

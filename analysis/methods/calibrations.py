@@ -28,16 +28,14 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
     :math:`(n_1 + 1)/(n_1 + 2)` if it is, and with :math:`1/(n_0 + 2)` if not, for :math:`n_1` right and :math:`n_0`
     wrong ones. So nothing becomes certain where the labels are of one class, or the confidences separate the classes.
 
+    Source: Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
+
     Parameters
     ----------
     confidence, correct
         Of the labelled questions, at least one.
     new
         Confidences to recalibrate.
-
-    References
-    ----------
-    Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
 
     Examples
     --------
@@ -62,14 +60,12 @@ def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _Ne
     Beyond the labelled confidences it is constant. It says 0 and 1 where it has seen nothing else, so labels of one
     class make it certain everywhere.
 
+    Source: Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
+
     Parameters
     ----------
     confidence, correct, new
         As in :func:`platt`.
-
-    References
-    ----------
-    Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
 
     Examples
     --------
@@ -89,14 +85,12 @@ def beta(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -
 
     by the package ``betacal``. For labels of one class, Laplace's ``(right + 1) / (n + 2)`` for all.
 
+    Source: Kull, Silva Filho and Flach (2017), proceedings.mlr.press/v54/kull17a.
+
     Parameters
     ----------
     confidence, correct, new
         As in :func:`platt`; clipped as there.
-
-    References
-    ----------
-    Kull, Silva Filho and Flach (2017), proceedings.mlr.press/v54/kull17a.
     """
     from betacal import BetaCalibration
 
@@ -114,14 +108,12 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
 
     of its two values, by the package ``venn-abers``. Never certain, also where the labels are of one class.
 
+    Source: Vovk, Petej and Fedorova (2015), arXiv:1511.00213.
+
     Parameters
     ----------
     confidence, correct, new
         As in :func:`platt`.
-
-    References
-    ----------
-    Vovk, Petej and Fedorova (2015), arXiv:1511.00213.
     """
     from venn_abers import VennAbers
 

@@ -4,9 +4,7 @@ r"""Confidence-informed self-consistency: votes weighted by a softmax of their c
 
 A high temperature is the plain vote, where ties go to the higher confidence; one of 0 the most confident level alone.
 
-References
-----------
-Taubenfeld et al. (2025), Confidence Improves Self-Consistency in LLMs, arXiv:2502.06233.
+Source: Taubenfeld et al. (2025), Confidence Improves Self-Consistency in LLMs, arXiv:2502.06233.
 """
 
 from functools import partial

@@ -8,9 +8,7 @@ r"""Conditional logit over a question's candidates and null: what the levels say
 with a standard normal prior on every coefficient. What the levels share (v, s) and what each adds to it (v_l, s_l) are
 coefficients of their own, so that levels borrow from each other where labels are few.
 
-References
-----------
-McFadden (1974), Conditional logit analysis of qualitative choice behavior. Genest and Zidek (1986),
+Source: McFadden (1974), Conditional logit analysis of qualitative choice behavior. Genest and Zidek (1986),
 doi:10.1214/ss/1177013825, on log-linear pooling.
 """
 

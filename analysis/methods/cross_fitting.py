@@ -34,11 +34,8 @@ class Part(NamedTuple):
 def deal(observations: Observations, test: Observations | None, n_folds: int | None, seed: int) -> tuple[Part, ...]:
     """Deal the answered questions into folds, the same for all methods; with a test set there is one part.
 
-    Raises
-    ------
-    DirEAGError
-        If there are too few questions for the folds, nothing to learn from in one of them, or a question (or one of
-        its cluster) is both learned from and tested.
+    Raises DirEAGError if there are too few questions for the folds, nothing to learn from in one of them, or a question
+    (or one of its cluster) is both learned from and tested.
     """
     usable = observations.labelled & observations.answered
     if test is None:

@@ -9,10 +9,8 @@ each wrong one with probability :math:`(1 - r_l) / m`. Beforehand the right one 
 
 Stated confidences are not used. Levels that err together are taken for independent witnesses, which makes it too sure.
 
-References
-----------
-Dawid and Skene (1979), doi:10.2307/2346806. Zhang, Chen, Zhou and Jordan (2016), jmlr.org/papers/v17/14-511, for one
-coin.
+Source: Dawid and Skene (1979), doi:10.2307/2346806. Zhang, Chen, Zhou and Jordan (2016), jmlr.org/papers/v17/14-511,
+for one coin.
 """
 
 from dataclasses import dataclass

@@ -128,10 +128,7 @@ DEFAULT_METHODS = (
 def chosen_methods(names: Sequence[str], methods: Mapping[str, Method] = CURVE_METHODS) -> tuple[str, ...]:
     """Return methods by name in the order of the registry, each once; ``default`` stands for the default ones.
 
-    Raises
-    ------
-    DirEAGError
-        For an unknown name, or without any.
+    Raises DirEAGError for an unknown name, or without any.
     """
     unknown = [name for name in names if name not in methods and name != _DEFAULT]
     if unknown or not names:

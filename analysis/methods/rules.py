@@ -31,10 +31,7 @@ def vanilla(observations: Observations, level_name: str) -> Answers:
 
     A question is unanswered where that level is not usable, whatever the other levels say.
 
-    Raises
-    ------
-    LevelError
-        If no level has that name.
+    Raises LevelError if no level has that name.
     """
     if level_name not in observations.level_names:
         raise LevelError(
@@ -84,9 +81,7 @@ def steerconf(observations: Observations) -> Answers:
 
     The answer is that of usable level number k, counted from 0; the confidence is c.
 
-    References
-    ----------
-    Zhou et al. (2025), SteerConf: Steering LLMs for Confidence Elicitation, arXiv:2503.02863.
+    Source: Zhou et al. (2025), SteerConf: Steering LLMs for Confidence Elicitation, arXiv:2503.02863.
     """
     usable = observations.usable
     stated = _stated_confidence(observations)

@@ -96,8 +96,7 @@ def joined_answers(
 def is_right(answers: Sequence[Answer], golds: Sequence[str | None], kind: AnswerKind) -> np.ndarray:
     """Say which answers equal the gold answer; one that is missing does not."""
     return np.array(
-        [same_answer(answer.answer, gold, kind) for answer, gold in zip(answers, golds, strict=True)],
-        dtype=bool,
+        [same_answer(answer.answer, gold, kind) for answer, gold in zip(answers, golds, strict=True)], dtype=bool
     )
 
 

@@ -63,21 +63,18 @@ def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
 def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
     """Return one of the paper's tables: a row a run and printed name, in the printed order.
 
+    Returns: ``table`` (its number), ``run`` (the folder), ``model``, ``dataset``, ``method`` (the printed name),
+    ``name`` (of :data:`analysis.evaluation.METHODS`), ``n``, ``unanswered``; and for each metric its value, ``_low``
+    and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being equally
+    good), ``_printed`` in the paper, and ``_difference`` (ours less that). A method that a run does not have, and a
+    cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then the scores of
+    :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
+
     Parameters
     ----------
     level, seed
         Of the bootstrap intervals. Those of a run that were made at this level are taken as they are; others
         are drawn again from its predictions, as many times as they were.
-
-    Returns
-    -------
-    DataFrame
-        ``table`` (its number), ``run`` (the folder), ``model``, ``dataset``, ``method`` (the printed name), ``name``
-        (of :data:`analysis.evaluation.METHODS`), ``n``, ``unanswered``; and for each metric its value, ``_low``
-        and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being
-        equally good), ``_printed`` in the paper, and ``_difference`` (ours less that). A method that a run does not
-        have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then
-        the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
     """
     parts = [_rows_of_run(table, run, level, seed) for run in runs]
     return pd.concat(parts, ignore_index=True)
@@ -131,6 +128,12 @@ def method_differences(
 
     The Brier score is over those of them that both have answered.
 
+    Returns: A row a run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name), ``name``,
+    ``n`` (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other method as
+    ``first`` and DirEAG as ``second``, and ``p_adjusted``, the p-value adjusted over all rows by
+    :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does not
+    have, have no row.
+
     Parameters
     ----------
     level
@@ -139,18 +142,6 @@ def method_differences(
         Every comparison starts from it, so that those on equally many questions share their resamples.
     n_resamples
         Bootstrap resamples, and permutations, of each comparison.
-    on_step
-        Told what is compared as it begins.
-
-    Returns
-    -------
-    DataFrame
-        A row a run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name), ``name``, ``n``
-        (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other
-        method as ``first`` and DirEAG as ``second``, and
-        ``p_adjusted``, the p-value adjusted over all rows by
-        :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does
-        not have, have no row.
     """
     parts = [
         _difference_rows(run, name, level, seed, n_resamples, on_step) for run in runs for name in _comparable(run)

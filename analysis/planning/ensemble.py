@@ -12,12 +12,10 @@ With M the mean of :math:`G / (S - 1)` over questions, k more labels of question
 directions these questions can tell apart. No gradient is taken and no parameter is named. At k = 0 the draws stay what
 they are; a posterior far from normal is narrowed as if it were not.
 
-References
-----------
-Bishop, Etherton and Majumdar (2001), doi:10.1175/1520-0493(2001)129<0420:ASWTET>2.0.CO;2, for the transform. Lindley
-(1956), doi:10.1214/aoms/1177728069, for what an experiment is worth before it is made. Bickford Smith et al. (2023),
-arXiv:2304.08151, for choosing labels by what they tell about predictions rather than about parameters. Kirsch, van
-Amersfoort and Gal (2019), arXiv:1906.08158, for choosing a batch by what its members tell together.
+Source: Bishop, Etherton and Majumdar (2001), doi:10.1175/1520-0493(2001)129<0420:ASWTET>2.0.CO;2, for the transform.
+Lindley (1956), doi:10.1214/aoms/1177728069, for what an experiment is worth before it is made. Bickford Smith et al.
+(2023), arXiv:2304.08151, for choosing labels by what they tell about predictions rather than about parameters. Kirsch,
+van Amersfoort and Gal (2019), arXiv:1906.08158, for choosing a batch by what its members tell together.
 """
 
 from typing import NamedTuple

@@ -127,6 +127,9 @@ def plan(
 ) -> Plan:
     """Predict what further labels would bring.
 
+    Raises DirEAGError if the fit is a MAP, no question is left, or a number is out of range. LevelError if the
+    observations hold a level that the fit has not learned.
+
     Parameters
     ----------
     fit
@@ -140,13 +143,6 @@ def plan(
         How many questions to list as most worth labelling.
     seed
         Of the questions drawn, and of the futures that the share answered is averaged over.
-
-    Raises
-    ------
-    DirEAGError
-        If the fit is a MAP, no question is left, or a number is out of range.
-    LevelError
-        If the observations hold a level that the fit has not learned.
     """
     check_wanted(target, assurance)
     wanted = sorted(set(more))

@@ -126,10 +126,7 @@ def plan_record(plan: Plan, fit: Fit) -> dict[str, object]:
 def write_plan(plan: Plan, fit: Fit, folder: str | Path) -> None:
     """Write a plan; its folder appears, or takes the place of an earlier one, once all of it is written.
 
-    Raises
-    ------
-    DirEAGError
-        If the folder holds something else.
+    Raises DirEAGError if the folder holds something else.
     """
     with FOLDER.replacing(folder) as whole:
         record = json.dumps(plan_record(plan, fit), indent=2, allow_nan=False)

@@ -93,10 +93,7 @@ def expected_ece(
     No error on a finite sample is 0: of ten answers given 80%, rarely just eight are right. Right and wrong are drawn
     with the probabilities themselves, and the error is averaged over the draws.
 
-    Returns
-    -------
-    float
-        In units of the ECE (ten bins of equal width); NaN without a question.
+    Returns: In units of the ECE (ten bins of equal width); NaN without a question.
     """
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
     return float(np.mean([ece(confidence, correct) for correct in draws]))

@@ -24,8 +24,6 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
         From :func:`~analysis.report.source.read_source`.
     found
         From :func:`~analysis.report.answer.answer`.
-    on_step
-        Told the name of each piece of work as it begins.
     """
     diagnosis = None
     if source.fit is not None and source.fit.tree.attrs["method"] == "nuts":
@@ -58,8 +56,6 @@ def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str]
         From :func:`~analysis.report.source.read_source`.
     path
         Where to; an earlier file gives way once all of the new one is written.
-    on_step
-        Told the name of each piece of work as it begins.
     """
     on_step("comparing methods")
     answered = answer(source)

@@ -104,6 +104,9 @@ def read_source(
 ) -> ReportSource:
     """Read what a report is made from.
 
+    Raises DirEAGError if the folder holds no evaluation, the fit cannot be read, or the observations are not those
+    evaluated.
+
     Parameters
     ----------
     folder
@@ -114,11 +117,6 @@ def read_source(
         The file that was evaluated.
     columns
         The names of what it holds, where it is a table of another's.
-
-    Raises
-    ------
-    DirEAGError
-        If the folder holds no evaluation, the fit cannot be read, or the observations are not those evaluated.
     """
     folder = Path(folder)
     if not (folder / MANIFEST).is_file() and (folder / _EVALUATION / MANIFEST).is_file():

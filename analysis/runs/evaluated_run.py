@@ -92,10 +92,7 @@ class EvaluatedRun:
 def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
     """Read a folder that ``direag evaluate`` has written.
 
-    Raises
-    ------
-    DirEAGError
-        If it is no such folder, or one whose files lack something.
+    Raises DirEAGError if it is no such folder, or one whose files lack something.
     """
     folder = Path(folder)
     if not (folder / MANIFEST).is_file():

@@ -52,6 +52,8 @@ def read_held_out(
 ) -> HeldOutQuestions:
     """Read an evaluation's predictions, and the reports on its questions.
 
+    Raises DirEAGError if the folder cannot be read, or the observations are not those that were evaluated.
+
     Parameters
     ----------
     folder
@@ -61,11 +63,6 @@ def read_held_out(
         learned from every labelled, answered question; there are none where the fits saw other questions.
     columns
         The names of what that file holds, where it is a table of another's.
-
-    Raises
-    ------
-    DirEAGError
-        If the folder cannot be read, or the observations are not those that were evaluated.
     """
     folder = Path(folder)
     run = read_evaluated_run(folder)
@@ -88,10 +85,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
 
     Nor from others of their cluster.
 
-    Raises
-    ------
-    DirEAGError
-        If there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
+    Raises DirEAGError if there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
     """
     seen = fit.has_seen(observations)
     if seen is None:

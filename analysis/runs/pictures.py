@@ -68,6 +68,8 @@ def evaluation_pictures(
 ) -> Iterator[Picture | LeftOut]:
     """Draw an evaluation: benefit, base rate, null state, reliability, selective prediction, stated confidences.
 
+    Raises DirEAGError if that method was not evaluated, or has not answered a single labelled question.
+
     Parameters
     ----------
     method
@@ -76,11 +78,6 @@ def evaluation_pictures(
         Of bootstrap intervals and bands.
     level
         Of all intervals and bands.
-
-    Raises
-    ------
-    DirEAGError
-        If that method was not evaluated, or has not answered a single labelled question.
     """
     scores = scores_by_method(questions.predictions)
     require_method(method, list(scores))

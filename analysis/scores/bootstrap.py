@@ -22,6 +22,9 @@ def bootstrap_metrics(
 ) -> Metrics[Interval]:
     """Return a percentile interval of every metric, all of them from the same resamples of the questions.
 
+    Raises ValueError as the metrics do, and for a level out of range. Source: Efron and Tibshirani (1993), An
+    Introduction to the Bootstrap, chapter 13.
+
     Parameters
     ----------
     confidence : (problem,)
@@ -40,11 +43,6 @@ def bootstrap_metrics(
         AUROC and average precision are undefined in resamples of one class, which are left out and counted.
         No questions at all make every replicate undefined.
 
-    Raises
-    ------
-    ValueError
-        As the metrics do, and for a level out of range.
-
     Notes
     -----
     Resampling adds noise of its own to each bin. Intervals of a calibration error (ECE, adaptive ECE, smECE)
@@ -52,10 +50,6 @@ def bootstrap_metrics(
 
     To compare two methods on the same questions, evaluate both on one table and take the `percentile_interval` of the
     difference.
-
-    References
-    ----------
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
 
     Examples
     --------
@@ -78,6 +72,8 @@ def resample_weights(
 ) -> Int[np.ndarray, "replicate problem"]:
     """Draw the questions with replacement and return how often each was drawn.
 
+    Raises ValueError if `n_resamples` is less than 1.
+
     Parameters
     ----------
     cluster : (problem,), optional
@@ -87,11 +83,6 @@ def resample_weights(
     -------
     (replicate, problem)
         Without clusters every row sums to `n_problems`; 40 MB for 1,000 resamples of 10,000 questions.
-
-    Raises
-    ------
-    ValueError
-        If `n_resamples` is less than 1.
     """
     if n_resamples < 1:
         raise ValueError(f"n_resamples is {n_resamples}; expected 1 or more")
@@ -108,10 +99,7 @@ def resample_weights(
 def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: float = 0.95) -> Interval:
     """Return the equal-tailed interval of the replicates that are not NaN: NaN to NaN where there are none.
 
-    Raises
-    ------
-    ValueError
-        If `level` is not strictly between 0 and 1.
+    Raises ValueError if `level` is not strictly between 0 and 1.
     """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; expected a probability strictly between 0 and 1")

@@ -105,11 +105,8 @@ class Metric[**Options](Protocol):
     memory. Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` first. The value is NaN where
     no question counts.
 
-    Raises
-    ------
-    ValueError
-        If a confidence is NaN or outside [0, 1], a correctness neither 0 nor 1, a weight negative or not
-        whole, or the shapes do not match. Unanswered questions are for the caller to leave out, and to count.
+    Raises ValueError if a confidence is NaN or outside [0, 1], a correctness neither 0 nor 1, a weight negative or not
+    whole, or the shapes do not match. Unanswered questions are for the caller to leave out, and to count.
     """
 
     @overload

@@ -27,6 +27,11 @@ def base_rate_gains(
 ) -> pd.DataFrame:
     """Say by how much every method beats the constant confidence that equals its accuracy.
 
+    Returns: A row a method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``,
+    ``brier_gain`` (base rate less method: positive is better), ``auroc``, ``auroc_gain`` (less one half), each gain
+    with ``_low`` and ``_high``, and ``auroc_undefined``, how many resamples held right answers alone or wrong ones
+    alone and are left out of that interval. AUROC is NaN with one class; everything is without questions.
+
     Parameters
     ----------
     predictions
@@ -34,14 +39,6 @@ def base_rate_gains(
     seed
         Of the percentile bootstrap over questions. Method and base rate are scored on the same resamples, the base
         rate being that of the resample.
-
-    Returns
-    -------
-    DataFrame
-        A row a method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``, ``brier_gain``
-        (base rate less method: positive is better), ``auroc``, ``auroc_gain`` (less one half), each gain with ``_low``
-        and ``_high``, and ``auroc_undefined``, how many resamples held right answers alone or wrong ones alone and
-        are left out of that interval. AUROC is NaN with one class; everything is without questions.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():

@@ -74,6 +74,10 @@ def paired_table(
     The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all of them, or all for which both
     state a distribution; the metrics of own answers over those that both have answered.
 
+    Returns: A row a metric: ``metric`` and its :class:`PairedDifference`. Without questions everything is NaN. Raises
+    ValueError if the two are not of equal length, as the metrics do, and for a level or number of resamples out of
+    range. Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
+
     Parameters
     ----------
     first, second : Scored
@@ -89,24 +93,10 @@ def paired_table(
     level : float
         Probability that an interval holds, strictly between 0 and 1.
 
-    Returns
-    -------
-    DataFrame
-        A row a metric: ``metric`` and its :class:`PairedDifference`. Without questions everything is NaN.
-
-    Raises
-    ------
-    ValueError
-        If the two are not of equal length, as the metrics do, and for a level or number of resamples out of range.
-
     Notes
     -----
     The intervals are over questions, with both methods taken as they are: how far either would move had it been
     fitted to other questions is not in them.
-
-    References
-    ----------
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
 
     Examples
     --------
@@ -194,6 +184,10 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
     not. Exact where the differences are symmetric about 0; for many questions it tests their mean.
     (``scipy.stats.permutation_test`` doubles the smaller tail, and took three to twenty-eight times as long.)
 
+    Returns: At least ``1 / (1 + n_permutations)``; 1 where all differences are 0; NaN without questions. Raises
+    ValueError if `n_permutations` is less than 1. Source: Phipson and Smyth (2010), doi:10.2202/1544-6115.1585, on the
+    added 1.
+
     Parameters
     ----------
     difference : (problem,)
@@ -202,20 +196,6 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
         Of the signs.
     n_permutations : int
         R, at least 1.
-
-    Returns
-    -------
-    float
-        At least ``1 / (1 + n_permutations)``; 1 where all differences are 0; NaN without questions.
-
-    Raises
-    ------
-    ValueError
-        If `n_permutations` is less than 1.
-
-    References
-    ----------
-    Phipson and Smyth (2010), doi:10.2202/1544-6115.1585, on the added 1.
 
     Examples
     --------
@@ -238,19 +218,13 @@ def control_false_discoveries(p_value: ArrayLike) -> Float[np.ndarray, "..."]:
     Calling those at most q discoveries makes the expected share of false ones among them at most q, for tests that
     are independent or positively dependent.
 
+    Raises ValueError if a p-value lies outside [0, 1]. Source: Benjamini and Hochberg (1995),
+    doi:10.1111/j.2517-6161.1995.tb02031.x.
+
     Parameters
     ----------
     p_value : array of any shape
         NaN for a comparison without one: it stays NaN and does not count as a comparison.
-
-    Raises
-    ------
-    ValueError
-        If a p-value lies outside [0, 1].
-
-    References
-    ----------
-    Benjamini and Hochberg (1995), doi:10.1111/j.2517-6161.1995.tb02031.x.
 
     Examples
     --------

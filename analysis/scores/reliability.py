@@ -13,9 +13,7 @@ version gains over a constant, the base rate, whose own score is the uncertainty
 Its band is a *consistency* band: where the curve would lie, by chance, if the confidences were calibrated. Confidences
 are drawn with replacement, answers are right with the probability they state, and the curve is fitted anew.
 
-References
-----------
-Dimitriadis, Gneiting and Jordan (2021), doi:10.1073/pnas.2016191118. Brown, Cai and DasGupta (2001),
+Source: Dimitriadis, Gneiting and Jordan (2021), doi:10.1073/pnas.2016191118. Brown, Cai and DasGupta (2001),
 doi:10.1214/ss/1009213286, on Wilson's interval.
 """
 
@@ -118,11 +116,8 @@ def binned_reliability(
 ) -> pd.DataFrame:
     """Return mean confidence and share of right answers bin by bin, with Wilson intervals of the share.
 
-    Returns
-    -------
-    DataFrame
-        A row a bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share), ``right_low``,
-        ``right_high``. All but edges and n are NaN in an empty bin.
+    Returns: A row a bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share), ``right_low``,
+    ``right_high``. All but edges and n are NaN in an empty bin.
     """
     from scipy.stats import binomtest
 
@@ -151,11 +146,8 @@ def isotonic_reliability(
 ) -> pd.DataFrame:
     """Return the CORP reliability curve with the consistency band of calibrated confidences.
 
-    Returns
-    -------
-    DataFrame
-        A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the recalibrated probability;
-        linear in between), ``band_low``, ``band_high`` (pointwise).
+    Returns: A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the recalibrated
+    probability; linear in between), ``band_low``, ``band_high`` (pointwise).
     """
     stated, n, hits = _distinct(confidence, correct)
     curve = pd.DataFrame({"confidence": stated, "n": n, "right": _pooled(n, hits)})

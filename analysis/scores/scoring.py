@@ -109,16 +109,13 @@ def score(
 ) -> pd.DataFrame:
     """Compute every metric of every method, with percentile bootstrap intervals over questions.
 
+    Returns: See :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, one class) is NaN.
+
     Parameters
     ----------
     predictions
         As in :class:`~analysis.evaluation.Evaluation`; rows without ``correct`` are not scored. Methods that scored
         equally many questions, or the same clusters of them, share their resamples.
-
-    Returns
-    -------
-    DataFrame
-        See :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, one class) is NaN.
     """
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
         for _, rows in predictions.groupby("method", sort=False):
@@ -190,16 +187,13 @@ def selection_table(
 ) -> pd.DataFrame:
     """Compute what sees the selected answers of every method, the one of greatest benefit first.
 
+    Returns: A row a method: ``method``, ``n`` (labelled questions), the scores of
+    :data:`~analysis.scores.scoring.SELECTION_SCORES`, and their intervals as ``NAME_low``, ``NAME_high``.
+
     Parameters
     ----------
     predictions, seed, n_resamples, level
         As for :func:`score`.
-
-    Returns
-    -------
-    DataFrame
-        A row a method: ``method``, ``n`` (labelled questions), the scores of
-        :data:`~analysis.scores.scoring.SELECTION_SCORES`, and their intervals as ``NAME_low``, ``NAME_high``.
     """
     rows = []
     for method, own in predictions[predictions["correct"].notna()].groupby("method", sort=False):

@@ -12,10 +12,8 @@ the AURCs of all orders. (Taking a tie only as a whole would leave the coverages
 
 The *oracle* accepts every correct answer before any wrong one; *excess* AURC is what a method has above it.
 
-References
-----------
-El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019), arXiv:1805.08206, for
-the excess.
+Source: El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019),
+arXiv:1805.08206, for the excess.
 """
 
 import numpy as np
@@ -30,20 +28,17 @@ from analysis.scores.scoring import scores_by_method
 def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> pd.DataFrame:
     """Return risk at every coverage.
 
+    Returns: A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
+    ``threshold``, the lowest confidence accepted; ``attainable``, whether accepting all from that threshold on gives
+    exactly this coverage, so that no tie is cut; ``risk``, expected share of errors; ``accuracy``, 1 - risk. No rows
+    without questions.
+
     Parameters
     ----------
     confidence : (problem,)
         In [0, 1]; clipped as all metrics do. Unanswered questions left out.
     correct : (problem,)
         Whether the answer was correct.
-
-    Returns
-    -------
-    DataFrame
-        A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
-        ``threshold``, the lowest confidence accepted; ``attainable``, whether accepting all from that threshold on
-        gives exactly this coverage, so that no tie is cut; ``risk``, expected share of errors; ``accuracy``,
-        1 - risk. No rows without questions.
     """
     levels, accepted, errors = _by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
     n = len(confidence)
@@ -114,19 +109,16 @@ def selective_table(
 ) -> pd.DataFrame:
     """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
 
+    Returns: A row a method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
+    ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``, ``excess_aurc_high``.
+    Everything but the counts is NaN without questions.
+
     Parameters
     ----------
     predictions
         As for :func:`~analysis.scores.scoring.scores_by_method`.
     seed
         Methods with equally many answers share their resamples.
-
-    Returns
-    -------
-    DataFrame
-        A row a method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
-        ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``,
-        ``excess_aurc_high``. Everything but the counts is NaN without questions.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():

@@ -28,6 +28,9 @@ def smooth_ece(
     .. math:: \mathrm{smECE}_\sigma = \int_0^1 |K_\sigma r|, \qquad
               \mathrm{smECE} = \text{the } \sigma \text{ at which } \mathrm{smECE}_\sigma = \sigma.
 
+    Source: Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
+    arXiv:2309.12236.
+
     Parameters
     ----------
     confidence : (problem,)
@@ -49,11 +52,6 @@ def smooth_ece(
     transforms on a grid of `N_CELLS`. Splitting a residual between the two nearest cell centres widens its
     kernel, by at most :math:`h^2/4` in variance for cells of width :math:`h`. Against direct integration the
     error was below 3e-6 from smECE = 0.006 on; smaller values are right to about :math:`h` = 0.001.
-
-    References
-    ----------
-    Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
-    arXiv:2309.12236.
     """
     residual = _residual_in_cell(confidence, correct - confidence, weight)
     spectrum = scipy.fft.dct(residual, axis=1)

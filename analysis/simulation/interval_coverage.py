@@ -71,6 +71,8 @@ def place_truth(
 ) -> dict[str, Placement]:
     """Find where the truth of fresh questions lies in the posterior of each world.
 
+    Returns: By method of final calibration: ``none``, and the preset's own where that is another.
+
     Parameters
     ----------
     draws
@@ -81,13 +83,6 @@ def place_truth(
         Answered questions to predict.
     seed
         Of the final calibrations' draws.
-    on_step
-        Told how many worlds are done.
-
-    Returns
-    -------
-    dict
-        By method of final calibration: ``none``, and the preset's own where that is another.
     """
     truth = world_support(worlds, Reports.of(fresh, preset.eps), preset=preset, variant=variant)
     rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
@@ -109,13 +104,10 @@ def place_truth(
 def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
     """Return how often equal-tailed intervals hold the truth.
 
-    Returns
-    -------
-    DataFrame
-        A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
-        ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard
-        error over the worlds, NaN for fewer than two; ``n_worlds``, those with any unit; ``mean_width`` and ``rmse``,
-        over the worlds, the means of :class:`Placement`'s width and error (the same in all rows of a calibration).
+    Returns: A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
+    ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard error
+    over the worlds, NaN for fewer than two; ``n_worlds``, those with any unit; ``mean_width`` and ``rmse``, over the
+    worlds, the means of :class:`Placement`'s width and error (the same in all rows of a calibration).
     """
     rows: list[dict[str, object]] = []
     for method, placed in placements.items():

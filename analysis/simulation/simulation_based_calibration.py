@@ -83,6 +83,8 @@ def check_ranks(
 ) -> RankCheck:
     """Rank the truth of each world among draws from its posterior, and test the ranks.
 
+    Raises DirEAGError if a chain has fewer than ``n_ranked`` draws.
+
     Parameters
     ----------
     draws
@@ -99,11 +101,6 @@ def check_ranks(
         Probability that a sound sampler passes.
     seed
         Of the order among equal values.
-
-    Raises
-    ------
-    DirEAGError
-        If a chain has fewer than ``n_ranked`` draws.
     """
     n_draws = draws.stats["lp"].shape[1]
     if n_draws < n_ranked:

@@ -103,15 +103,8 @@ def check_by_simulation(
 ) -> SimulationCheck:
     """Draw worlds, sample the posterior of each, rank the truth among the draws, and measure coverage.
 
-    Parameters
-    ----------
-    on_step
-        Told what is being done.
-
-    Raises
-    ------
-    DirEAGError
-        If the preset weighs questions unequally, bounds its parameters, or has a final calibration without posterior.
+    Raises DirEAGError if the preset weighs questions unequally, bounds its parameters, or has a final calibration
+    without posterior.
     """
     preset, variant = settings.preset, settings.variant
     if preset.is_weighted:
@@ -179,10 +172,7 @@ def write_simulation_check(check: SimulationCheck, folder: str | Path) -> None:
     ``sbc.json`` (:func:`simulation_record`); ``ranks.csv``, a row a simulation and a column a quantity, and
     ``ranks.png``, unless under misfit; ``coverage.csv`` and ``coverage.png``.
 
-    Raises
-    ------
-    DirEAGError
-        If the folder holds something else.
+    Raises DirEAGError if the folder holds something else.
     """
     with FOLDER.replacing(folder) as whole:
         record = json.dumps(simulation_record(check), indent=2, allow_nan=False)

@@ -316,7 +316,7 @@ def _container(
             "candidate": observations.candidate,
             "n_candidates": observations.n_candidates,
             "weight_in_likelihood": weights(observations, preset),
-        },
+        }
     }
     names = {
         "level": np.array(observations.level_names, dtype=object),

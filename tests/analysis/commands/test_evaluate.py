@@ -130,10 +130,7 @@ def test_json(tmp_path, observations):
 
 def test_json_says_null_where_a_metric_is_undefined(tmp_path):
     path = tmp_path / "always-right.jsonl"
-    question = {
-        "gold_answer": "1",
-        "observations": [{"level": 0, "level_name": "a", "answer": 1, "confidence": 70}],
-    }
+    question = {"gold_answer": "1", "observations": [{"level": 0, "level_name": "a", "answer": 1, "confidence": 70}]}
     path.write_text("".join(json.dumps({"problem_id": str(i), **question}) + "\n" for i in range(3)))
     options = ["--out", tmp_path / "r", "--methods", "majority", "--resamples", 5]
     printed = json.loads(succeed("evaluate", path, *options, "--json"))

@@ -12,14 +12,7 @@ from tests.analysis.fits import random_fit
 from tests.analysis.made_runs import random_run
 from tests.command_line import direag, one_line
 
-EVALUATION = (
-    "benefit",
-    "base_rate",
-    "null_state",
-    "reliability",
-    "risk_coverage",
-    "stated_confidence",
-)
+EVALUATION = ("benefit", "base_rate", "null_state", "reliability", "risk_coverage", "stated_confidence")
 FIT = ("calibration_curves", "levels", "shared", "recalibration")
 
 

@@ -211,9 +211,7 @@ def test_the_gold_answer_changes_nothing(several_draws: Fit, observations: Obser
         )
 
 
-def test_the_selected_answer_stands_first_whatever_the_rounding_of_a_tie(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_selected_answer_stands_first_whatever_the_rounding_of_a_tie(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = Question(problem_id="q", observations=(report(0, "a", 50), report(1, "b", 50)))
     observations = Observations.from_questions([asked], answers="text")
     fit = made_fit(observations, natural(2, weight=[1.0, 1.0], bias=[0.0, 0.0]))

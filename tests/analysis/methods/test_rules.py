@@ -72,11 +72,7 @@ def expected_steerconf(row: list[Report]) -> tuple[str, float]:
 
 @pytest.mark.parametrize(
     ("rule", "expected"),
-    [
-        (majority, expected_majority),
-        (mean_confidence, expected_mean_confidence),
-        (steerconf, expected_steerconf),
-    ],
+    [(majority, expected_majority), (mean_confidence, expected_mean_confidence), (steerconf, expected_steerconf)],
 )
 @given(table=tables)
 def test_agrees_with_the_rule_for_one_question(rule, expected, table):
@@ -92,10 +88,7 @@ def test_agrees_with_the_rule_for_one_question(rule, expected, table):
 
 
 def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
-    table = [
-        [("7", 10), ("12", 30), ("7", 20)],
-        [("12", 30), ("7", 10), ("7", 20)],
-    ]  # 0.1 + 0.2 > 0.3 in doubles
+    table = [[("7", 10), ("12", 30), ("7", 20)], [("12", 30), ("7", 10), ("7", 20)]]  # 0.1 + 0.2 > 0.3 in doubles
     observations = observe(*table)
     assert [answer for answer, _ in selected(observations, mean_confidence(observations))] == ["7", "12"]
     observations = observe([("300", 40), ("12", 30), ("12", 60), ("300", 50)])

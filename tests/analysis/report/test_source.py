@@ -39,8 +39,7 @@ def test_what_is_named_goes_before_what_is_found(files, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("dataset", "model", "about"),
-    [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")],
+    ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")]
 )
 def test_what_it_is_about(tmp_path, dataset, model, about):
     folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]}, dataset=dataset, model=model)

@@ -354,10 +354,7 @@ class TestReliability:
 
     def test_only_this_method_and_only_what_can_be_scored(self):
         table = pd.concat(
-            [
-                predictions([0.95, None, 0.95], [True, False, None]),
-                predictions([0.95], [False], method="majority"),
-            ]
+            [predictions([0.95, None, 0.95], [True, False, None]), predictions([0.95], [False], method="majority")]
         )
         assert cells(shown(reliability_table(table, "direag")))["0.9-1.0"][:3] == ["1", "0.950", "1.000"]
 

@@ -113,8 +113,7 @@ class TestDifferences:
         pd.testing.assert_frame_equal(clustered[kept], alone[kept])
 
     @pytest.mark.parametrize(
-        ("settings", "message"),
-        [({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")],
+        ("settings", "message"), [({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")]
     )
     def test_settings_out_of_range_are_named(self, two, settings, message):
         with pytest.raises(ValueError, match=message):
