@@ -3,7 +3,6 @@
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from analysis.display.folders import versions
 from analysis.display.panels import forest, row_labels
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT
@@ -393,7 +393,7 @@ def _manifest(evaluation: Evaluation) -> dict[str, object]:
         "observations": _origin(evaluation.observations),
         "test": None if test is None else _origin(test),
         **{protocol: _origin(origin) for protocol, origin in evaluation.elicited.items()},
-        "versions": {name: version(name) for name in ("bayes-direag", "jax", "numpyro", "numpy", "scipy")},
+        "versions": versions("jax", "numpyro", "numpy", "scipy"),
     }
 
 

@@ -5,17 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EqualOption,
-    JsonOption,
-    ScaleOption,
-    SeedOption,
-    chosen_columns,
-    out,
-    progress,
-    require_parent,
-)
+from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 
@@ -32,12 +22,12 @@ def compare_command(
     allow_weighted: Annotated[
         bool, typer.Option("--allow-weighted", help="Use fits although their preset weighs questions unequally.")
     ] = False,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples, and permutations.")] = 1000,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Compare a MAP with the posterior, NUTS fits by leave-one-out, or evaluations on the same questions.
 
@@ -47,24 +37,23 @@ def compare_command(
 
     Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
-    from analysis.comparison.compare import compare
-    from analysis.comparison.comparison_folder import FOLDER
+    from analysis.comparison.compare import FOLDER, compare
     from analysis.comparison.comparison_tables import descriptions_table
     from analysis.runs.evaluated_run import read_evaluated_run
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
     if target is not None:
-        require_parent(target)
+        options.require_parent(target)
         FOLDER.check(target)
-    paths, columns = _named(compared), chosen_columns(column, scale, equal)
+    paths, columns = _named(compared), options.chosen_columns(column, scale, equal)
     given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None
     if observations is not None:
         first = next(iter(given.values()))
         kind = first.tree.attrs["answers"] if isinstance(first, Fit) else None
         questions = Observations.read(observations, kind, columns)
-    with progress() as step:
+    with options.progress() as step:
         comparison = compare(
             given,
             questions,
@@ -80,13 +69,13 @@ def compare_command(
             comparison.write(target)
     if as_json:
         record = comparison.record
-        out.print_json(data=record if target is None else {"out": str(target), **record}, allow_nan=False)
+        options.out.print_json(data=record if target is None else {"out": str(target), **record}, allow_nan=False)
         return
     findings = comparison.findings
-    out.print(descriptions_table(comparison.described), *findings.shown)
+    options.out.print(descriptions_table(comparison.described), *findings.shown)
     if target is not None:
         names = [*(f"{name}.csv" for name in findings.tables), *(f"{name}.png" for name in findings.pictures)]
-        out.print(f"{target}: {', '.join([*names, 'comparison.json'])}\n", soft_wrap=True)
+        options.out.print(f"{target}: {', '.join([*names, 'comparison.json'])}\n", soft_wrap=True)
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:

@@ -27,9 +27,9 @@ def diagnose_command(
         require_parent(target)
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis.diagnosis_folder import FOLDER, diagnosis_record, write_diagnosis
         from analysis.diagnosis.diagnosis_tables import diagnosis_tables
-        from analysis.diagnosis.diagnostics import diagnose
+        from analysis.diagnosis.diagnostics import FOLDER, diagnose
+        from analysis.display.folders import jsonable
         from bayes_direag.fits.fit import Fit
 
         if target is not None:
@@ -39,9 +39,9 @@ def diagnose_command(
         diagnosis = diagnose(fitted, interval_level=interval_level, seed=seed)
         if target is not None:
             step("drawing")
-            write_diagnosis(diagnosis, target)
+            diagnosis.write(target)
     if as_json:
-        out.print_json(data={"file": str(fit), **diagnosis_record(diagnosis)}, allow_nan=False)
+        out.print_json(data=jsonable({"file": str(fit), **diagnosis.record}), allow_nan=False)
     else:
         out.print(diagnosis_tables(diagnosis, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
         if target is not None:

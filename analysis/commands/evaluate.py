@@ -7,30 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.options import (
-    AcceptOption,
-    AnswersOption,
-    ChainsOption,
-    ColumnOption,
-    DrawsOption,
-    EqualOption,
-    JsonOption,
-    ObservationsFile,
-    OutOfFoldOption,
-    PresetOption,
-    RecalibrationOption,
-    ScaleOption,
-    SeedOption,
-    SetOption,
-    WarmupOption,
-    WeightedOption,
-    chosen_columns,
-    chosen_preset,
-    chosen_sampling,
-    out,
-    progress,
-    require_parent,
-)
+from bayes_direag.commands import options
 from bayes_direag.commands.show import show_quality
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Columns
@@ -43,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def evaluate_command(
-    observations: ObservationsFile,
+    observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Folder for the results.")],
     test: Annotated[Path | None, typer.Option(help="Evaluate on these instead of cross-fitting.")] = None,
     samples: Annotated[
@@ -53,27 +30,27 @@ def evaluate_command(
     fit_method: Annotated[
         Method, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
     ] = "map",
-    preset: PresetOption = "bayes",
+    preset: options.PresetOption = "bayes",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
     methods: Annotated[str | None, typer.Option(help="Names, separated by commas. Left out: one of each kind.")] = None,
     vanilla_level: Annotated[
         str | None, typer.Option(help="Level of method vanilla, if not the one so called.")
     ] = None,
-    answers: AnswersOption = None,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    recalibration: RecalibrationOption = None,
-    out_of_fold: OutOfFoldOption = None,
-    overrides: SetOption = None,
-    chains: ChainsOption = 4,
-    warmup: WarmupOption = 1000,
-    draws: DrawsOption = 1000,
-    target_accept: AcceptOption = 0.95,
-    allow_weighted: WeightedOption = False,
+    answers: options.AnswersOption = None,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    recalibration: options.RecalibrationOption = None,
+    out_of_fold: options.OutOfFoldOption = None,
+    overrides: options.SetOption = None,
+    chains: options.ChainsOption = 4,
+    warmup: options.WarmupOption = 1000,
+    draws: options.DrawsOption = 1000,
+    target_accept: options.AcceptOption = 0.95,
+    allow_weighted: options.WeightedOption = False,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")] = 1000,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
@@ -91,18 +68,18 @@ def evaluate_command(
     from analysis.evaluation import evaluate as run
     from analysis.runs.folder import FOLDER
 
-    settings = chosen_preset(preset, recalibration, out_of_fold, overrides)
-    require_parent(target)
+    settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
+    options.require_parent(target)
     FOLDER.check(target)
-    columns = chosen_columns(column, scale, equal)
+    columns = options.chosen_columns(column, scale, equal)
     labelled = read_observations(observations, answers, columns, quiet=as_json)
     tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
     paths = {"samples": samples, "topk": topk}
     elicited = {
         name: read_observations(path, labelled.kind, columns, quiet=True) for name, path in paths.items() if path
     }
-    sampling = chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
-    with progress() as step:
+    sampling = options.chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
+    with options.progress() as step:
         evaluation = run(
             labelled,
             tested,
@@ -142,8 +119,10 @@ def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_js
     from bayes_direag.data.files import as_records
 
     if as_json:
-        out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
+        options.out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
         return
     table, level = evaluation.metrics, evaluation.settings.interval_level
-    out.print(ranking_table(table, title, level), metrics_table(table))
-    out.print(f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True)
+    options.out.print(ranking_table(table, title, level), metrics_table(table))
+    options.out.print(
+        f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True
+    )

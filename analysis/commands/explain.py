@@ -5,32 +5,21 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EqualOption,
-    FitFile,
-    JsonOption,
-    ObservationsFile,
-    ScaleOption,
-    check_file,
-    chosen_columns,
-    out,
-    progress,
-)
+from bayes_direag.commands import options
 
 
 def explain_command(
-    fit: FitFile,
-    observations: ObservationsFile,
+    fit: options.FitFile,
+    observations: options.ObservationsFile,
     problem_id: Annotated[str, typer.Argument(help="The question's problem_id in OBS.", metavar="PROBLEM_ID")],
     target: Annotated[
         Path | None, typer.Option("--out", help="Also write a picture there: .png, .svg or .pdf.")
     ] = None,
     level: Annotated[float, typer.Option(help="Posterior probability of the intervals (of a NUTS fit).")] = 0.9,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    as_json: JsonOption = False,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Say why one question got its answer and its probability.
 
@@ -39,26 +28,30 @@ def explain_command(
 
     Example: direag explain fit.nc observations.jsonl svamp-00017
     """
+    from analysis.display.folders import jsonable
     from analysis.display.style import save_figure
     from analysis.explanation.explanation import explain
     from analysis.explanation.explanation_figure import explanation_figure
-    from analysis.explanation.explanation_text import explanation_record, explanation_text
+    from analysis.explanation.explanation_text import explanation_text, what_decided
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
     if target is not None:
-        check_file(target, fit, observations)
+        options.check_file(target, fit, observations)
     learned = Fit.load(fit)
-    with progress() as step:
+    with options.progress() as step:
         step(f"explaining {problem_id}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale, equal))
+        questions = Observations.read(
+            observations, learned.tree.attrs["answers"], options.chosen_columns(column, scale, equal)
+        )
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation_figure(explanation), target)
     if as_json:
         files = {"fit": str(fit), "out": None if target is None else str(target)}
-        out.print_json(data=files | explanation_record(explanation), allow_nan=False)
+        record = files | {"what_decided": what_decided(explanation), **vars(explanation)}
+        options.out.print_json(data=jsonable(record), allow_nan=False)
         return
-    out.print(explanation_text(explanation))
+    options.out.print(explanation_text(explanation))
     if target is not None:
-        out.print(f"{target}: the same as a picture", soft_wrap=True)
+        options.out.print(f"{target}: the same as a picture", soft_wrap=True)

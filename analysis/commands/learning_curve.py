@@ -6,24 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from analysis.commands.evaluate import read_observations
-from bayes_direag.commands.options import (
-    AcceptOption,
-    AnswersOption,
-    ChainsOption,
-    ColumnOption,
-    DrawsOption,
-    EqualOption,
-    JsonOption,
-    ObservationsFile,
-    ScaleOption,
-    SeedOption,
-    WarmupOption,
-    chosen_columns,
-    chosen_sampling,
-    out,
-    progress,
-    require_parent,
-)
+from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -31,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def learning_curve_command(
-    observations: ObservationsFile,
+    observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Folder for results.csv, summary.csv and the picture.")],
     labels: Annotated[
         str, typer.Option(metavar="N,N,...", help="Numbers of labelled questions to learn from.")
@@ -40,17 +23,17 @@ def learning_curve_command(
     methods: Annotated[
         str, typer.Option(help="Names, separated by commas; default stands for all but the slow ones.")
     ] = "default",
-    answers: AnswersOption = None,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    chains: ChainsOption = 4,
-    warmup: WarmupOption = 1000,
-    draws: DrawsOption = 1000,
-    target_accept: AcceptOption = 0.95,
+    answers: options.AnswersOption = None,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    chains: options.ChainsOption = 4,
+    warmup: options.WarmupOption = 1000,
+    draws: options.DrawsOption = 1000,
+    target_accept: options.AcceptOption = 0.95,
     level: Annotated[float, typer.Option(help="Level of the intervals of differences to the best method.")] = 0.95,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Say how many labelled questions are needed, and which method is best with so many.
 
@@ -69,8 +52,8 @@ def learning_curve_command(
     if not 0 < level < 1:
         raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
     label_counts = _label_counts(labels)
-    require_parent(target)
-    labelled = read_observations(observations, answers, chosen_columns(column, scale, equal), quiet=as_json)
+    options.require_parent(target)
+    labelled = read_observations(observations, answers, options.chosen_columns(column, scale, equal), quiet=as_json)
     import pandas as pd
 
     from analysis.learning_curve import curve_folder
@@ -84,11 +67,11 @@ def learning_curve_command(
 
     wanted = chosen_methods([name.strip() for name in methods.split(",")])
     sampled = any(map(is_sampled, wanted))
-    sampling = chosen_sampling(chains, warmup, draws, target_accept) if sampled else None
+    sampling = options.chosen_sampling(chains, warmup, draws, target_accept) if sampled else None
     drawn = draw_splits(labelled, label_counts, n_splits=splits, seed=seed)
     identity = curve_folder.identity(labelled, drawn, sampling=sampling, seed=seed)
     results = curve_folder.begin(target, identity)
-    with progress() as step:
+    with options.progress() as step:
         for rows in measured(labelled, drawn, wanted, sampling=sampling, seed=seed, done=results, on_step=step):
             results = pd.concat([results, rows], ignore_index=True)
             curve_folder.write_results(target, results)
@@ -99,13 +82,13 @@ def learning_curve_command(
         described = curve_folder.described(drawn, wanted, level)
         record = curve_folder.finish(target, described, summary, learning_curve_figure(summary, about, level))
     if as_json:
-        out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
+        options.out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
         return
-    out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
-    out.print("", curve_tables(summary, level), sep="\n")
+    options.out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
+    options.out.print("", curve_tables(summary, level), sep="\n")
     if sampled:
-        out.print(sampling_note(results))
-    out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
+        options.out.print(sampling_note(results))
+    options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
 
 
 def _label_counts(text: str) -> list[int]:

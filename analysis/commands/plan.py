@@ -5,25 +5,13 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EqualOption,
-    FitFile,
-    JsonOption,
-    ObservationsFile,
-    ScaleOption,
-    SeedOption,
-    chosen_columns,
-    out,
-    progress,
-    require_parent,
-)
+from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 
 def plan_command(
-    fit: FitFile,
-    observations: ObservationsFile,
+    fit: options.FitFile,
+    observations: options.ObservationsFile,
     target: Annotated[
         Path | None, typer.Option("--out", help="Also write tables and a picture to this folder.")
     ] = None,
@@ -38,11 +26,11 @@ def plan_command(
     interval_level: Annotated[
         float, typer.Option("--interval-level", help="Probability that the intervals hold.")
     ] = 0.9,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Say what more labels would bring, and which questions are most worth labelling.
 
@@ -51,11 +39,12 @@ def plan_command(
     Example: direag plan fit.nc unlabelled.jsonl --out plan
     """
     if target is not None:
-        require_parent(target)
+        options.require_parent(target)
     try:
         wanted = [int(part) for part in more.split(",")]
     except ValueError:
         raise DirEAGError(f"--more {more}: expected whole numbers with commas between, as in 0,100,500.") from None
+    from analysis.display.folders import jsonable
     from analysis.planning.plan import plan
     from analysis.planning.plan_display import FOLDER, plan_record, plan_tables, write_plan
     from bayes_direag.data.observations import Observations
@@ -64,9 +53,11 @@ def plan_command(
     if target is not None:
         FOLDER.check(target)
     learned = Fit.load(fit)
-    with progress() as step:
+    with options.progress() as step:
         step(f"reading {observations}")
-        questions = Observations.read(observations, learned.tree.attrs["answers"], chosen_columns(column, scale, equal))
+        questions = Observations.read(
+            observations, learned.tree.attrs["answers"], options.chosen_columns(column, scale, equal)
+        )
         step("planning")
         planned = plan(
             learned,
@@ -81,8 +72,8 @@ def plan_command(
         if target is not None:
             write_plan(planned, learned, target)
     if as_json:
-        out.print_json(data={"file": str(fit), **plan_record(planned, learned)}, allow_nan=False)
+        options.out.print_json(data=jsonable({"file": str(fit), **plan_record(planned, learned)}), allow_nan=False)
         return
-    out.print(plan_tables(planned))
+    options.out.print(plan_tables(planned))
     if target is not None:
-        out.print(f"{target}: plan.json, plan.csv, worth_labelling.csv, plan.png\n", soft_wrap=True)
+        options.out.print(f"{target}: plan.json, plan.csv, worth_labelling.csv, plan.png\n", soft_wrap=True)

@@ -6,15 +6,7 @@ from typing import Annotated, Literal
 import typer
 
 from analysis.commands.free_folder import check_free_folder
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EqualOption,
-    ScaleOption,
-    SeedOption,
-    chosen_columns,
-    out,
-    progress,
-)
+from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 Format = Literal["png", "svg", "pdf"]
@@ -38,10 +30,10 @@ def plot_command(
     ] = None,
     form: Annotated[Format, typer.Option("--format", metavar="FORMAT", help="png, svg or pdf.")] = "png",
     level: Annotated[float, typer.Option(help="Level of the intervals and bands.")] = 0.95,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    seed: SeedOption = 0,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    seed: options.SeedOption = 0,
 ) -> None:
     """Draw an evaluation, from its held-out predictions, or what a fit has learned.
 
@@ -55,8 +47,8 @@ def plot_command(
     check_free_folder(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
-    columns = chosen_columns(column, scale, equal)
-    with progress() as step:
+    columns = options.chosen_columns(column, scale, equal)
+    with options.progress() as step:
         step("reading")
         from itertools import chain
 
@@ -92,4 +84,4 @@ def plot_command(
             numbers = ", ".join(f"{name}.csv" for name in picture.tables)
             lines.append(f"{target / picture.name}.{form}  ({numbers})")
     for line in lines:
-        out.print(line, soft_wrap=True)
+        options.out.print(line, soft_wrap=True)

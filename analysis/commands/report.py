@@ -5,16 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import (
-    ColumnOption,
-    EqualOption,
-    JsonOption,
-    ScaleOption,
-    check_file,
-    chosen_columns,
-    out,
-    progress,
-)
+from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 
@@ -35,10 +26,10 @@ def report_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="The file to write, .html.  [FOLDER/report.html]", show_default=False)
     ] = None,
-    column: ColumnOption = None,
-    scale: ScaleOption = None,
-    equal: EqualOption = None,
-    as_json: JsonOption = False,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
 
@@ -52,17 +43,19 @@ def report_command(
     target = target or folder / REPORT
     if target.suffix.lower() not in {".html", ".htm"}:
         raise DirEAGError(f"--out {target}: saw the suffix {target.suffix!r}; expected .html. Rename it.")
-    with progress() as step:
+    with options.progress() as step:
         step("reading")
-        from analysis.report.answer import answer_record
+        from analysis.display.folders import jsonable
         from analysis.report.report import write_report
         from analysis.report.source import read_source
 
-        source = read_source(folder, fit, observations, chosen_columns(column, scale, equal))
-        check_file(target, *(path for path in (fit, observations) if path is not None))
+        source = read_source(folder, fit, observations, options.chosen_columns(column, scale, equal))
+        options.check_file(target, *(path for path in (fit, observations) if path is not None))
         answered = write_report(source, target, step)
     if as_json:
-        out.print_json(data={"out": str(target), **answer_record(answered)}, allow_nan=False)
+        record = {"out": str(target), "answer": answered.sentences} | vars(answered)
+        record = {name: record[name] for name in ("out", "method", "answer", "ece_if_calibrated", "differences")}
+        options.out.print_json(data=jsonable(record), allow_nan=False)
         return
-    out.print("\n".join(answered.sentences))
-    out.print(f"\n{target}: open it in a browser.", soft_wrap=True)
+    options.out.print("\n".join(answered.sentences))
+    options.out.print(f"\n{target}: open it in a browser.", soft_wrap=True)

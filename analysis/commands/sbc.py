@@ -6,15 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.options import (
-    JsonOption,
-    SeedOption,
-    SetOption,
-    chosen_preset,
-    out,
-    progress,
-    require_parent,
-)
+from bayes_direag.commands import options
 from bayes_direag.model.settings import PresetName, SamplingSettings, Variant
 
 if TYPE_CHECKING:
@@ -29,14 +21,14 @@ def sbc_command(
     questions: Annotated[int, typer.Option(min=1, help="Labelled questions in each.")] = 100,
     variant: Annotated[Variant, typer.Option(metavar="VARIANT", help="count, level or confidence.")] = "confidence",
     preset: Annotated[PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes or paper.")] = "bayes",
-    overrides: SetOption = None,
+    overrides: options.SetOption = None,
     misfit: Annotated[
         float, typer.Option(min=0, help="More than 0: draw right answers from the model recalibrated at random.")
     ] = 0.0,
     warmup: Annotated[int, typer.Option(min=1, help="Steps of each chain that adapt, and are thrown away.")] = 500,
     draws: Annotated[int, typer.Option(min=99, help="Draws kept of each chain.")] = 1000,
-    seed: SeedOption = 0,
-    as_json: JsonOption = False,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
 ) -> None:
     """Check sampler and intervals where the truth is known, by simulation.
 
@@ -48,13 +40,14 @@ def sbc_command(
 
     Example: direag sbc --n 200 --questions 100 --out sbc
     """
-    settings = chosen_preset(preset, None, None, overrides)
-    require_parent(target)
-    with progress() as step:
+    settings = options.chosen_preset(preset, None, None, overrides)
+    options.require_parent(target)
+    with options.progress() as step:
         step("loading")
         from numpyro import set_host_device_count
 
         set_host_device_count(os.cpu_count() or 1)
+        from analysis.display.folders import jsonable
         from analysis.simulation.simulation_check import (
             FOLDER,
             SimulationSettings,
@@ -77,9 +70,9 @@ def sbc_command(
         step("drawing")
         write_simulation_check(check, target)
     if as_json:
-        out.print_json(data={"out": str(target), **simulation_record(check)}, allow_nan=False)
+        options.out.print_json(data=jsonable({"out": str(target), **simulation_record(check)}), allow_nan=False)
     else:
-        out.print(_shown(check), f"{target}: sbc.json, tables and pictures\n", soft_wrap=True)
+        options.out.print(_shown(check), f"{target}: sbc.json, tables and pictures\n", soft_wrap=True)
     if not check.sound:
         raise typer.Exit(1)
 
@@ -88,27 +81,25 @@ def _shown(check: "SimulationCheck") -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    from bayes_direag.commands.options import plain_table, titled
-
     parts = []
     if check.ranks is not None:
-        ranks = plain_table("quantity", "p", "adjusted p", "autocorrelation")
+        ranks = options.plain_table("quantity", "p", "adjusted p", "autocorrelation")
         for row in check.ranks.table.to_dict("records"):
             style = "bold red" if row["p_adjusted"] <= 1 - check.ranks.level else ""
             figures = (f"{row['p_value']:.4f}", f"{row['p_adjusted']:.3f}", f"{row['autocorrelation']:+.2f}")
             ranks.add_row(Text(row["quantity"]), *figures, style=style)
         verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
         parts.append(
-            titled(
+            options.titled(
                 f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations",
                 ranks,
                 f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
                 f"{check.n_divergent} simulations had divergent draws.",
             )
         )
-    covered = plain_table("final calibration", "of", "level", "covered", "90% width")
+    covered = options.plain_table("final calibration", "of", "level", "covered", "90% width")
     for row in check.coverage.to_dict("records"):
         error = f"{row['coverage']:.3f} ± {row['error']:.3f}"
         covered.add_row(row["recalibration"], row["unit"], f"{row['level']:.0%}", error, f"{row['mean_width']:.3f}")
     caption = "Share of intervals that hold the truth, ± its standard error over the simulations."
-    return Group(*parts, titled(f"Coverage. {check.settings.text}", covered, caption))
+    return Group(*parts, options.titled(f"Coverage. {check.settings.text}", covered, caption))

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.comparison import comparison_findings as sections
-from analysis.comparison.comparison_folder import write_comparison
+from analysis.display.folders import ResultFolder, versions
 from analysis.display.panels import forest, row_labels
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT
@@ -21,6 +20,7 @@ from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 
 #: Of each table: what names its rows, what is drawn of them, and what is added for an interval.
@@ -29,6 +29,14 @@ _DRAWN = {
     "parameters": (["quantity", "level"], "distance", None, "distance from the posterior mean (posterior sds)"),
     "metrics": (["evaluation", "metric"], "difference", None, "difference, with its interval"),
 }
+
+
+FOLDER = ResultFolder(
+    "comparison",
+    "comparison.json",
+    ("parameters", "predictions", "metrics", "loo"),
+    ("parameters", "confidence_shift", "metric_differences", "loo"),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,14 +93,15 @@ class Comparison(Result):
 
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
-        pictures = {name: draw() for name, draw in self.findings.pictures.items()}
-        write_comparison(folder, self.record, self.tables, pictures)
+        FOLDER.write(folder, self.record, self.tables, self._figures())
+
+    def _figures(self) -> "dict[str, Figure]":
+        return {name: draw() for name, draw in self.findings.pictures.items()}
 
     def report(self, path: str | Path) -> None:
         """Write tables and pictures as one HTML file."""
-        pictures = {name: draw() for name, draw in self.findings.pictures.items()}
         about = "; ".join(f"{name}: {text}" for name, text in self.described.items())
-        write_result_report(path, "How do these compare?", about, self.tables, pictures)
+        write_result_report(path, "How do these compare?", about, self.tables, self._figures())
 
 
 def compare(
@@ -148,7 +157,7 @@ def compare(
         "seed": seed,
         "resamples": n_resamples,
         **findings.record,
-        "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
+        "versions": versions("numpyro", "jax", "numpy", "scipy"),
     }
     return Comparison(described, findings, record)
 

@@ -1,8 +1,7 @@
 """What a comparison finds, put together section by section: to show, to keep as JSON and tables, and to draw."""
 
-import math
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
@@ -17,6 +16,7 @@ from analysis.comparison.comparison import (
 )
 from analysis.comparison.evaluation_comparison import compare_evaluations
 from analysis.comparison.loo_comparison import compare_loo
+from analysis.display.folders import jsonable
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
 from bayes_direag.data.files import as_records
@@ -158,7 +158,7 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
     findings.record.update(
         observations_sha256=questions.fingerprint,
         interval_level=INTERVAL_LEVEL,
-        predictions=_plain(asdict(summary)),
+        predictions=jsonable(summary),
         changed=as_records(changed),
     )
     findings.tables["predictions"] = table
@@ -192,10 +192,3 @@ def add_evaluations(
     )
     findings.tables["metrics"] = comparison.table
     findings.pictures["metric_differences"] = lambda: comparison_plots.difference_figure(comparison, method)
-
-
-def _plain(value: object) -> object:
-    """Return a value as JSON can hold it: a number that is not defined as None, keys as text."""
-    if isinstance(value, dict):
-        return {str(name): _plain(inner) for name, inner in value.items()}
-    return None if isinstance(value, float) and math.isnan(value) else value

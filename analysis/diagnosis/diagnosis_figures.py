@@ -9,7 +9,6 @@ import xarray as xr
 from jaxtyping import Bool, Float
 from scipy.stats import gaussian_kde, norm, rankdata
 
-from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.panels import Words, headed_figure, plain
 from analysis.display.reliability_figure import reliability_figure
@@ -22,12 +21,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from analysis.diagnosis.diagnostics import Diagnosis
+
 
 _PANELS = {"accuracy": "share whose selected answer is right", "null": "share where no answer is right"}
 _NAMED = 3
 
 
-def predictive_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def predictive_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
     """Draw accuracy and null rate by pattern of agreement, observed and as the posterior predicts them."""
     checks = diagnosis.predictive
     patterns = checks.table.loc[checks.table["statistic"] == "accuracy", ["pattern", "n"]]
@@ -58,7 +59,7 @@ def predictive_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG0
     return figure
 
 
-def calibration_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def calibration_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
     """Draw how often selected answers are right against what leave-one-out support and confidence say."""
     checks = {name: check for name, check in diagnosis.calibration.items() if check.reliability.n}
     if not checks:
@@ -71,7 +72,7 @@ def calibration_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG
     return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
 
 
-def pareto_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def pareto_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
     """Draw every question's Pareto k: how much it moves the posterior on its own."""
     pareto_k = fit.tree["loo"]["pareto_k"].to_numpy()
     names = fit.tree["loo"]["problem"].to_numpy()
@@ -105,7 +106,7 @@ _COLUMNS = 4
 _GREY = "#AAAAAA"
 
 
-def learning_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+def learning_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     """Draw the prior and the posterior density of every raw parameter."""
     draws = raw_draws(fit)
     n = len(draws.parameter)
@@ -128,7 +129,7 @@ def learning_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     return figure
 
 
-def levels_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+def levels_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     """Draw share of the weight and bias of every level with their intervals, those of the prior in grey.
 
     The share, unlike the weight, does not depend on the scale that no prediction depends on.
@@ -191,7 +192,7 @@ _BAND = 0.95
 _LINES = ("-", "--", ":", "-.")
 
 
-def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+def chains_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
 
     To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
@@ -229,7 +230,7 @@ def chains_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     return figure
 
 
-def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+def energy_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     """Draw, chain by chain, the energies visited and the steps between them (Betancourt 2016, arXiv:1604.00695)."""
     energy = fit.tree["sample_stats"]["energy"].to_numpy()
     n_rows = -(-len(energy) // 2)
@@ -255,7 +256,7 @@ def energy_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
     return figure
 
 
-def pairs_figure(diagnosis: Diagnosis, fit: Fit) -> "Figure":
+def pairs_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
     draws = raw_draws(fit)
     recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.diagnosis.diagnosis_figures import FIGURES
 from analysis.diagnosis.identifiability import (
     FlatDirection,
     Scale,
@@ -36,6 +37,8 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     weighted_finding,
 )
+from analysis.display.blocks import Judgement, Verdict
+from analysis.display.folders import ResultFolder, versions
 from analysis.display.panels import row_labels
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
@@ -54,6 +57,10 @@ from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), tuple(FIGURES))
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,21 +143,27 @@ class Diagnosis(Result):
         return axes
 
     def write(self, folder: str | Path) -> None:
-        """Write the folder that ``direag diagnose --out`` writes."""
-        from analysis.diagnosis.diagnosis_folder import write_diagnosis
+        """Write the folder that ``direag diagnose --out`` writes: the record, the parameters and the pictures."""
+        FOLDER.write(folder, self.record, {"parameters": self.parameters}, self._figures())
 
-        write_diagnosis(self, folder)
+    def _figures(self) -> "dict[str, Figure]":
+        with figure_style():
+            return {name: figure_of(self, self.fit) for name, figure_of in FIGURES.items()}
+
+    @property
+    def record(self) -> dict[str, object]:
+        """Everything that was found out."""
+        about, fit = self.fit.tree.attrs, {"preset": self.fit.preset, "seed": int(self.fit.tree.attrs["seed"])}
+        fit |= {name: about[name] for name in ("dataset", "model", "variant", "observations_sha256")}
+        found = {"believable": self.believable, "verdict": self.verdict, **vars(self), "fit": fit}
+        return found | {"versions": versions("arviz-stats", "numpy", "scipy")}
 
     def report(self, path: str | Path) -> None:
         """Write verdict, tables and pictures as one HTML file."""
-        from analysis.diagnosis.diagnosis_figures import FIGURES
-        from analysis.display.blocks import Judgement, Verdict
-
         verdict = Verdict(tuple(Judgement(finding.status, finding.text) for finding in self.verdict))
         tables = {"parameters": self.parameters, "chains": self.chains, "predictive checks": self.predictive.table}
-        with figure_style():
-            figures = {name: figure_of(self, self.fit) for name, figure_of in FIGURES.items()}
-        write_result_report(path, "Can this posterior be believed?", repr(self.fit), tables, figures, (verdict,))
+        title = "Can this posterior be believed?"
+        write_result_report(path, title, repr(self.fit), tables, self._figures(), (verdict,))
 
     @property
     def verdict(self) -> tuple[Finding, ...]:

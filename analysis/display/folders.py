@@ -1,13 +1,47 @@
 """Folders of results: whole or not there at all, and never in the place of anyone else's files."""
 
+import json
+import math
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from fnmatch import fnmatchcase
+from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import pandas as pd
+
+from analysis.display.style import save_figure
+from bayes_direag.data.files import as_records, write_table
 from bayes_direag.errors import DirEAGError
+from bayes_direag.model.settings import Settings
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def versions(*names: str) -> dict[str, str]:
+    """Return the versions of this package and of others, for a record."""
+    return {name: version(name) for name in ("bayes-direag", *names)}
+
+
+def jsonable(value: object) -> object:
+    """Return a result as JSON can hold it: tables as lists of rows, dataclasses as dicts, undefined numbers as None."""
+    if isinstance(value, Settings):
+        return value.model_dump(mode="json")
+    if isinstance(value, pd.DataFrame):
+        return jsonable(as_records(value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: jsonable(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, tuple) and hasattr(value, "_asdict"):
+        value = value._asdict()
+    if isinstance(value, Mapping):
+        return {str(name): jsonable(part) for name, part in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 @dataclass(frozen=True)
@@ -19,14 +53,43 @@ class ResultFolder:
     kind : str
         What it holds: "diagnosis".
     record : str
-        The file that every such folder has.
-    contents : frozenset of str
-        Names of all files that it may have, the record among them. ``fits/*.nc`` allows such files in a subfolder.
+        The file that every such folder has, and that says what is in it.
+    tables, figures : tuple of str
+        Which it may have: ``NAME.csv``, ``NAME.png``.
+    others : tuple of str
+        Names of further files. ``fits/*.nc`` allows such files in a subfolder.
     """
 
     kind: str
     record: str
-    contents: frozenset[str]
+    tables: tuple[str, ...] = ()
+    figures: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    @property
+    def contents(self) -> frozenset[str]:
+        """Names of all files that it may have."""
+        tables, figures = (f"{name}.csv" for name in self.tables), (f"{name}.png" for name in self.figures)
+        return frozenset((self.record, *tables, *figures, *self.others))
+
+    def write(
+        self,
+        folder: str | Path,
+        record: Mapping[str, object],
+        tables: Mapping[str, pd.DataFrame],
+        figures: Mapping[str, "Figure"],
+    ) -> None:
+        """Write a result; its folder appears, or takes the place of an earlier one, once all of it is written.
+
+        Raises DirEAGError as :meth:`check` does.
+        """
+        with self.replacing(folder) as whole:
+            for name, table in tables.items():
+                write_table(table, whole / f"{name}.csv")
+            for name, figure in figures.items():
+                save_figure(figure, whole / f"{name}.png")
+            text = json.dumps(jsonable(record), indent=2, allow_nan=False)
+            (whole / self.record).write_text(f"{text}\n", encoding="utf-8")
 
     def check(self, folder: str | Path) -> None:
         """Make sure that writing to the folder loses nothing but an earlier result of the same kind.

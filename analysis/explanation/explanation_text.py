@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import fields
 from typing import Any
 
 import pandas as pd
@@ -12,7 +11,6 @@ from rich.text import Text
 
 from analysis.explanation.explanation import Explanation
 from bayes_direag.commands.options import plain_table, titled
-from bayes_direag.data.files import as_records
 
 #: A report counts little if it brings less than this part of what the reports bring on average.
 LITTLE = 0.5
@@ -183,18 +181,6 @@ def explanation_text(explanation: Explanation) -> Group:
     if len(explanation.unusable):
         parts.append(_unusable_table(explanation))
     return Group(*parts, _states_table(explanation), _final_table(explanation), "")
-
-
-def explanation_record(explanation: Explanation) -> dict[str, object]:
-    """Return everything as JSON can hold it: tables as lists of rows, undefined figures as None."""
-    record: dict[str, object] = {"what_decided": what_decided(explanation)}
-    for field in fields(explanation):
-        value = getattr(explanation, field.name)
-        if isinstance(value, pd.DataFrame):
-            record[field.name] = as_records(value)
-        else:
-            record[field.name] = None if isinstance(value, float) and math.isnan(value) else value
-    return record
 
 
 def _headline(explanation: Explanation) -> Text:

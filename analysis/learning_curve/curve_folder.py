@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.display.folders import ResultFolder
+from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import save_figure
 from analysis.learning_curve.curve import RESULT_TYPES, no_results
 from analysis.learning_curve.splits import Splits
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD, RESULTS, SUMMARY, PICTURE = "learning_curve.json", "results.csv", "summary.csv", "learning_curve.png"
 
 # A run that was killed while it wrote leaves a file of the last kind behind.
-FOLDER = ResultFolder("learning curve", RECORD, frozenset({RECORD, RESULTS, SUMMARY, PICTURE, ".*-????????.*"}))
+FOLDER = ResultFolder("learning curve", RECORD, others=(RESULTS, SUMMARY, PICTURE, ".*-????????.*"))
 
 
 def identity(
@@ -104,7 +104,7 @@ def described(splits: Splits, methods: tuple[str, ...], interval_level: float) -
         "left_out": {str(n): reason for n, reason in splits.left_out.items()},
         "interval_level": interval_level,
         "nll_clip": CLIP,
-        "versions": {name: version(name) for name in ("jax", "numpyro", "numpy", "scikit-learn")},
+        "versions": versions("jax", "numpyro", "numpy", "scikit-learn"),
     }
 
 

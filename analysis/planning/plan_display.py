@@ -1,19 +1,16 @@
 """A plan as tables for a terminal of 80 columns."""
 
-import json
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group
 from rich.text import Text
 
-from analysis.display.folders import ResultFolder
+from analysis.display.folders import ResultFolder, versions
 from analysis.display.panels import headed_figure
-from analysis.display.style import RIGHT, figure_style, save_figure
+from analysis.display.style import RIGHT, figure_style
 from analysis.planning.plan import Plan
 from bayes_direag.commands.options import plain_table, titled
-from bayes_direag.data.files import as_records, write_table
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -107,30 +104,16 @@ def plan_figure(plan: Plan) -> "Figure":
     return figure
 
 
-RECORD, CURVE, WORTH, PICTURE = "plan.json", "plan.csv", "worth_labelling.csv", "plan.png"
-FOLDER = ResultFolder("plan", RECORD, frozenset({RECORD, CURVE, WORTH, PICTURE}))
+FOLDER = ResultFolder("plan", "plan.json", ("plan", "worth_labelling"), ("plan",))
 
 
 def plan_record(plan: Plan, fit: Fit) -> dict[str, object]:
-    """Return all of a plan as JSON can hold it."""
-    values = {name: value for name, value in vars(plan).items() if name not in ("curve", "worth")}
-    return {
-        **values,
-        "curve": as_records(plan.curve),
-        "worth": as_records(plan.worth),
-        "fit": {name: fit.tree.attrs[name] for name in ("dataset", "model", "variant", "observations_sha256")},
-        "versions": {name: version(name) for name in ("bayes-direag", "numpy", "scipy")},
-    }
+    """Return all of a plan and what it is about."""
+    about = {name: fit.tree.attrs[name] for name in ("dataset", "model", "variant", "observations_sha256")}
+    return {**vars(plan), "fit": about, "versions": versions("numpy", "scipy")}
 
 
 def write_plan(plan: Plan, fit: Fit, folder: str | Path) -> None:
-    """Write a plan; its folder appears, or takes the place of an earlier one, once all of it is written.
-
-    Raises DirEAGError if the folder holds something else.
-    """
-    with FOLDER.replacing(folder) as whole:
-        record = json.dumps(plan_record(plan, fit), indent=2, allow_nan=False)
-        (whole / RECORD).write_text(f"{record}\n", encoding="utf-8")
-        write_table(plan.curve, whole / CURVE)
-        write_table(plan.worth, whole / WORTH)
-        save_figure(plan_figure(plan), whole / PICTURE)
+    """Write a plan as a folder."""
+    tables = {"plan": plan.curve, "worth_labelling": plan.worth}
+    FOLDER.write(folder, plan_record(plan, fit), tables, {"plan": plan_figure(plan)})

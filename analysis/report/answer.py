@@ -1,6 +1,5 @@
 """The answer in a few sentences: how often right, how far off, and what is gained over a simple rule."""
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -14,7 +13,6 @@ from analysis.report.source import DIREAG, ReportSource
 from analysis.scores.metrics import ece
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_of, scored_of
-from bayes_direag.data.files import as_records
 
 _NAMES = {
     "mean_confidence": "the mean confidence",
@@ -97,16 +95,6 @@ def expected_ece(
     """
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
     return float(np.mean([ece(confidence, correct) for correct in draws]))
-
-
-def answer_record(answer: Answer) -> dict[str, object]:
-    """Return an answer as JSON can hold it, undefined numbers as None."""
-    return {
-        "method": answer.method,
-        "answer": list(answer.sentences),
-        "ece_if_calibrated": None if math.isnan(answer.ece_if_calibrated) else answer.ece_if_calibrated,
-        "differences": as_records(answer.differences),
-    }
 
 
 def spoken(method: str) -> str:

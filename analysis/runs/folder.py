@@ -7,6 +7,4 @@ FITS = "fits"
 REPORT = "report.html"
 TABLES = ("predictions", "metrics", "parameters")
 
-FOLDER = ResultFolder(
-    "evaluation", MANIFEST, frozenset({MANIFEST, REPORT, *(f"{name}.csv" for name in TABLES), f"{FITS}/*.nc"})
-)
+FOLDER = ResultFolder("evaluation", MANIFEST, TABLES, others=(REPORT, f"{FITS}/*.nc"))

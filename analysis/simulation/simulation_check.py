@@ -1,21 +1,18 @@
 """Sampler and intervals checked in one set of simulations, and the folder of what came out."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from analysis.display.folders import ResultFolder
-from analysis.display.style import figure_style, save_figure
+from analysis.display.folders import ResultFolder, versions
+from analysis.display.style import figure_style
 from analysis.simulation.interval_coverage import coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
 from analysis.simulation.simulation_figures import coverage_figure, rank_figure
-from bayes_direag.data.files import as_records, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws, draws_for_each
@@ -28,13 +25,7 @@ from bayes_direag.model.simulate import simulate_observations
 #: Long enough for 99 draws that are all but independent.
 SHORT_CHAINS = SamplingSettings(n_warmup=500, n_draws=1000)
 
-RECORD = "sbc.json"
-_RANKS, _COVERAGE = "ranks", "coverage"
-FOLDER = ResultFolder(
-    "simulation check",
-    RECORD,
-    frozenset({RECORD, *(f"{name}.{suffix}" for name in (_RANKS, _COVERAGE) for suffix in ("csv", "png"))}),
-)
+FOLDER = ResultFolder("simulation check", "sbc.json", ("ranks", "coverage"), ("ranks", "coverage"))
 
 
 class SimulationSettings(Settings):
@@ -154,33 +145,23 @@ def _ranks(
 
 
 def simulation_record(check: SimulationCheck) -> dict[str, object]:
-    """Return settings and results as JSON can hold them."""
+    """Return settings and results."""
     ranks = check.ranks
     return {
-        "settings": check.settings.model_dump(mode="json"),
+        "settings": check.settings,
         "sound": check.sound,
         "n_divergent": check.n_divergent,
-        "ranks": ranks and {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": as_records(ranks.table)},
-        "coverage": as_records(check.coverage),
-        "versions": {name: version(name) for name in ("bayes-direag", "numpyro", "jax", "numpy", "scipy")},
+        "ranks": ranks and {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": ranks.table},
+        "coverage": check.coverage,
+        "versions": versions("numpyro", "jax", "numpy", "scipy"),
     }
 
 
 def write_simulation_check(check: SimulationCheck, folder: str | Path) -> None:
-    """Write a check; its folder appears, or takes the place of an earlier one, once all of it is written.
-
-    ``sbc.json`` (:func:`simulation_record`); ``ranks.csv``, a row a simulation and a column a quantity, and
-    ``ranks.png``, unless under misfit; ``coverage.csv`` and ``coverage.png``.
-
-    Raises DirEAGError if the folder holds something else.
-    """
-    with FOLDER.replacing(folder) as whole:
-        record = json.dumps(simulation_record(check), indent=2, allow_nan=False)
-        (whole / RECORD).write_text(f"{record}\n", encoding="utf-8")
-        write_table(check.coverage, whole / f"{_COVERAGE}.csv")
-        with figure_style():
-            save_figure(coverage_figure(check.coverage, check.settings.text), whole / f"{_COVERAGE}.png")
+    """Write a check as a folder; of ranks nothing under misfit."""
+    tables, about = {"coverage": check.coverage}, check.settings.text
+    with figure_style():
+        figures = {"coverage": coverage_figure(check.coverage, about)}
         if check.ranks is not None:
-            write_table(check.ranks.ranks, whole / f"{_RANKS}.csv")
-            with figure_style():
-                save_figure(rank_figure(check.ranks, check.settings.text), whole / f"{_RANKS}.png")
+            tables["ranks"], figures["ranks"] = check.ranks.ranks, rank_figure(check.ranks, about)
+    FOLDER.write(folder, simulation_record(check), tables, figures)

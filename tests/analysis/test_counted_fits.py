@@ -13,7 +13,7 @@ from analysis.comparison.comparison_findings import describe_fit as described_fo
 from analysis.display.panels import LeftOut
 from analysis.explanation.explanation import explain
 from analysis.explanation.explanation_figure import explanation_figure
-from analysis.explanation.explanation_text import explanation_record, explanation_text
+from analysis.explanation.explanation_text import explanation_text
 from analysis.learned.figures import describe_fit, fit_pictures
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.data.observations import Observations
@@ -90,7 +90,7 @@ def test_an_explanation_does_not_call_a_question_new(counted: Fit, plain: Fit, q
     found, expected = (explain(fit, questions, questions.problem_id[7]) for fit in (counted, plain))
     assert (found.n_fitted, found.n_fitted_as_few) == (expected.n_fitted, expected.n_fitted_as_few) == (N, N)
     assert (found.learned_from, expected.learned_from) == (None, True)
-    assert explanation_record(found)["learned_from"] is None
+    assert found.learned_from is None
     text = shown(explanation_text(found))
     assert f"learned from {N} questions, counted by pattern; it does not say whether this one is among them" in text
     assert f"learned from {N} questions, and does not say whether from this one." in said(explanation_figure(found))

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.diagnosis import diagnosis_folder
+from analysis.diagnosis import diagnostics
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -76,7 +76,7 @@ class TestExitCodes:
 
 class TestOutput:
     def test_json_is_all_there_is_and_written_even_if_not_to_be_believed(self, bad, tmp_path, monkeypatch):
-        monkeypatch.setattr(diagnosis_folder, "FIGURES", {})
+        monkeypatch.setattr(diagnostics, "FIGURES", {})
         result = run(bad, "--json", "--seed", "3", "--level", "0.8", "--out", tmp_path / "out")
         record = json.loads(result.output)
         assert json.loads((tmp_path / "out" / "diagnosis.json").read_text()).items() <= record.items()
@@ -88,12 +88,12 @@ class TestOutput:
         assert [row["divergences"] for row in record["chains"]] == [1, 0, 0, 0]
 
     def test_the_folder(self, good, tmp_path, monkeypatch):
-        some = {name: diagnosis_folder.FIGURES[name] for name in ("pareto",)}
-        monkeypatch.setattr(diagnosis_folder, "FIGURES", some)
+        some = {name: diagnostics.FIGURES[name] for name in ("pareto",)}
+        monkeypatch.setattr(diagnostics, "FIGURES", some)
         result = run(good, "--out", tmp_path / "out", "--json")
         assert result.exit_code == 0, result.output
         names = {path.name for path in (tmp_path / "out").iterdir()}
-        assert names == {"diagnosis.json", "parameters.csv", "pareto.png"} < diagnosis_folder.FOLDER.contents
+        assert names == {"diagnosis.json", "parameters.csv", "pareto.png"} < diagnostics.FOLDER.contents
         written = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
         assert json.loads(result.output) == {"file": str(good), **written}
 
@@ -117,7 +117,7 @@ def test_a_fit_that_was_sampled(tmp_path):
     fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=150))
     fit.save(tmp_path / "fit.nc")
     record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == diagnosis_folder.FOLDER.contents
+    assert {path.name for path in (tmp_path / "out").iterdir()} == diagnostics.FOLDER.contents
     of_levels = {(name, level) for name in ("weight", "bias", "vote") for level in observations.level_names}
     of_all = {f"{name}_{part}" for name in ("weight", "bias", "vote") for part in ("centre", "spread")}
     of_all |= {"slope", "null_base", "null_gain", "sharpness", "recalibration_intercept", "recalibration_slope"}

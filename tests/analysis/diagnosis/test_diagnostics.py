@@ -8,6 +8,7 @@ import pytest
 from analysis.diagnosis.diagnosis_figures import energy_figure, pairs_figure
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.diagnosis.verdict import Finding
+from analysis.display.folders import jsonable
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit
@@ -306,3 +307,37 @@ class TestErrors:
         before = fit.tree.copy(deep=True)
         diagnose(fit)
         assert fit.tree.identical(before)
+
+
+class TestRecord:
+    def test_it_holds_everything(self):
+        fit = good_fit()
+        found = diagnose(fit)
+        record = jsonable(found.record)
+        assert record["believable"] is True
+        assert [row["text"] for row in record["verdict"]] == [finding.text for finding in found.verdict]
+        assert len(record["parameters"]) == 27
+        assert record["parameters"][0]["level"] == "very_cautious"
+        assert record["parameters"][-1]["level"] is None
+        assert record["parameters"][3]["rhat"] == found.parameters["rhat"].iloc[3]
+        assert len(record["correlations"]) == 25 * 24 / 2
+        assert record["flat"]["variance_left"] == found.flat.variance_left
+        assert len(record["flat"]["loadings"]) == 25
+        assert record["scale"]["fixed"] is True
+        assert record["predictive"]["tail_probability"] == found.predictive.tail_probability
+        assert record["calibration"]["support"]["reliability"]["n"] == 120
+        assert record["loo"]["n"] == 120
+        assert record["sampling"]["n_draws"] == 250
+        assert record["fit"]["preset"]["name"] == "bayes"
+        assert record["interval_level"] == 0.9
+        assert record["seed"] == 0
+
+    def test_what_is_undefined_is_null(self):
+        raw = gaussian_draws(1)
+        raw["slope"][0, 0] = np.nan
+        fit = made_posterior(simulate_observations(30, seed=1), raw)
+        record = jsonable(diagnose(fit).record)
+        (slope,) = [row for row in record["parameters"] if row["parameter"] == "slope"]
+        assert slope["rhat"] is None
+        assert record["flat"]["variance_left"] is None
+        assert record["believable"] is False

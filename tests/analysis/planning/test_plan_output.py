@@ -11,6 +11,7 @@ from typer import Typer
 from typer.testing import CliRunner
 
 from analysis.commands.plan import plan_command
+from analysis.display.folders import jsonable
 from analysis.planning.plan import Plan, plan
 from analysis.planning.plan_display import about, plan_figure, plan_record, plan_tables, write_plan
 from bayes_direag.errors import DirEAGError
@@ -49,7 +50,7 @@ def test_picture_stands_alone(found: Plan) -> None:
 def test_a_folder_holds_everything(found: Plan, tmp_path: Path) -> None:
     write_plan(found, good_fit(), tmp_path / "plan")
     record = json.loads((tmp_path / "plan" / "plan.json").read_text())
-    assert record == json.loads(json.dumps(plan_record(found, good_fit())))
+    assert record == jsonable(plan_record(found, good_fit()))
     assert record["n_questions"] == 60
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "plan" / "plan.csv"), found.curve)
     assert (tmp_path / "plan" / "plan.png").stat().st_size > 0
