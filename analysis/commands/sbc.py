@@ -79,27 +79,39 @@ def sbc_command(
 
 def _shown(check: "SimulationCheck") -> "Group":
     from rich.console import Group
-    from rich.text import Text
+
+    from analysis.display.numbers import number, percent
+    from analysis.display.tables import shown_table
 
     parts = []
     if check.ranks is not None:
-        ranks = options.plain_table("quantity", "p", "adjusted p", "autocorrelation")
-        for row in check.ranks.table.to_dict("records"):
-            style = "bold red" if row["p_adjusted"] <= 1 - check.ranks.level else ""
-            figures = (f"{row['p_value']:.4f}", f"{row['p_adjusted']:.3f}", f"{row['autocorrelation']:+.2f}")
-            ranks.add_row(Text(row["quantity"]), *figures, style=style)
-        verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
-        parts.append(
-            options.titled(
-                f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations",
-                ranks,
-                f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
-                f"{check.n_divergent} simulations had divergent draws.",
-            )
+        rows = (
+            [
+                f"{row['quantity']}{' OUT' if row['p_adjusted'] <= 1 - check.ranks.level else ''}",
+                number(row["p_value"], 4),
+                number(row["p_adjusted"]),
+                number(row["autocorrelation"], 2, signed=True),
+            ]
+            for row in check.ranks.table.to_dict("records")
         )
-    covered = options.plain_table("final calibration", "of", "level", "covered", "90% width")
-    for row in check.coverage.to_dict("records"):
-        error = f"{row['coverage']:.3f} ± {row['error']:.3f}"
-        covered.add_row(row["recalibration"], row["unit"], f"{row['level']:.0%}", error, f"{row['mean_width']:.3f}")
+        verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
+        title = f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations"
+        caption = (
+            f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
+            f"{check.n_divergent} simulations had divergent draws."
+        )
+        parts.append(shown_table(title, ["quantity"], ["p", "adjusted p", "autocorrelation"], rows, caption))
+    rows = (
+        [
+            row["recalibration"],
+            row["unit"],
+            percent(row["level"], 0),
+            f"{number(row['coverage'])} ± {number(row['error'])}",
+            number(row["mean_width"]),
+        ]
+        for row in check.coverage.to_dict("records")
+    )
     caption = "Share of intervals that hold the truth, ± its standard error over the simulations."
-    return Group(*parts, options.titled(f"Coverage. {check.settings.text}", covered, caption))
+    headers = ["  level", "  covered", "  90% width"]
+    title = f"Coverage. {check.settings.text}"
+    return Group(*parts, shown_table(title, ["final calibration", "  of"], headers, rows, caption))

@@ -1,24 +1,27 @@
-"""How numbers stand in a report."""
+"""How numbers and lists of words stand in tables, captions and sentences."""
 
 import math
+from collections.abc import Sequence
 
-_UNDEFINED = "\N{EN DASH}"
+UNDEFINED = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
 
 
-def number(value: float, decimals: int = 3, *, signed: bool = False) -> str:
-    """Return a number with so many decimals, a proper minus, and none at what rounds to zero; undefined as a dash.
+def number(value: float, decimals: int = 3, *, signed: bool = False, bare: bool = False) -> str:
+    """Return a number with a proper minus, and none at what rounds to zero; undefined as a dash.
+
+    ``bare`` leaves out the zero before the point.
 
     Examples
     --------
-    >>> number(0.0274), number(0.0274, signed=True), number(-0.0001)
-    ('0.027', '+0.027', '0.000')
+    >>> number(0.0274), number(0.0274, signed=True), number(-0.0001), number(0.25, 2, bare=True)
+    ('0.027', '+0.027', '0.000', '.25')
     """
     if math.isnan(value):
-        return _UNDEFINED
+        return UNDEFINED
     size = f"{abs(value):.{decimals}f}"
     sign = "" if float(size) == 0 else _MINUS if value < 0 else "+" if signed else ""
-    return sign + size
+    return sign + (size.removeprefix("0") if bare else size)
 
 
 def percent(share: float, decimals: int = 1) -> str:
@@ -29,11 +32,13 @@ def percent(share: float, decimals: int = 1) -> str:
     >>> percent(0.2867), percent(0.95, 0)
     ('28.7%', '95%')
     """
-    return _UNDEFINED if math.isnan(share) else f"{number(100 * share, decimals)}%"
+    return UNDEFINED if math.isnan(share) else f"{number(100 * share, decimals)}%"
 
 
-def interval(low: float, high: float, decimals: int = 3, *, signed: bool = False) -> str:
-    """Return an interval in brackets; nothing where it is undefined.
+def interval(
+    low: float, high: float, decimals: int = 3, *, signed: bool = False, bare: bool = False, undefined: str = ""
+) -> str:
+    """Return an interval in brackets.
 
     Examples
     --------
@@ -41,8 +46,21 @@ def interval(low: float, high: float, decimals: int = 3, *, signed: bool = False
     ('[0.022, 0.033]', '[+0.022, +0.033]', '')
     """
     if math.isnan(low) or math.isnan(high):
-        return ""
-    return f"[{number(low, decimals, signed=signed)}, {number(high, decimals, signed=signed)}]"
+        return undefined
+    return f"[{', '.join(number(end, decimals, signed=signed, bare=bare) for end in (low, high))}]"
+
+
+def probability(value: float) -> str:
+    """Return two decimals, never rounded to 0 or 1 unless it is that; a dash if undefined.
+
+    Examples
+    --------
+    >>> [probability(value) for value in (0.0, 0.001, 0.834, 0.9999, 1.0)]
+    ['0.00', '<0.01', '0.83', '>0.99', '1.00']
+    """
+    if 0 < value < 0.005:
+        return "<0.01"
+    return ">0.99" if 0.995 <= value < 1 else number(value, 2)
 
 
 def counted(n: int, noun: str) -> str:
@@ -50,6 +68,21 @@ def counted(n: int, noun: str) -> str:
     return f"{n:,} {noun}{'' if n == 1 else 's'}"
 
 
-def listed(texts: list[str]) -> str:
+def listed(texts: Sequence[str]) -> str:
     """Join texts as a sentence does: ``a, b and c``."""
     return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else "".join(texts)
+
+
+def shortened(text: str, width: int) -> str:
+    """Return the text on one line; of one longer than ``width`` the beginning and the end.
+
+    Examples
+    --------
+    >>> shortened("the mitochondria, powerhouse of the cell", 24)
+    'the mitochondri…the cell'
+    """
+    line = " ".join(text.split())
+    if len(line) <= width:
+        return line
+    tail = width // 3
+    return f"{line[: width - tail - 1].rstrip()}…{line[-tail:].lstrip()}"

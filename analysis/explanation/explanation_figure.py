@@ -4,10 +4,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from analysis.display.numbers import counted, probability, shortened
 from analysis.display.panels import headed_figure, plain
 from analysis.display.style import REFERENCE, figure_style
 from analysis.explanation.explanation import Explanation
-from analysis.explanation.explanation_text import NULL, probability, questions, quoted, shortened, what_decided
+from analysis.explanation.explanation_text import NULL, quoted, what_decided
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +67,7 @@ def _caption(explanation: Explanation) -> str:
     seen = {True: "this one among them", False: "not this one", None: "and does not say whether from this one"}[
         explanation.learned_from
     ]
-    sentences.append(f"The fit learned from {questions(explanation.n_fitted)}, {seen}.")
+    sentences.append(f"The fit learned from {counted(explanation.n_fitted, 'question')}, {seen}.")
     return f"{what_decided(explanation)}\n{' '.join(sentences)}"
 
 

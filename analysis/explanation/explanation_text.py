@@ -6,11 +6,11 @@ from typing import Any
 
 import pandas as pd
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from analysis.display.numbers import counted, number, probability, shortened
+from analysis.display.tables import label_grid, shown_table
 from analysis.explanation.explanation import Explanation
-from bayes_direag.commands.options import plain_table, titled
 
 #: A report counts little if it brings less than this part of what the reports bring on average.
 LITTLE = 0.5
@@ -36,45 +36,10 @@ def what_decided(explanation: Explanation) -> str:
     return " ".join(filter(None, [f"{'; '.join(clauses)}.", *others]))
 
 
-def shortened(text: str, width: int = _LONGEST_ANSWER) -> str:
-    """Return the text on one line; of one longer than ``width`` the beginning and the end.
-
-    Examples
-    --------
-    >>> shortened("the mitochondria, powerhouse of the cell")
-    'the mitochondri…the cell'
-    """
-    line = " ".join(text.split())
-    if len(line) <= width:
-        return line
-    tail = width // 3
-    return f"{line[: width - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
-
-
 def quoted(answer: str) -> str:
     """Return an answer as a sentence can hold it: shortened, and in quotation marks if it is of several words."""
-    short = shortened(answer)
+    short = shortened(answer, _LONGEST_ANSWER)
     return f'"{short}"' if " " in short else short
-
-
-def questions(n: int) -> str:
-    """Return a number of questions in words."""
-    return f"{n} question{'' if n == 1 else 's'}"
-
-
-def probability(value: float) -> str:
-    """Return two decimals, never rounded to 0 or 1 unless it is that; a dash if undefined.
-
-    Examples
-    --------
-    >>> [probability(value) for value in (0.0, 0.001, 0.834, 0.9999, 1.0)]
-    ['0.00', '<0.01', '0.83', '>0.99', '1.00']
-    """
-    if math.isnan(value):
-        return "\N{EN DASH}"
-    if 0 < value < 0.005:
-        return "<0.01"
-    return ">0.99" if 0.995 <= value < 1 else f"{value:.2f}"
 
 
 def _for(explanation: Explanation) -> str:
@@ -156,7 +121,7 @@ def _few_reports(explanation: Explanation) -> str:
     if few >= min(FEW_FITTED, n_fitted):
         return ""
     seen = f"Only {few}" if few else "None"
-    whole = f"the {questions(n_fitted)} that the fit learned from"
+    whole = f"the {counted(n_fitted, 'question')} that the fit learned from"
     return f"{seen} of {whole} had as few reports: this is an extrapolation."
 
 
@@ -180,7 +145,7 @@ def explanation_text(explanation: Explanation) -> Group:
         parts.append(_reports_table(explanation))
     if len(explanation.unusable):
         parts.append(_unusable_table(explanation))
-    return Group(*parts, _states_table(explanation), _final_table(explanation), "")
+    return Group(*parts, _states_table(explanation), label_grid(dict(_final_rows(explanation)), "dim"), "")
 
 
 def _headline(explanation: Explanation) -> Text:
@@ -198,25 +163,26 @@ def _headline(explanation: Explanation) -> Text:
 
 def _reports_table(explanation: Explanation) -> Group:
     decimals = _decimals(explanation)
-    table = plain_table("", "level", "answer")
-    for header in ("says", "q~", "weight\nshare", "evidence", "to\nnull", "support", "without\nit"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in explanation.reports.to_dict("records"):
-        without = probability(row["confidence_without"])
-        changes = row["answer_without"] != explanation.answer
-        other = row["answer_without"] if isinstance(row["answer_without"], str) else "unanswered"
-        table.add_row(
-            str(row["number"]),
-            Text(row["level"]),
-            Text(shortened(row["answer"], 16)),
-            _percent(row["stated"]),
-            _mean(row, "calibrated"),
-            f"{row['weight_share']:.2f}",
-            f"{row['evidence']:.{decimals}f}",
-            f"{row['null_evidence']:.{decimals}f}",
-            _mean(row, "support_part"),
-            Text(f"{shortened(other, 10)}\n{without}", style="bold") if changes else without,
-        )
+
+    def rows() -> Iterator[list[str | Text]]:
+        for row in explanation.reports.to_dict("records"):
+            without = Text(probability(row["confidence_without"]))
+            if row["answer_without"] != explanation.answer:
+                other = row["answer_without"] if isinstance(row["answer_without"], str) else "unanswered"
+                without = Text(f"{shortened(other, 10)}\n{without}", style="bold")
+            yield [
+                str(row["number"]),
+                row["level"],
+                shortened(row["answer"], 16),
+                _stated(row["stated"]),
+                _mean(row, "calibrated"),
+                number(row["weight_share"], 2),
+                number(row["evidence"], decimals),
+                number(row["null_evidence"], decimals),
+                _mean(row, "support_part"),
+                without,
+            ]
+
     n_levels = len(explanation.reports) + len(explanation.unusable)
     caption = (
         "says: stated confidence. q~: what that counts as, after calibration. weight share: of its level, in the "
@@ -227,31 +193,37 @@ def _reports_table(explanation: Explanation) -> Group:
     if explanation.n_samples > 1:
         caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
     title = f"What each report gave ({len(explanation.reports)} usable of {n_levels} levels)"
-    return titled(title, table, caption)
+    headers = ["says", "q~", "weight\nshare", "evidence", "to\nnull", "support", "without\nit"]
+    return shown_table(title, ["", "level", "answer"], headers, rows(), caption)
 
 
 def _unusable_table(explanation: Explanation) -> Group:
-    table = plain_table("", "level", "not used because", "answer as given")
-    table.add_column("says", justify="right")
-    for row in explanation.unusable.to_dict("records"):
-        given = Text("" if pd.isna(row["answer"]) else shortened(row["answer"], 30))
-        table.add_row(str(row["number"]), Text(row["level"]), row["reason"], given, _percent(row["stated"]))
-    return titled("Not used", table)
+    rows = (
+        [
+            str(row["number"]),
+            row["level"],
+            row["reason"],
+            "" if pd.isna(row["answer"]) else shortened(row["answer"], 30),
+            _stated(row["stated"]),
+        ]
+        for row in explanation.unusable.to_dict("records")
+    )
+    return shown_table("Not used", ["", "level", "not used because", "answer as given"], ["says"], rows)
 
 
 def _states_table(explanation: Explanation) -> Group:
     decimals = _decimals(explanation)
-    table = plain_table("state")
-    for header in ("reports", "evidence", "+ prior", "+ base", "= concentration", "support"):
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in explanation.states.to_dict("records"):
-        is_null = pd.isna(row["answer"])
-        table.add_row(
-            Text(_answer(row["answer"], 22), style="bold" if row["selected"] else "italic" if is_null else ""),
-            "" if is_null else str(row["n_reports"]),
-            *(f"{row[name]:.{decimals}f}" for name in ("evidence", "prior", "null_base", "concentration")),
-            _mean(row, "support"),
-        )
+
+    def rows() -> Iterator[list[str | Text]]:
+        for row in explanation.states.to_dict("records"):
+            is_null = pd.isna(row["answer"])
+            yield [
+                Text(_answer(row["answer"], 22), style="bold" if row["selected"] else "italic" if is_null else ""),
+                "" if is_null else str(row["n_reports"]),
+                *(number(row[name], decimals) for name in ("evidence", "prior", "null_base", "concentration")),
+                _mean(row, "support"),
+            ]
+
     caption = (
         "prior: prior_strength, shared evenly. base: null_base. support: concentration as a share of all, sharpened "
         "and multiplied by votes where the fit has them. The candidate with the most is selected (bold), never the "
@@ -262,15 +234,8 @@ def _states_table(explanation: Explanation) -> Group:
             f"\nMeans over {explanation.n_samples} posterior draws. The sums hold in every draw, hence for the means; "
             "support is the mean of each draw's ratio, not the ratio of the means."
         )
-    return titled("What every state got", table, caption)
-
-
-def _final_table(explanation: Explanation) -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    for name, value in _final_rows(explanation):
-        table.add_row(Text(name, style="dim"), Text(value))
-    return table
+    headers = ["reports", "evidence", "+ prior", "+ base", "= concentration", "support"]
+    return shown_table("What every state got", ["state"], headers, rows(), caption)
 
 
 def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -283,7 +248,7 @@ def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         False: "",
         None: ", counted by pattern; it does not say whether this one is among them",
     }[explanation.learned_from]
-    yield "the fit", f"learned from {questions(explanation.n_fitted)}{this}"
+    yield "the fit", f"learned from {counted(explanation.n_fitted, 'question')}{this}"
     if explanation.labelled:
         yield "right answer", _gold(explanation)
 
@@ -320,7 +285,7 @@ def _mean(row: Mapping[Hashable, Any], name: str) -> str:
     return f"{mean:.2f}{bounds}"
 
 
-def _percent(stated: float) -> str:
+def _stated(stated: float) -> str:
     return "" if math.isnan(stated) else f"{100 * stated:g}%"
 
 

@@ -1,15 +1,17 @@
 """A learning curve as tables for a terminal of 80 columns: a metric each, methods by number of labels."""
 
 import math
+from collections.abc import Iterator
 
 import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
+from analysis.display.numbers import number
+from analysis.display.tables import shown_table
 from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled
-from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
 
 #: The metrics that are shown; all are in the summary.
@@ -73,17 +75,14 @@ def sampling_note(results: pd.DataFrame) -> str:
 
 
 def _table(metric: str, rows: pd.DataFrame) -> Group:
-    table = plain_table("method")
-    for n_labels in rows["n_labels"].unique():
-        table.add_column(f"{n_labels} labels", justify="right", no_wrap=True)
-    for method, group in rows.groupby("method", sort=False):
-        cells = map(_cell, group["mean"], group["standard_error"], group["in_best_group"])
-        table.add_row(Text(str(method)), *cells)
-    return titled(metric_title(metric), table)
+    shown: Iterator[list[str | Text]] = (
+        [str(method), *map(_cell, group["mean"], group["standard_error"], group["in_best_group"])]
+        for method, group in rows.groupby("method", sort=False)
+    )
+    return shown_table(metric_title(metric), ["method"], [f"{n} labels" for n in rows["n_labels"].unique()], shown)
 
 
 def _cell(mean: float, error: float, in_best_group: bool) -> Text:
-    if math.isnan(mean):
-        return Text("\N{EN DASH}")
-    spread = "" if math.isnan(error) else f" ± {error:.3f}".replace("0.", ".", 1)
-    return Text(f"{mean:.3f}{spread}{'*' if in_best_group else ' '}", style="bold" if in_best_group else "")
+    spread = "" if math.isnan(error) or math.isnan(mean) else f" ± {number(error, bare=True)}"
+    star = "" if math.isnan(mean) else "*" if in_best_group else " "
+    return Text(f"{number(mean)}{spread}{star}", style="bold" if in_best_group else "")

@@ -1,10 +1,10 @@
 """The tables of :mod:`analysis.paper.paper_tables` in words and figures, ready for any format."""
 
-import math
 from collections.abc import Iterator, Sequence
 
 import pandas as pd
 
+from analysis.display.numbers import UNDEFINED, listed, number
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_figures import DECIMALS, PRINTED_METRICS, PrintedTable, as_printed, printed_protocol
@@ -12,7 +12,6 @@ from analysis.paper.paper_tables import COMPARED_METRICS, N_RESAMPLES, setting
 from analysis.paper.table_formats import Cell, Layout, Row, Section
 from analysis.runs.evaluated_run import EvaluatedRun
 
-_UNDEFINED = "\N{EN DASH}"
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
@@ -67,7 +66,7 @@ def differences_layout(
             "the selected answers, says which is better: above 0, DirEAG. The Brier score is of each method's own "
             "answers, where both have one: below 0 those of DirEAG have the better probabilities. "
             "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
-            f"test ({n_resamples} permutations, so never below {_number(1 / (1 + n_resamples))}), adjusted for all "
+            f"test ({n_resamples} permutations, so never below {_n(1 / (1 + n_resamples))}), adjusted for all "
             f"{len(differences)} comparisons shown by the method of Benjamini and Hochberg."
         ),
     )
@@ -91,17 +90,17 @@ def what_differs(differences: pd.DataFrame, rate: float) -> str:
         *_by_metric(differences[clear & ~lower], "a higher {metric} than {methods}"),
     ]
     untold = _by_metric(differences[~clear], "from {methods} in {metric}")
-    sentences = [f"At a false-discovery rate of {_percent(rate)}, DirEAG has {_listed(told)}."] if told else []
+    sentences = [f"At a false-discovery rate of {_percent(rate)}, DirEAG has {listed(told)}."] if told else []
     if untold:
         fewest, most = differences.loc[~clear, "n"].min(), differences.loc[~clear, "n"].max()
         size = f"{most}" if fewest == most else f"{fewest} to {most}"
-        sentences.append(f"{size} questions do not tell it {_listed(untold)}; that does not make them equal.")
+        sentences.append(f"{size} questions do not tell it {listed(untold)}; that does not make them equal.")
     return "\n".join(sentences)
 
 
 def _by_metric(differences: pd.DataFrame, phrase: str) -> list[str]:
     return [
-        phrase.format(metric=_COMPARED_NAMES[str(metric)], methods=_listed(rows["method"].tolist()))
+        phrase.format(metric=_COMPARED_NAMES[str(metric)], methods=listed(rows["method"].tolist()))
         for metric, rows in differences.groupby("metric", sort=False)
     ]
 
@@ -115,17 +114,17 @@ def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[
     for row in rows.to_dict("records"):
         metrics = list(PRINTED_METRICS)
         ranks = [None if pd.isna(row[f"{name}_rank"]) else int(row[f"{name}_rank"]) for name in metrics]
-        values = [_number(row[name]) for name in metrics]
+        values = [_n(row[name]) for name in metrics]
         yield Row(str(row["method"]), tuple(map(Cell, values, ranks)))
         if not pd.isna(row["n"]):
-            spans = [_span(row[f"{name}_low"], row[f"{name}_high"], _UNDEFINED) for name in metrics]
+            spans = [_span(row[f"{name}_low"], row[f"{name}_high"], UNDEFINED) for name in metrics]
             yield _detail(f"{_percent(level)} interval", spans)
         if is_printed:
-            yield _detail("printed", [_number(row[f"{name}_printed"]) for name in metrics])
+            yield _detail("printed", [_n(row[f"{name}_printed"]) for name in metrics])
         if is_printed and not pd.isna(row["n"]):
             # From the figures as shown, so that the three lines agree.
             gaps = [as_printed(row[name]) - row[f"{name}_printed"] for name in metrics]
-            yield _detail("difference", [_number(gap, signed=True) for gap in gaps])
+            yield _detail("difference", [_n(gap, signed=True) for gap in gaps])
 
 
 def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
@@ -137,21 +136,21 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
         yield "The paper has no such cell, so no printed figures stand here."
     ranked = rows.dropna(subset="benefit").sort_values("benefit", ascending=False, kind="stable")
     if len(ranked):
-        benefits = map("{} {}".format, ranked["method"], ranked["benefit"].map(_number))
+        benefits = map("{} {}".format, ranked["method"], ranked["benefit"].map(_n))
         what = "Benefit (accuracy less Brier score, 0 without an answer), which the paper does not have"
-        yield f"{what}: {_listed(list(benefits))}."
+        yield f"{what}: {listed(list(benefits))}."
     options: dict[str, list[str]] = {}
     for name, printed in rows.loc[rows["n"].isna(), ["name", "method"]].itertuples(index=False):
         options.setdefault(_option_for(name), []).append(printed)
     for option, methods in options.items():
-        yield f"{_listed(methods)}: not in this run; needs direag evaluate {option}."
+        yield f"{listed(methods)}: not in this run; needs direag evaluate {option}."
     n_labelled = int((rows["n"] + rows["unanswered"]).max()) if rows["n"].notna().any() else 0
     if n_labelled < (run.protocol.n_evaluated or 0):
         yield f"Figures are over the {n_labelled} questions whose right answer is known."
     unanswered = rows[rows["unanswered"].fillna(0) > 0]
     if len(unanswered):
         counts = map("{} {}".format, unanswered["method"], unanswered["unanswered"])
-        yield f"Questions without an answer, which benefit alone counts: {_listed(list(counts))}."
+        yield f"Questions without an answer, which benefit alone counts: {listed(list(counts))}."
 
 
 def _option_for(method: str) -> str:
@@ -164,9 +163,7 @@ def _option_for(method: str) -> str:
 def _difference_rows(differences: pd.DataFrame, level: float) -> Iterator[Row]:
     for method, rows in differences.groupby("method", sort=False):
         records = rows.set_index("metric").loc[list(COMPARED_METRICS)].to_dict("records")
-        estimates = [
-            text for row in records for text in (_number(row["difference"], signed=True), _number(row["p_adjusted"], 3))
-        ]
+        estimates = [text for row in records for text in (_n(row["difference"], signed=True), _n(row["p_adjusted"], 3))]
         spans = [text for row in records for text in (_span(row["low"], row["high"], " to ", DECIMALS), "")]
         yield Row(str(method), tuple(map(Cell, [str(rows["n"].iloc[0]), *estimates])))
         yield _detail(f"{_percent(level)} interval", ["", *spans])
@@ -177,23 +174,13 @@ def _detail(label: str, texts: Sequence[str]) -> Row:
 
 
 def _span(low: float, high: float, between: str, decimals: int = 3) -> str:
-    ends = [_number(end, decimals) for end in (low, high)]
-    return _UNDEFINED if ends == [_UNDEFINED] * 2 else between.join(ends)
+    ends = [number(end, decimals, bare=True) for end in (low, high)]
+    return UNDEFINED if ends == [UNDEFINED] * 2 else between.join(ends)
 
 
-def _number(value: float, decimals: int = DECIMALS, *, signed: bool = False) -> str:
-    """Return a number without the leading zero, with a proper minus, and none at what rounds to zero."""
-    if math.isnan(value):
-        return _UNDEFINED
-    size = f"{abs(value):.{decimals}f}"
-    is_zero = float(size) == 0
-    sign = "" if is_zero else "\N{MINUS SIGN}" if value < 0 else "+" if signed else ""
-    return sign + size.removeprefix("0")
+def _n(value: float, decimals: int = DECIMALS, *, signed: bool = False) -> str:
+    return number(value, decimals, signed=signed, bare=True)
 
 
 def _percent(share: float) -> str:
     return f"{round(100 * share, 6):g}%"
-
-
-def _listed(texts: Sequence[str]) -> str:
-    return f"{', '.join(texts[:-1])} and {texts[-1]}" if len(texts) > 1 else texts[0]

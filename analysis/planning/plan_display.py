@@ -4,13 +4,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rich.console import Group
-from rich.text import Text
 
 from analysis.display.folders import ResultFolder, versions
+from analysis.display.numbers import number
 from analysis.display.panels import headed_figure
 from analysis.display.style import RIGHT, figure_style
+from analysis.display.tables import shown_table
 from analysis.planning.plan import Plan
-from bayes_direag.commands.options import plain_table, titled
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
@@ -34,20 +34,21 @@ def about(plan: Plan) -> str:
 
 
 def _curve(plan: Plan) -> Group:
-    table = plain_table()
-    for header in ("more labels", "in all", "interval width", "NLL", "answered"):
-        table.add_column(header, justify="right")
-    for row in plan.curve.to_dict("records"):
-        table.add_row(
+    rows = (
+        [
             f"+{row['more']}",
             str(row["labels"]),
-            f"  {row['width']:.3f}",
-            f"  {row['nll']:.4f}",
-            f"  {row['answered']:.0%}",
-        )
-    return titled(
+            number(row["width"]),
+            number(row["nll"], 4),
+            f"{row['answered']:.0%}",
+        ]
+        for row in plan.curve.to_dict("records")
+    )
+    return shown_table(
         f"What more labels would bring, by what the fit believes: {about(plan)}",
-        table,
+        [],
+        ["more labels", "in all", "  interval width", "  NLL", "  answered"],
+        rows,
         f"interval width: mean over questions of the final probability's {plan.interval_level:.0%} interval. NLL: "
         "expected, of the answer being right or wrong; right if the fit is, so look at its change. answered: expected "
         f"share at a target accuracy of {plan.target:g} with assurance {plan.assurance:g}, all labelled questions "
@@ -56,14 +57,15 @@ def _curve(plan: Plan) -> Group:
 
 
 def _worth(plan: Plan) -> Group:
-    table = plain_table("", "question")
-    table.add_column("confidence", justify="right")
-    table.add_column("worth", justify="right")
-    for number, row in enumerate(plan.worth.to_dict("records"), start=1):
-        table.add_row(f"{number} ", Text(str(row["problem_id"])), f"  {row['confidence']:.2f}", f"  {row['worth']:.1f}")
-    return titled(
+    rows = (
+        [f"{place} ", str(row["problem_id"]), number(row["confidence"], 2), number(row["worth"], 1)]
+        for place, row in enumerate(plan.worth.to_dict("records"), start=1)
+    )
+    return shown_table(
         "Most worth labelling, in this order",
-        table,
+        ["", "question"],
+        ["  confidence", "  worth"],
+        rows,
         "worth: with those above it labelled, its label should narrow intervals as much as those of so many random "
         f"questions. Together: {plan.worth['worth'].sum():.0f}. Questions chosen like this are not a "
         "random sample: fit to them, but do not evaluate or find a threshold with them.",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.display.numbers import interval, number
 from analysis.display.panels import LeftOut, Picture, Words, forest, headed_figure, panel_grid, row_labels
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
@@ -311,10 +312,9 @@ def _null_histogram(
 
 
 def _with_interval(row: pd.Series, *, signed: bool = False) -> str:
-    form = "+.3f" if signed else ".3f"
     if np.isnan(row["value"]):
         return "undefined"
-    return f"{row['value']:{form}} [{row['low']:{form}}, {row['high']:{form}}]"
+    return f"{number(row['value'], signed=signed)} {interval(row['low'], row['high'], signed=signed)}"
 
 
 def _answered(table: pd.DataFrame) -> str:

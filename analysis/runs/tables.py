@@ -1,29 +1,25 @@
-"""Tables as a person reads them in a terminal of 80 columns.
+"""An evaluation as a person reads it in a terminal."""
 
-Each is a rich renderable: a title, the table, and what its columns mean. Text from files (paths, level names) is shown
-as it is, whatever markup it looks like.
-"""
-
-import math
+from collections.abc import Iterator
 
 import numpy as np
 import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
-from bayes_direag.commands.options import plain_table, titled
+from analysis.display.numbers import interval, number
+from analysis.display.tables import shown_table
 
-#: Metrics of a method's own answers: name, column header, and whether more of it is better.
-_COLUMNS = (
-    ("ece", "ECE", False),
-    ("smece", "smECE", False),
-    ("brier", "Brier", False),
-    ("nll", "NLL", False),
-    ("auroc", "AUROC", True),
-    ("pr_positive", "PR-P", True),
-    ("pr_negative", "PR-N", True),
-)
-_UNDEFINED = "\N{EN DASH}"
+#: Metrics of a method's own answers: column header, and whether more of it is better.
+_OWN = {
+    "ece": ("ECE", False),
+    "smece": ("smECE", False),
+    "brier": ("Brier", False),
+    "nll": ("NLL", False),
+    "auroc": ("AUROC", True),
+    "pr_positive": ("PR-P", True),
+    "pr_negative": ("PR-N", True),
+}
 
 
 def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> Group:
@@ -35,44 +31,32 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
         f"answering. {level}: percentile bootstrap over questions; every figure has one in metrics.csv. log: log score "
         "of the state that occurred, by the whole distribution over candidates and null, of methods that state one."
     )
-    table = plain_table("method")
-    table.add_column("n", justify="right", no_wrap=True)
-    if some_unanswered := bool(metrics["unanswered"].any()):
-        table.add_column("none", justify="right", no_wrap=True)
+    some_unanswered = bool(metrics["unanswered"].any())
+    if some_unanswered:
         caption += " none: questions without an answer beside the n; they count as wrong, with no benefit."
-    for header in ("benefit\n↑", level, "acc\n↑", "log\n↓"):
-        table.add_column(header, justify="right", no_wrap=True)
-    rounded = metrics[["benefit", "accuracy_of_all", "log_score"]].round(3)
-    best = {name: rounded[name].agg("min" if name == "log_score" else "max") for name in rounded}
-    for position, row in enumerate(metrics.to_dict("records")):
-        shown = {
-            name: Text(_short(row[name]), style="bold" if rounded[name].iloc[position] == best[name] else "")
-            for name in rounded
-        }
-        cells = [Text(str(row["method"])), Text(str(row["n"]))]
-        cells += [Text(str(row["unanswered"]))] if some_unanswered else []
-        bounds = Text(f"[{_short(row['benefit_low'])}, {_short(row['benefit_high'])}]")
-        table.add_row(*cells, shown["benefit"], bounds, shown["accuracy_of_all"], shown["log_score"])
-    return titled(title, table, caption)
+    marked = {name: _marked(metrics[name], name != "log_score") for name in ("benefit", "accuracy_of_all", "log_score")}
+
+    def rows() -> Iterator[list[str | Text]]:
+        for place, row in enumerate(metrics.to_dict("records")):
+            benefit, *others = (cells[place] for cells in marked.values())
+            bounds = interval(row["benefit_low"], row["benefit_high"], bare=True)
+            unanswered = [str(row["unanswered"])] if some_unanswered else []
+            yield [str(row["method"]), str(row["n"]), *unanswered, benefit, bounds, *others]
+
+    headers = ["n", *(["none"] if some_unanswered else []), "benefit\n↑", level, "acc\n↑", "log\n↓"]
+    return shown_table(title, ["method"], headers, rows(), caption)
 
 
 def metrics_table(metrics: pd.DataFrame) -> Group:
-    """Return the metrics of each method's own answers, the best of each column (to the decimals shown) in bold."""
+    """Return the metrics of each method's own answers, the best of each column (to the decimals shown) marked."""
     metrics = _by_benefit(metrics)
-    table = plain_table("method")
-    for _, header, more_is_better in _COLUMNS:
-        table.add_column(f"{header}\n{'↑' if more_is_better else '↓'}", justify="right", no_wrap=True)
-    rounded = metrics[[name for name, _, _ in _COLUMNS]].round(3)
-    for position, row in enumerate(metrics.to_dict("records")):
-        cells = [Text(str(row["method"]))]
-        for name, _, more_is_better in _COLUMNS:
-            best = rounded[name].max() if more_is_better else rounded[name].min()
-            cells.append(Text(_short(row[name]), style="bold" if rounded[name].iloc[position] == best else ""))
-        table.add_row(*cells)
-    return titled(
+    columns = [_marked(metrics[name], more_is_better) for name, (_, more_is_better) in _OWN.items()]
+    return shown_table(
         "Of each method's own answers: do its probabilities hold?",
-        table,
-        "Over the n answered questions. ↑ more is better, ↓ less; best in bold. Not which method is better: one that "
+        ["method"],
+        [f"{header}\n{'↑' if more_is_better else '↓'}" for header, more_is_better in _OWN.values()],
+        zip(metrics["method"].astype(str), *columns, strict=True),
+        "Over the n answered questions. ↑ more is better, ↓ less; * best. Not which method is better: one that "
         "selects a wrong answer, and knows it, scores well. ECE: 10 bins of equal width.",
     )
 
@@ -83,34 +67,31 @@ def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
     Bins are ``(i/10, (i+1)/10]``, the first also closed on the left; those without a question are left out, as
     are questions that are unanswered or not labelled.
     """
-    rows = predictions[predictions["method"] == method].dropna(subset=["confidence", "correct"])
-    confidence, correct = rows["confidence"].to_numpy(float), rows["correct"].to_numpy(bool)
-    table = plain_table()
-    for header in ("confidence", "n", "says", "right"):
-        table.add_column(header, justify="right")
-    table.add_column()
+    answered = predictions[predictions["method"] == method].dropna(subset=["confidence", "correct"])
+    confidence, correct = answered["confidence"].to_numpy(float), answered["correct"].to_numpy(bool)
     bins = np.searchsorted(np.arange(1, 10) / 10, confidence, side="left")
-    for number in np.unique(bins):
-        here = bins == number
-        says, right = float(confidence[here].mean()), float(correct[here].mean())
-        span = f"{number / 10:.1f}-{(number + 1) / 10:.1f}"
-        bars = f"{_bar(says, '▒')}\n{_bar(right, '█')}"
-        table.add_row(span, str(here.sum()), f"{says:.3f}", f"{right:.3f}", bars)
-    return titled(
-        f"Reliability of {method}",
-        table,
-        "says ▒: mean confidence. right █: share of right answers. Calibrated: equally long.",
-    )
 
+    def rows() -> Iterator[list[str]]:
+        for place in np.unique(bins):
+            here = bins == place
+            says, right = float(confidence[here].mean()), float(correct[here].mean())
+            bars = f"{'▒' * round(40 * says):<40}\n{'█' * round(40 * right):<40}"
+            yield [f"{place / 10:.1f}-{(place + 1) / 10:.1f}", str(here.sum()), number(says), number(right), bars]
 
-def _bar(share: float, character: str, width: int = 40) -> str:
-    return character * round(share * width)
+    caption = "says ▒: mean confidence. right █: share of right answers. Calibrated: equally long."
+    headers = ["confidence", "n", "says", "right", ""]
+    return shown_table(f"Reliability of {method}", [], headers, rows(), caption)
 
 
 def _by_benefit(metrics: pd.DataFrame) -> pd.DataFrame:
     return metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
 
 
-def _short(value: float) -> str:
-    """Three decimals without the leading zero."""
-    return _UNDEFINED if math.isnan(value) else f"{value:.3f}".replace("0.", ".", 1 if abs(value) < 1 else 0)
+def _marked(values: pd.Series, more_is_better: bool) -> list[Text]:
+    """Return figures, the best of them (to the decimals shown) with a star and bold: a pipe knows no bold."""
+    rounded = values.round(3)
+    best = rounded.max() if more_is_better else rounded.min()
+    return [
+        Text(f"{number(value, bare=True)}{'*' if own == best else ' '}", style="bold" if own == best else "")
+        for value, own in zip(values, rounded, strict=True)
+    ]

@@ -32,7 +32,7 @@ def text(shown: RenderableType) -> str:
     lines = captured.get().splitlines()
     assert max(map(len, lines)) <= 80
     assert "…" not in captured.get()
-    return captured.get()
+    return captured.get().replace("\N{MINUS SIGN}", "-")
 
 
 def row(shown: str, start: str) -> list[str]:
@@ -55,7 +55,7 @@ def test_parameters(heads: tuple[str, str]) -> None:
     )
     shown = text(parameter_comparison_table(ParameterComparison(table, "relative", 0.9), "Title", heads))
     assert row(shown, "[b]vanilla") == ["[b]vanilla", "0.200", "0.250", "±", "0.050", "[0.100,", "0.300]", "-1.00"]
-    assert row(shown, "inverse_softplus_null_base")[-1] == "+0.00"
+    assert row(shown, "inverse_softplus_null_base")[-1] == "0.00"
     assert row(shown, "slope") == ["slope", "1.000", "1.100", DASH, DASH]
     assert "90% interval" in shown
     assert "which the data cannot see" in " ".join(shown.split())
@@ -76,7 +76,7 @@ def test_predictions_and_their_metrics(heads: tuple[str, str]) -> None:
     shown = " ".join(text(prediction_table(summary, heads, 0.9)).split())
     assert "20; 3 more were not answered" in shown
     assert f"in sample: 5 of 20 questions were fitted to by {heads[0]}, 7 by {heads[1]}" in shown.replace("- ", "-")
-    assert "mean +0.000, mean size 0.020, largest -0.300 (q7)" in shown
+    assert "mean 0.000, mean size 0.020, largest -0.300 (q7)" in shown
     metrics = pd.DataFrame(
         [
             {"metric": name, "first": 0.5, "second": np.nan, "difference": np.nan, "low": np.nan, "high": np.nan}

@@ -367,5 +367,5 @@ def test_answers_of_several_words_stand_in_quotation_marks_and_long_ones_are_cut
     assert quoted("x") == "x"
     assert quoted("solid\n state") == '"solid state"'
     assert quoted("a trait that helps an organism survive") == '"a trait that he…survive"'
-    assert len(shortened("y" * 5000)) == 24
-    assert shortened("y" * 24) == "y" * 24
+    assert len(shortened("y" * 5000, 24)) == 24
+    assert shortened("y" * 24, 24) == "y" * 24

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from analysis.paper.paper_figures import METHODS_TABLE, PRINTED_TABLES, VARIANTS_TABLE, PrintedTable
-from analysis.paper.paper_layouts import _number, differences_layout, paper_layout, what_differs
+from analysis.paper.paper_layouts import _n, differences_layout, paper_layout, what_differs
 from analysis.paper.paper_tables import method_differences, paper_table
 from analysis.paper.table_formats import Layout, Row, to_console
 from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
@@ -198,11 +198,11 @@ class TestNumbers:
         ],
     )
     def test_each_case(self, value, signed, shown):
-        assert _number(value, signed=signed) == shown
+        assert _n(value, signed=signed) == shown
 
     @given(st.floats(-20, 20), st.integers(3, 4), st.booleans())
     def test_it_reads_back(self, value, decimals, signed):
-        assert as_float(_number(value, decimals, signed=signed)) == pytest.approx(round(value, decimals), abs=1e-9)
+        assert as_float(_n(value, decimals, signed=signed)) == pytest.approx(round(value, decimals), abs=1e-9)
 
 
 def test_everything_fits_in_80_columns(runs: list[EvaluatedRun], tmp_path: Path) -> None:

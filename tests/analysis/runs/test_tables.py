@@ -35,16 +35,17 @@ def shown(table: RenderableType, *, width: int = 80, styled: bool = False) -> st
     console.print(table)
     text = console.file.getvalue()
     assert isinstance(text, str)
-    return text
+    return text.replace("\N{MINUS SIGN}", "-")
 
 
 def bold(line: str) -> list[str]:
-    return [text.strip() for text in re.findall(r"\x1b\[1m(.*?)\x1b\[0m", line)]
+    return [text.strip("* ") for text in re.findall(r"\x1b\[1m(.*?)\x1b\[0m", line)]
 
 
 def cells(text: str) -> dict[str, list[str]]:
-    """Return the words of each line by its first one."""
-    return {words[0]: words[1:] for words in map(str.split, text.splitlines()) if words}
+    """Return the words of each line by its first one, without the stars of the best."""
+    lines = text.replace("*", " ").splitlines()
+    return {words[0]: words[1:] for words in map(str.split, lines) if words}
 
 
 def evaluation(**columns: list[float]) -> Evaluation:
@@ -117,7 +118,7 @@ class TestMetrics:
         assert "none" not in text
         assert cells(text)["direag"] == ["1000", ".500", "[.400,", ".600]", ".500", ".500"]
 
-    def test_the_best_of_each_column_is_bold(self):
+    def test_the_best_of_each_column_is_starred_and_bold(self):
         found = evaluation(accuracy_of_all=spread(0.5), log_score=spread(0.2), nll=spread(1.2), ece=spread(0.1)[::-1])
         ranked, own = (
             {line.split()[0]: bold(line) for line in shown(table, styled=True).splitlines() if line.split()[:1]}
@@ -125,6 +126,7 @@ class TestMetrics:
         )
         last, tied = METHODS[-1], [".500"] * 5  # all are equal in smECE, Brier, AUROC, PR-P and PR-N
         assert ranked["vanilla"] == [".500", ".200"]
+        assert "1.200*" in shown(metrics_table(found.metrics))
         assert ranked[last] == [".500", f".{500 + len(METHODS) - 1}"]
         assert own["vanilla"] == [*tied[:2], "1.200", *tied[2:]]
         assert own[last] == [".100", *tied]
