@@ -12,19 +12,16 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from analysis.display.folders import versions
-from analysis.display.panels import forest, row_labels
 from analysis.display.results import Result, axes_or_new
-from analysis.display.style import RIGHT
-from analysis.methods.cross_fitting import Part, deal, learn_each
-from analysis.methods.direag import FITTED_METHODS, DirEAG
+from analysis.display.style import RIGHT, forest, row_labels
+from analysis.methods.direag import FITTED_METHODS, DirEAG, Part, deal, learn_each
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS, SAMPLING_METHODS, is_right, joined_answers
 from analysis.report.report import write_report
 from analysis.report.source import read_source
-from analysis.runs.evaluated_run import EvaluatedRun, Protocol
-from analysis.runs.folder import FITS, FOLDER, MANIFEST, TABLES
+from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST, TABLES, EvaluatedRun, Protocol
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError

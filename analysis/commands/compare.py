@@ -38,7 +38,7 @@ def compare_command(
     Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
     from analysis.comparison.compare import FOLDER, compare
-    from analysis.comparison.comparison_tables import descriptions_table
+    from analysis.comparison.comparison_findings import descriptions_table
     from analysis.runs.evaluated_run import read_evaluated_run
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit

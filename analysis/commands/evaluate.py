@@ -66,7 +66,7 @@ def evaluate_command(
     Example: direag evaluate observations.jsonl --out results --folds 5
     """
     from analysis.evaluation import evaluate as run
-    from analysis.runs.folder import FOLDER
+    from analysis.runs.evaluated_run import FOLDER
 
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     options.require_parent(target)

@@ -11,7 +11,7 @@ def check_free_folder(target: Path) -> None:
 
     Raises DirEAGError in each of these cases.
     """
-    from analysis.runs.folder import MANIFEST  # here, as its import takes a while
+    from analysis.runs.evaluated_run import MANIFEST  # here, as its import takes a while
 
     require_parent(target)
     if target.exists() and not target.is_dir():

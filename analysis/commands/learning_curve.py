@@ -10,7 +10,7 @@ from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
-    from analysis.learning_curve.splits import Splits
+    from analysis.learning_curve.curve import Splits
 
 
 def learning_curve_command(
@@ -57,10 +57,8 @@ def learning_curve_command(
     import pandas as pd
 
     from analysis.learning_curve import curve_folder
-    from analysis.learning_curve.curve import asked_for, measured
-    from analysis.learning_curve.curve_figure import learning_curve_figure
-    from analysis.learning_curve.curve_table import curve_tables, sampling_note
-    from analysis.learning_curve.splits import draw_splits
+    from analysis.learning_curve.curve import asked_for, draw_splits, measured
+    from analysis.learning_curve.curve_display import curve_tables, learning_curve_figure, sampling_note
     from analysis.learning_curve.summary import summarise
     from analysis.methods.registry import chosen_methods, is_sampled
     from bayes_direag.data.files import as_records

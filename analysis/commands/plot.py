@@ -52,10 +52,9 @@ def plot_command(
         step("reading")
         from itertools import chain
 
-        from analysis.display.panels import LeftOut
-        from analysis.display.style import save_figure
+        from analysis.display.style import LeftOut, save_figure
         from analysis.learned.figures import calibrated_method, fit_pictures
-        from analysis.runs.held_out import read_held_out, unseen_questions
+        from analysis.runs.evaluated_run import read_held_out, unseen_questions
         from analysis.runs.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table
         from bayes_direag.data.observations import Observations

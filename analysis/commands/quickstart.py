@@ -23,7 +23,7 @@ def quickstart_command(
     from analysis.evaluation import evaluate as run
     from analysis.report.report import write_report
     from analysis.report.source import read_source
-    from analysis.runs.folder import FOLDER, REPORT
+    from analysis.runs.evaluated_run import FOLDER, REPORT
     from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
     from bayes_direag.data.observations import example_observations

@@ -38,7 +38,7 @@ def report_command(
 
     Example: direag report results --fit fit.nc
     """
-    from analysis.runs.folder import REPORT
+    from analysis.runs.evaluated_run import REPORT
 
     target = target or folder / REPORT
     if target.suffix.lower() not in {".html", ".htm"}:

@@ -49,10 +49,8 @@ def tables_command(
         check_free_folder(target)
     with progress() as step:
         step("reading")
-        from analysis.paper.paper_figures import PRINTED_TABLES
-        from analysis.paper.paper_layouts import differences_layout, paper_layout
-        from analysis.paper.paper_tables import in_printed_order, method_differences, paper_table
-        from analysis.paper.table_formats import to_console, to_latex, to_markdown
+        from analysis.paper.paper_layouts import differences_layout, paper_layout, to_console, to_latex, to_markdown
+        from analysis.paper.paper_tables import PRINTED_TABLES, in_printed_order, method_differences, paper_table
         from analysis.runs.evaluated_run import read_evaluated_run
 
         runs = in_printed_order([read_evaluated_run(folder) for folder in _distinct(folders)])

@@ -10,9 +10,8 @@ import pandas as pd
 
 from analysis.comparison import comparison_findings as sections
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.panels import forest, row_labels
 from analysis.display.results import Result, axes_or_new, write_result_report
-from analysis.display.style import REFERENCE, RIGHT
+from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
 from analysis.runs.evaluated_run import Evaluated
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -43,14 +42,8 @@ FOLDER = ResultFolder(
 class Comparison(Result):
     """What a comparison found.
 
-    Attributes
-    ----------
-    described : dict of str
-        What each thing compared is, by its name.
-    findings : Findings
-        Tables, pictures and figures, section by section.
-    record : dict
-        All of it as JSON can hold it.
+    ``described``: what each thing compared is, by its name. ``findings``: tables, pictures and figures, section by
+    section. ``record``: all of it as JSON can hold it.
     """
 
     described: dict[str, str]

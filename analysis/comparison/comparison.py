@@ -226,10 +226,7 @@ def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
 def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> pd.DataFrame:
     """Score both fits on answered questions with a known answer; see :func:`~analysis.scores.paired.paired_table`.
 
-    Parameters
-    ----------
-    table
-        From :func:`compare_predictions`.
+    ``table``: from :func:`compare_predictions`.
     """
     rows = table[table["first_correct"].notna()]
     first, second = (

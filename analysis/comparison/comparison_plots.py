@@ -8,10 +8,19 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.comparison.comparison import ParameterComparison, seen_in_fitting, summarise_predictions
-from analysis.comparison.evaluation_comparison import EvaluationComparison
-from analysis.comparison.loo_comparison import FEWEST_STANDARD_ERRORS, LooComparison
-from analysis.display.panels import diagonal, forest, headed_figure, panel_grid, plain, row_labels
-from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.comparison.loo_comparison import FEWEST_STANDARD_ERRORS, EvaluationComparison, LooComparison
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
+    WRONG,
+    diagonal,
+    figure_style,
+    forest,
+    headed_figure,
+    panel_grid,
+    plain,
+    row_labels,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -25,10 +34,7 @@ def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str])
 
     Quantities without a spread are left out.
 
-    Parameters
-    ----------
-    captions
-        What the two fits are and what they were fitted to.
+    ``captions``: what the two fits are and what they were fitted to.
     """
     rows = comparison.table[comparison.table["sd"] > 0].reset_index(drop=True)
     low, high = ((rows[bound] - rows["mean"]) / rows["sd"] for bound in ("low", "high"))
@@ -63,12 +69,8 @@ def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str])
 def shift_figure(predictions: pd.DataFrame, captions: tuple[str, str], interval_level: float) -> "Figure":
     """Draw the confidences of two fits against each other, changed answers marked.
 
-    Parameters
-    ----------
-    predictions
-        From :func:`~analysis.comparison.comparison.compare_predictions`.
-    captions
-        What the two fits are called.
+    ``predictions``: from :func:`~analysis.comparison.comparison.compare_predictions`. ``captions``: what the two fits
+    are called.
     """
     rows = predictions[predictions["shift"].notna()]
     changed = rows["changed"].to_numpy(bool)

@@ -10,9 +10,8 @@ from jaxtyping import Bool, Float
 from scipy.stats import gaussian_kde, norm, rankdata
 
 from analysis.diagnosis.verdict import tail_in_words
-from analysis.display.panels import Words, headed_figure, plain
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG
+from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K

@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.diagnosis.checks import (
+    CalibrationCheck,
+    LeaveOneOutSummary,
+    PredictiveChecks,
+    calibration_check,
+    left_out_probabilities,
+    loo_summary,
+    pareto_counts,
+    predictive_checks,
+    worst_questions,
+)
 from analysis.diagnosis.diagnosis_figures import FIGURES
 from analysis.diagnosis.identifiability import (
     FlatDirection,
@@ -17,16 +28,6 @@ from analysis.diagnosis.identifiability import (
     scale,
     total_log_likelihood,
 )
-from analysis.diagnosis.loo_checks import (
-    CalibrationCheck,
-    LeaveOneOutSummary,
-    calibration_check,
-    left_out_probabilities,
-    loo_summary,
-    pareto_counts,
-    worst_questions,
-)
-from analysis.diagnosis.posterior_checks import PredictiveChecks, predictive_checks
 from analysis.diagnosis.verdict import (
     Finding,
     calibration_finding,
@@ -37,11 +38,10 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     weighted_finding,
 )
-from analysis.display.blocks import Judgement, Verdict
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.panels import row_labels
+from analysis.display.page import Judgement, Verdict
 from analysis.display.results import Result, axes_or_new, write_result_report
-from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,
@@ -86,9 +86,9 @@ class Diagnosis(Result):
         Of the leave-one-out ``support`` and of the ``confidence`` made of it.
     loo : LeaveOneOutSummary
     pareto, worst : DataFrame
-        :func:`~analysis.diagnosis.loo_checks.pareto_counts` and :func:`~analysis.diagnosis.loo_checks.worst_questions`.
+        :func:`~analysis.diagnosis.checks.pareto_counts` and :func:`~analysis.diagnosis.checks.worst_questions`.
     n_several_correct : int
-        Questions with several right answers; see :mod:`analysis.diagnosis.posterior_checks`.
+        Questions with several right answers; see :mod:`analysis.diagnosis.checks`.
     is_weighted : bool
         Whether the likelihood weighs questions unequally; predictive and leave-one-out figures then mean nothing.
     sampling : SamplingSettings

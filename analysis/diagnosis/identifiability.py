@@ -131,10 +131,7 @@ def correlations(draws: ParameterDraws) -> pd.DataFrame:
 def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) -> FlatDirection:
     """Find the direction that the data constrain least relative to the prior; NaN throughout if a draw is not finite.
 
-    Parameters
-    ----------
-    log_likelihood
-        Of all questions together, at each of some raw vectors.
+    ``log_likelihood``: of all questions together, at each of some raw vectors.
     """
     if not np.isfinite(draws.values).all():
         return FlatDirection(draws.names.assign(loading=np.nan), np.nan, np.nan)

@@ -7,9 +7,8 @@ from typing import Literal
 import numpy as np
 import pandas as pd
 
+from analysis.diagnosis.checks import ALL_QUESTIONS, PARETO_RANGES, UNDEFINED_K, CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import FlatDirection, Scale
-from analysis.diagnosis.loo_checks import PARETO_RANGES, UNDEFINED_K, CalibrationCheck
-from analysis.diagnosis.posterior_checks import ALL_QUESTIONS, PredictiveChecks
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings

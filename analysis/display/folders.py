@@ -48,16 +48,9 @@ def jsonable(value: object) -> object:
 class ResultFolder:
     """One kind of folder.
 
-    Attributes
-    ----------
-    kind : str
-        What it holds: "diagnosis".
-    record : str
-        The file that every such folder has, and that says what is in it.
-    tables, figures : tuple of str
-        Which it may have: ``NAME.csv``, ``NAME.png``.
-    others : tuple of str
-        Names of further files. ``fits/*.nc`` allows such files in a subfolder.
+    ``kind``: what it holds: "diagnosis". ``record``: the file that every such folder has, and that says what is in it.
+    ``tables``, ``figures``: which it may have: ``NAME.csv``, ``NAME.png``. ``others``: names of further files.
+    ``fits/*.nc`` allows such files in a subfolder.
     """
 
     kind: str

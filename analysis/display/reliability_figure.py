@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from analysis.display.panels import diagonal, headed_figure, plain
-from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
+from analysis.display.style import REFERENCE, RIGHT, WRONG, diagonal, figure_style, headed_figure, plain
 from analysis.scores.reliability import N_BINS, Reliability
 
 if TYPE_CHECKING:
@@ -21,12 +20,8 @@ _FEW = 25
 def reliability_figure(results: Mapping[str, Reliability], about: str) -> "Figure":
     """Draw the reliability diagrams of one or two confidences side by side: in bins, without bins, and the counts.
 
-    Parameters
-    ----------
-    found
-        By the name that goes above each column, such as "before recalibration".
-    about
-        A sentence that says what was evaluated and what was held out.
+    ``found``: by the name that goes above each column, such as "before recalibration". ``about``: A sentence that says
+    what was evaluated and what was held out.
     """
     level = next(iter(results.values())).interval_level
     caption = (

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.display.blocks import Block
+    from analysis.display.page import Block
 
 
 class Result(ABC):
@@ -85,8 +85,7 @@ def write_result_report(
     first: "tuple[Block, ...]" = (),
 ) -> None:
     """Write tables and figures, each under its name, as one HTML file."""
-    from analysis.display.blocks import Cell, Column, Picture, Report, Section, Table
-    from analysis.display.render import render
+    from analysis.display.page import Cell, Column, Picture, Report, Section, Table, render
 
     def block(name: str, table: pd.DataFrame) -> Table:
         numbers = [pd.api.types.is_numeric_dtype(table[column]) for column in table]

@@ -3,15 +3,22 @@
 The user's own matplotlib settings are neither read nor changed, and nothing needs a screen.
 """
 
+import re
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float
 
 from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 
@@ -52,3 +59,118 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
     metadata = {".svg": {"Date": None}, ".pdf": {"CreationDate": None}}.get(suffix, {})
     with figure_style(), atomic_path(path) as partial_path:
         figure.savefig(partial_path, format=suffix[1:], metadata=metadata)
+
+
+_TITLE_POINTS, _CAPTION_POINTS = 11.0, 9.0
+#: Height of a line over its font size, and mean width of a character of it, in the style's font.
+_LINE, _CHARACTER = 1.3, 0.525
+
+
+def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -> "Figure":
+    """Return a figure with a title and a caption, wrapped to its width, and that much height left for the panels."""
+    above = _wrapped(title, width, _TITLE_POINTS * 1.15)
+    below = _wrapped(caption, width, _CAPTION_POINTS)
+    lines = above.count("\n") * _TITLE_POINTS + below.count("\n") * _CAPTION_POINTS + _TITLE_POINTS + _CAPTION_POINTS
+    figure = new_figure(width, height + lines * _LINE / 72 + 0.15)
+    figure.suptitle(above, x=0.01, ha="left", fontsize=_TITLE_POINTS, fontweight="bold")
+    figure.supxlabel(below, x=0.01, ha="left", fontsize=_CAPTION_POINTS, color="0.25")
+    return figure
+
+
+def panel_grid(
+    figure: "Figure", titles: list[tuple[str, str]], n_columns: int, *, x_label: str, y_label: str
+) -> "list[Axes]":
+    """Return panels row by row, with shared axes that are labelled at the edge of the grid.
+
+    ``titles``: of each panel: a name, broken and cut where it does not fit, and a line below it.
+    """
+    n_columns = min(n_columns, len(titles))
+    n_rows = -(-len(titles) // n_columns)
+    grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
+    panels = list(grid.ravel())
+    width = 0.92 * (figure.get_figwidth() - 0.6) / n_columns
+    for axes in panels[len(titles) :]:
+        axes.remove()
+    for number, (axes, (name, note)) in enumerate(zip(panels[: len(titles)], titles, strict=True)):
+        axes.set_title(f"{fitting(name, width)}\n{plain(note)}", fontsize=9)
+        if number + n_columns >= len(titles):
+            axes.set_xlabel(x_label, fontsize=9)
+            axes.tick_params(labelbottom=True)
+        if number % n_columns == 0:
+            axes.set_ylabel(y_label, fontsize=9)
+    return panels[: len(titles)]
+
+
+def forest(
+    axes: "Axes",
+    value: Float[np.ndarray, " row"],
+    low: Float[np.ndarray, " row"],
+    high: Float[np.ndarray, " row"],
+    *,
+    colour: str,
+    marker: str = "o",
+    hollow: np.ndarray | None = None,
+) -> None:
+    """Draw values and their intervals, a row each from the top; without a bar where the interval is NaN."""
+    place = np.arange(len(value))[::-1]
+    axes.hlines(place, low, high, color=colour, linewidth=2)
+    fill = np.full(len(value), colour, dtype=object)
+    if hollow is not None:
+        fill[hollow] = "white"
+    axes.scatter(value, place, s=36, marker=marker, color=fill.tolist(), edgecolor=colour, linewidth=1.5, zorder=3)
+    axes.set_ylim(-0.6, len(value) - 0.4)
+
+
+def row_labels(axes: "Axes", labels: list[str]) -> None:
+    """Name the rows of a forest, the first on top."""
+    axes.set_yticks(np.arange(len(labels))[::-1], [plain(label) for label in labels])
+
+
+def diagonal(axes: "Axes", upper: float = 1.0) -> None:
+    """Draw where the two axes are equal."""
+    axes.plot([0, upper], [0, upper], color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
+
+
+def plain(text: str) -> str:
+    """Return text from a file so that no dollar sign in it starts a formula."""
+    return text.replace("$", r"\$")
+
+
+def fitting(name: str, width: float, points: float = 9.0) -> str:
+    """Break a name between its parts, into at most two lines of ``width`` inches; of a longer one, show both ends."""
+    limit = _characters(width, points)
+    lines = [""]
+    for part in re.findall(r"[^-_/\s]*[-_/\s]*", name):
+        if lines[-1] and len(lines[-1] + part.rstrip()) > limit:
+            lines.append("")
+        lines[-1] += part
+    if len(lines) > 2 or max(map(len, lines)) > limit + 1:
+        lines = [name] if len(name) <= limit else [name[:limit], "\N{HORIZONTAL ELLIPSIS}" + name[limit:][-limit + 1 :]]
+    return plain("\n".join(line.strip() for line in lines))
+
+
+def _wrapped(text: str, width: float, points: float) -> str:
+    return "\n".join(textwrap.fill(plain(line), _characters(width - 0.15, points)) for line in text.splitlines())
+
+
+def _characters(width: float, points: float) -> int:
+    return max(8, int(width * 72 / (points * _CHARACTER)))
+
+
+#: Title and a sentence on how to read it, by the name of a picture.
+Words = dict[str, tuple[str, str]]
+
+
+class Picture(NamedTuple):
+    """One picture, and the tables behind it by the name of their file."""
+
+    name: str
+    figure: "Figure"
+    tables: dict[str, pd.DataFrame]
+
+
+class LeftOut(NamedTuple):
+    """A picture that cannot be drawn, and why."""
+
+    name: str
+    reason: str

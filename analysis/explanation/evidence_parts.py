@@ -110,12 +110,8 @@ def concentration_parts(
 
     Without reports the null is the only state.
 
-    Parameters
-    ----------
-    candidate : (report,) array
-        The candidate that each report names.
-    given, doubted : (sample, report) array
-        What it gives to that candidate, and to the null.
+    ``candidate`` (report,): the candidate that each report names. ``given``, ``doubted`` (sample, report): what it
+    gives to that candidate, and to the null.
 
     Examples
     --------

@@ -118,10 +118,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     question has that name, the answers are of another kind than those that were fitted to, or the interval level is out
     of range.
 
-    Parameters
-    ----------
-    interval_level
-        Posterior probability that the intervals hold, strictly between 0 and 1.
+    ``interval_level``: posterior probability that the intervals hold, strictly between 0 and 1.
 
     Examples
     --------

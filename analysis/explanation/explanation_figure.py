@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from analysis.display.numbers import counted, probability, shortened
-from analysis.display.panels import headed_figure, plain
-from analysis.display.style import REFERENCE, figure_style
+from analysis.display.style import REFERENCE, figure_style, headed_figure, plain
 from analysis.explanation.explanation import Explanation
 from analysis.explanation.explanation_text import NULL, quoted, what_decided
 

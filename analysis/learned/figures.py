@@ -12,20 +12,22 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.display.panels import (
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
     LeftOut,
     Picture,
     Words,
     diagonal,
+    figure_style,
     fitting,
     forest,
     headed_figure,
     panel_grid,
     row_labels,
 )
-from analysis.display.style import REFERENCE, RIGHT, figure_style
 from analysis.learned import quantities
-from analysis.learned.labelled_reports import LabelledReports, stated_confidences
+from analysis.learned.quantities import LabelledReports, stated_confidences
 from analysis.methods.direag import FITTED_METHODS
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
@@ -86,12 +88,8 @@ def calibration_curves_figure(
 ) -> "Figure":
     """Draw level by level what a stated confidence counts for, over how often it was stated.
 
-    Parameters
-    ----------
-    curves
-        From :func:`~analysis.learned.quantities.calibration_curves`.
-    stated
-        From :func:`~analysis.learned.labelled_reports.stated_confidences`, of the questions fitted to.
+    ``curves``: from :func:`~analysis.learned.quantities.calibration_curves`. ``stated``: from
+    :func:`~analysis.learned.quantities.stated_confidences`, of the questions fitted to.
     """
     names = curves["level"].unique().tolist()
     caption = (
@@ -124,10 +122,7 @@ def calibration_curves_figure(
 def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw how much each level counts and how it is biased.
 
-    Parameters
-    ----------
-    quantities
-        From :func:`~analysis.learned.quantities.level_quantities`.
+    ``quantities``: from :func:`~analysis.learned.quantities.level_quantities`.
     """
     names = quantities["level"].unique().tolist()
     kinds = quantities["quantity"].unique().tolist()
@@ -167,10 +162,7 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
 def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw the identified quantities of all levels together, each on its own scale.
 
-    Parameters
-    ----------
-    quantities
-        From :func:`~analysis.learned.quantities.shared_quantities`.
+    ``quantities``: from :func:`~analysis.learned.quantities.shared_quantities`.
     """
     shown = set(quantities["quantity"])
     meaning = " ".join(text for name, text in _MEANING.items() if name in shown)
@@ -258,10 +250,7 @@ def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = ""
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
     """Draw a fit: calibration by level, what each level counts, what all share, and the final recalibration.
 
-    Parameters
-    ----------
-    level
-        Of all intervals and bands over the posterior draws.
+    ``level``: of all intervals and bands over the posterior draws.
     """
     about = describe_fit(fit)
     if fit.variant == "level":

@@ -10,8 +10,7 @@ import pandas as pd
 
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import save_figure
-from analysis.learning_curve.curve import RESULT_TYPES, no_results
-from analysis.learning_curve.splits import Splits
+from analysis.learning_curve.curve import RESULT_TYPES, Splits, no_results
 from analysis.methods.calibrations import CLIP
 from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.observations import Observations

@@ -30,12 +30,7 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
 
     Source: Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
 
-    Parameters
-    ----------
-    confidence, correct
-        Of the labelled questions, at least one.
-    new
-        Confidences to recalibrate.
+    ``confidence``, ``correct``: of the labelled questions, at least one. ``new``: confidences to recalibrate.
 
     Examples
     --------
@@ -62,10 +57,7 @@ def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _Ne
 
     Source: Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
 
-    Parameters
-    ----------
-    confidence, correct, new
-        As in :func:`platt`.
+    ``confidence``, ``correct``, ``new``: as in :func:`platt`.
 
     Examples
     --------
@@ -87,10 +79,7 @@ def beta(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -
 
     Source: Kull, Silva Filho and Flach (2017), proceedings.mlr.press/v54/kull17a.
 
-    Parameters
-    ----------
-    confidence, correct, new
-        As in :func:`platt`; clipped as there.
+    ``confidence``, ``correct``, ``new``: as in :func:`platt`; clipped as there.
     """
     from betacal import BetaCalibration
 
@@ -110,10 +99,7 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
 
     Source: Vovk, Petej and Fedorova (2015), arXiv:1511.00213.
 
-    Parameters
-    ----------
-    confidence, correct, new
-        As in :func:`platt`.
+    ``confidence``, ``correct``, ``new``: as in :func:`platt`.
     """
     from venn_abers import VennAbers
 

@@ -33,12 +33,8 @@ _MOST_WRONG = 1e6
 class LevelAccuracies:
     """What was learned; call it with questions to answer them.
 
-    Attributes
-    ----------
-    accuracy : (level,)
-        How often a level is right.
-    n_wrong : float
-        Number m of wrong answers that a level can give; where some are commoner than others, as if there were so many.
+    ``accuracy`` (level,): how often a level is right. ``n_wrong``: number m of wrong answers that a level can give;
+    where some are commoner than others, as if there were so many.
     """
 
     accuracy: Float[np.ndarray, " level"]

@@ -19,15 +19,10 @@ type Learner = Callable[[Observations, int], Any]
 class Answers:
     """One answer to every question, and how probably it is right.
 
-    Attributes
-    ----------
-    candidate : (problem,)
-        Index into the question's own candidates; -1 where the question is unanswered.
-    confidence : (problem,)
-        In [0, 1]; NaN where the question is unanswered.
-    distribution : (problem, level + 1) or None
-        Probability of every candidate and, in the last column, of the null "none of them is right"; 0 for candidates
-        that a question does not have. None of a method that states no distribution.
+    ``candidate`` (problem,): index into the question's own candidates; -1 where the question is unanswered.
+    ``confidence`` (problem,): in [0, 1]; NaN where the question is unanswered. ``distribution`` (problem, level + 1):
+    probability of every candidate and, in the last column, of the null "none of them is right"; 0 for candidates that a
+    question does not have. None of a method that states no distribution.
     """
 
     candidate: Int[np.ndarray, " problem"]
@@ -77,16 +72,10 @@ def _apply(learned: Answerer, observations: Observations) -> Answers:
 class Method:
     """How a method learns and answers.
 
-    Attributes
-    ----------
-    learn
-        Called with questions that are all labelled and answered, at least one, and a seed. What it returns is shared
-        by all methods with an equal ``learn``.
-    answer
-        Called with that, and with any questions under the same levels; their labels are not to be looked at. By
-        default ``learn`` has returned what is to be called with the questions.
-    learns
-        Whether the labelled questions matter at all.
+    ``learn``: called with questions that are all labelled and answered, at least one, and a seed. What it returns is
+    shared by all methods with an equal ``learn``. ``answer``: called with that, and with any questions under the same
+    levels; their labels are not to be looked at. By default ``learn`` has returned what is to be called with the
+    questions. ``learns``: whether the labelled questions matter at all.
     """
 
     learn: Learner

@@ -11,12 +11,11 @@ from functools import partial
 from types import MappingProxyType
 
 from analysis.methods.calibrations import CALIBRATIONS, Calibrated
-from analysis.methods.cisc import cisc
 from analysis.methods.conditional_logit import conditional_logit
 from analysis.methods.dawid_skene import dawid_skene, dawid_skene_labelled
 from analysis.methods.direag import FITTED_METHODS, DirEAG, after_calibration, before_calibration
 from analysis.methods.method import Answerer, Learner, Method
-from analysis.methods.rules import RULES, VANILLA, best_level, vanilla
+from analysis.methods.rules import RULES, VANILLA, best_level, cisc, vanilla
 from analysis.methods.votes import boosted_stack, level_logistic, vote_logistic
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError

@@ -96,12 +96,7 @@ class MajorityClassifier:
 
     Where the majority is right on all labelled questions, or on none, that is Laplace's ``(right + 1) / (n + 2)``.
 
-    Attributes
-    ----------
-    features
-        What the classifier sees.
-    make
-        Makes the classifier, as scikit-learn has them, from a seed.
+    ``features``: what the classifier sees. ``make``: makes the classifier, as scikit-learn has them, from a seed.
     """
 
     features: Callable[[Observations], _Features]

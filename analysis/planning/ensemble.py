@@ -30,12 +30,8 @@ Draws = Float[np.ndarray, "sample *quantity"]
 class Information(NamedTuple):
     """Information of one label, on the average over questions, by direction among the draws.
 
-    Attributes
-    ----------
-    value : (direction,) array
-        Never negative; k labels divide the variance in a direction by ``1 + k value``.
-    direction : (sample, direction) array
-        Orthonormal columns, as many as there are draws.
+    ``value`` (direction,): never negative; k labels divide the variance in a direction by ``1 + k value``.
+    ``direction`` (sample, direction): orthonormal columns, as many as there are draws.
     """
 
     value: Float[np.ndarray, " direction"]
@@ -135,10 +131,7 @@ def equally_telling(
 ) -> Float[np.ndarray, " gain"]:
     """Return how many labels of random questions lower the variance of what matters by so much; 0 by nothing.
 
-    Parameters
-    ----------
-    information
-        Of a label of a random question, in the coordinates' own directions.
+    ``information``: of a label of a random question, in the coordinates' own directions.
     """
     variance = np.diag(aim)
 

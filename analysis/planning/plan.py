@@ -86,14 +86,8 @@ class Plan:
 class _Beliefs(NamedTuple):
     """What every draw says of every question.
 
-    Attributes
-    ----------
-    probability
-        Of each state.
-    score
-        What the final calibration is applied to: the logit of the selected answer's support.
-    coefficients
-        Of the final calibration.
+    ``probability``: of each state. ``score``: what the final calibration is applied to: the logit of the selected
+    answer's support. ``coefficients``: of the final calibration.
     """
 
     probability: Float[np.ndarray, "sample problem state"]

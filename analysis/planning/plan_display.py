@@ -7,8 +7,7 @@ from rich.console import Group
 
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.numbers import number
-from analysis.display.panels import headed_figure
-from analysis.display.style import RIGHT, figure_style
+from analysis.display.style import RIGHT, figure_style, headed_figure
 from analysis.display.tables import shown_table
 from analysis.planning.plan import Plan
 from bayes_direag.fits.fit import Fit

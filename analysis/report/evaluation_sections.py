@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from analysis.display.blocks import (
+from analysis.display.numbers import counted, interval, number, percent
+from analysis.display.page import (
     Block,
     Cell,
     Column,
@@ -17,7 +18,6 @@ from analysis.display.blocks import (
     Tile,
     Tiles,
 )
-from analysis.display.numbers import counted, interval, number, percent
 from analysis.report.answer import Answer, is_told, spoken
 from analysis.report.glossary import FIRST_METRICS, METRICS, method_words
 from analysis.report.source import ReportSource

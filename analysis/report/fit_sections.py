@@ -6,8 +6,8 @@ from typing import Any
 
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
-from analysis.display.blocks import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
 from analysis.display.numbers import number, percent
+from analysis.display.page import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
 from analysis.learned.figures import describe_fit
 from analysis.methods.direag import FITTED_METHODS
 from analysis.report.glossary import PARAMETERS

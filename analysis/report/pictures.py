@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterable, Iterator
 
 from analysis.diagnosis import diagnosis_figures
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.display.blocks import Block, Paragraph, Picture, Section
-from analysis.display.panels import LeftOut, Words
-from analysis.display.panels import Picture as Drawn
-from analysis.display.style import figure_style
+from analysis.display.page import Block, Paragraph, Picture, Section
+from analysis.display.style import LeftOut, Words, figure_style
+from analysis.display.style import Picture as Drawn
 from analysis.learned import figures as fit_figures
 from analysis.report.source import ReportSource
 from analysis.runs import pictures as run_pictures

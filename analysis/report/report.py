@@ -1,29 +1,170 @@
 """A report as data: its sections, in the order in which a stranger wants to know."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.diagnosis.diagnostics import diagnose
-from analysis.display.blocks import Report
-from analysis.display.render import render
-from analysis.report.answer import Answer, answer
+from analysis.display.numbers import counted, number, percent
+from analysis.display.page import (
+    Block,
+    Bullets,
+    Cell,
+    Column,
+    Command,
+    Paragraph,
+    Report,
+    Section,
+    Table,
+    Terms,
+    render,
+)
+from analysis.report.answer import Answer, answer, spoken
 from analysis.report.evaluation_sections import answer_section, methods_section, questions_section, reliability_section
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
-from analysis.report.origin_sections import limits_section, origin_section
 from analysis.report.pictures import pictures_section
 from analysis.report.source import ReportSource
 from bayes_direag.data.files import atomic_path
+from bayes_direag.model.presets import label
+
+_FILES = {"observations": "OBSERVATIONS", "test": "TEST", "samples": "SAMPLES", "topk": "TOPK"}
+
+
+def origin_section(source: ReportSource) -> Section:
+    """Say with which settings, versions and data this was made, how to repeat it, and where every number is."""
+    blocks = (
+        Terms("Settings and versions", tuple(_settings(source).items())),
+        _data(source),
+        *_repeated(source),
+        Terms("The same as data", tuple(_numbers_at(source))),
+    )
+    return Section("origin", "Settings, versions, data", blocks)
+
+
+def _repeated(source: ReportSource) -> Iterator[Block]:
+    command = source.manifest.get("command")
+    if command is None:
+        yield Paragraph("The evaluation was made from Python, by `analysis.evaluate` with the settings above.", "note")
+    else:
+        yield Paragraph("The command that made the evaluation; files with this SHA-256 give the same figures:")
+        yield Command(command)
+
+
+def limits_section(source: ReportSource, answer: Answer) -> Section:
+    """Say what the figures cannot tell."""
+    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, answer))),))
+
+
+def _settings(source: ReportSource) -> dict[str, str]:
+    settings, run = source.manifest["settings"], source.run
+    rows = {
+        "fitted by": {"map": "MAP, the mode of the posterior", "nuts": "NUTS, the whole posterior"}[run.fit_method],
+        "preset": run.preset,
+        "held out": str(run.protocol),
+        "levels": ", ".join(source.levels),
+        "intervals": f"{percent(run.interval_level, 0)}, {run.n_resamples:,} bootstrap resamples of the questions",
+        "seed": str(run.seed),
+    }
+    if settings["sampling"]:
+        rows["sampling"] = ", ".join(f"{name} {value}" for name, value in settings["sampling"].items())
+    if source.fit is not None:
+        about = source.fit.tree.attrs
+        rows["the fit"] = (
+            f"{source.fit_path}: {about['method'].upper()}, preset {label(source.fit.preset)}, variant "
+            f"{about['variant']}, seed {about['seed']}"
+        )
+    rows["versions"] = ", ".join(f"{name} {number}" for name, number in source.manifest["versions"].items())
+    return rows
+
+
+def _data(source: ReportSource) -> Table:
+    rows = []
+    for role, file in _FILES.items():
+        if origin := source.manifest.get(role):
+            names = ", ".join((*origin["datasets"], *origin["models"])) or "not stated"
+            rows.append((Cell(file), Cell(f"{origin['questions']:,}"), Cell(names), Cell(origin["sha256"])))
+    if source.fit is not None:
+        attributes = source.fit.tree.attrs
+        names = f"{attributes['dataset']}, {attributes['model']}"
+        rows.append(
+            (
+                Cell("of the fit"),
+                Cell(f"{source.fit.n_questions:,}"),
+                Cell(names),
+                Cell(attributes["observations_sha256"]),
+            )
+        )
+    columns = (
+        Column("observations", holds="name"),
+        Column("questions"),
+        Column("dataset, model", holds="prose"),
+        Column("SHA-256", "of what was read, in whatever form", holds="prose"),
+    )
+    return Table("Data", columns, tuple(rows), source="evaluation.json")
+
+
+def _numbers_at(source: ReportSource) -> Iterator[tuple[str, str]]:
+    folder = source.run.folder
+    yield "every metric and its interval", f"{folder / 'metrics.csv'}"
+    yield "every answer and probability", f"{folder / 'predictions.csv'}"
+    yield "parameters of every fit", f"{folder / 'parameters.csv'}"
+    yield "settings, versions, data", f"{folder / 'evaluation.json'}"
+    yield "pictures, and their numbers as CSV", f"`direag plot {folder} --out figures`"
+    yield "the answer, differences between methods", f"`direag report {folder} --json`"
+    if source.fit is None:
+        return
+    path = source.fit_path
+    yield "the fit", f"`direag show {path} --json`; pictures and their numbers: `direag plot {path} --out figures`"
+    if source.fit.n_samples > 1:
+        yield "its diagnosis", f"`direag diagnose {path} --out diagnosis`"
+
+
+def _limits(source: ReportSource, answer: Answer) -> Iterator[str]:
+    name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
+    n, n_none = int(row["n"]), int(row["unanswered"])
+    if n:
+        half = 100 * (row["accuracy_high"] - row["accuracy_low"]) / 2
+        yield (
+            f"Anything finer than the sample. From {counted(n, 'question')} the share of right answers is known to "
+            f"about ±{number(half, 1)} points ({level}); half of that takes four times as many."
+        )
+    yield (
+        "How it does on questions of another kind. The figures hold for new questions that are like these, put to the "
+        "same model in the same way. Another subject, model or prompt calls for labelled questions of its own."
+    )
+    if n_none:
+        share = row["accuracy"] * n / (n + n_none) if n else 0.0
+        yield (
+            f"What {counted(n_none, 'labelled question')} would have got to which {name} has no answer. No figure "
+            f"counts them; counted as wrong, {percent(share)} would be right."
+        )
+    else:
+        yield f"How it does where no answer can be read: {name} has answered every labelled question here."
+    yield "Whether the right answers in the file are right. A wrong one counts as an error of the model, or hides one."
+    yield (
+        "How much would change with another run of the model, or another fit. Intervals are over the questions, with "
+        "replies and fits as they are."
+    )
+    if source.run.protocol.n_folds is not None:
+        yield (
+            "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
+            "seen all should be as good or better."
+        )
+    if len(answer.differences):
+        yield (
+            f"That every difference is real. About {percent(1 - source.run.interval_level, 0)} of {level} intervals "
+            "miss, so that among many comparisons a few look real and are not."
+        )
+    yield (
+        "Whether one single answer is right. Of many answers that are given 80%, a fifth is wrong; which ones is not "
+        "said."
+    )
 
 
 def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
     """Put a report together.
 
-    Parameters
-    ----------
-    source
-        From :func:`~analysis.report.source.read_source`.
-    found
-        From :func:`~analysis.report.answer.answer`.
+    ``source``: from :func:`~analysis.report.source.read_source`. ``found``: from
+    :func:`~analysis.report.answer.answer`.
     """
     diagnosis = None
     if source.fit is not None and source.fit.tree.attrs["method"] == "nuts":
@@ -50,12 +191,8 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
 def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Answer:
     """Write the report of an evaluation as one HTML file, and return its answer.
 
-    Parameters
-    ----------
-    source
-        From :func:`~analysis.report.source.read_source`.
-    path
-        Where to; an earlier file gives way once all of the new one is written.
+    ``source``: from :func:`~analysis.report.source.read_source`. ``path``: where to; an earlier file gives way once all
+    of the new one is written.
     """
     on_step("comparing methods")
     answered = answer(source)

@@ -7,14 +7,27 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from analysis.runs.folder import MANIFEST
-from analysis.scores.scoring import METRIC_NAMES
+from analysis.display.folders import ResultFolder
+from analysis.learned.quantities import LabelledReports
+from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
+from analysis.scores.scoring import METRIC_NAMES, cluster_column
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
+
+MANIFEST = "evaluation.json"
+FITS = "fits"
+REPORT = "report.html"
+TABLES = ("predictions", "metrics", "parameters")
+
+FOLDER = ResultFolder("evaluation", MANIFEST, TABLES, others=(REPORT, f"{FITS}/*.nc"))
 
 _METRIC_TYPES = {"method": "str", "n": "int64", "unanswered": "int64"} | {
     f"{name}{end}": "float64" for name in METRIC_NAMES for end in ("", "_low", "_high")
@@ -56,20 +69,10 @@ class Protocol(NamedTuple):
 class EvaluatedRun:
     """What ``direag evaluate`` left in a folder.
 
-    Attributes
-    ----------
-    folder : Path
-        Where it lies.
-    datasets, models : tuple of str
-        What the evaluated questions' own dataset and model are called; empty where none says.
-    protocol : Protocol
-        What was held out.
-    fit_method, preset : str
-        How the fitted methods were fitted, and with which settings: ``paper with eps=0.005``.
-    interval_level, n_resamples, seed
-        Of the intervals in ``metrics``.
-    metrics, predictions : DataFrame
-        As in :class:`~analysis.evaluation.Evaluation`.
+    ``folder``: where it lies. ``datasets``, ``models``: what the evaluated questions' own dataset and model are called;
+    empty where none says. ``protocol``: what was held out. ``fit_method``, ``preset``: how the fitted methods were
+    fitted, and with which settings: ``paper with eps=0.005``. ``interval_level``, ``n_resamples``, ``seed``: of the
+    intervals in ``metrics``. ``metrics``, ``predictions``: as in :class:`~analysis.evaluation.Evaluation`.
     """
 
     folder: Path
@@ -134,3 +137,118 @@ def _unreadable(path: Path, seen: str) -> DirEAGError:
         f"{path}: this cannot be read; saw {' '.join(seen.split())[:200]}; expected it as direag evaluate "
         "writes it. Evaluate again."
     )
+
+
+class HeldOutQuestions(NamedTuple):
+    """Predictions of questions by fits that have not seen them, and what is known of the questions.
+
+    ``predictions``: as in :class:`~analysis.evaluation.Evaluation`. ``reports``: the evaluated questions' own reports;
+    None where they are not at hand. ``name``: what was evaluated. ``held_out``: who predicted it: a clause such as
+    "5-fold cross-fit".
+    """
+
+    predictions: pd.DataFrame
+    reports: LabelledReports | None
+    name: str
+    held_out: str
+
+
+def require_method(method: str, methods: list[str]) -> None:
+    """Raise DirEAGError unless the method is among those that were evaluated."""
+    if method not in methods:
+        raise DirEAGError(
+            f"saw method {method!r}, not evaluated here; expected one of {', '.join(methods)}. Choose one of these."
+        )
+
+
+def read_held_out(
+    folder: str | Path, observations: str | Path | None = None, columns: Columns | None = None
+) -> HeldOutQuestions:
+    """Read an evaluation's predictions, and the reports on its questions.
+
+    Raises DirEAGError if the folder cannot be read, or the observations are not those that were evaluated.
+
+    Parameters
+    ----------
+    folder
+        Written by ``direag evaluate``.
+    observations
+        The file that was evaluated. Left out: the reports come from the fits of a cross-fit, which together have
+        learned from every labelled, answered question; there are none where the fits saw other questions.
+    columns
+        The names of what that file holds, where it is a table of another's.
+    """
+    folder = Path(folder)
+    run = read_evaluated_run(folder)
+    reports = None
+    if observations is not None:
+        reports = LabelledReports.of_observations(_evaluated(folder, observations, columns))
+    elif run.protocol.n_folds is not None and (paths := sorted((folder / FITS).glob("*-*.nc"))):
+        variant = paths[0].stem.rpartition("-")[0]
+        reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
+    return HeldOutQuestions(
+        run.predictions,
+        reports,
+        ", ".join((*run.datasets, *run.models)) or folder.name,
+        f"{run.protocol} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",
+    )
+
+
+def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOutQuestions:
+    """Predict the labelled questions that a fit has not learned from, before and after its recalibration.
+
+    Nor from others of their cluster.
+
+    Raises DirEAGError if there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
+    """
+    seen = fit.has_seen(observations)
+    if seen is None:
+        raise DirEAGError(
+            f"{name}: the fit counted its {fit.n_questions:,} questions by pattern and does not say which they were; "
+            "expected one that does. Fit with --keep-questions, or evaluate on a test set (direag evaluate --test)."
+        )
+    learned = set(fit.fitted.cluster or ()) - {None}
+    seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
+    unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())
+    if not len(unseen):
+        raise DirEAGError(
+            f"{name}: saw {len(observations)} questions, {int(observations.labelled.sum())} of them labelled, "
+            f"{n_seen} of them learned from; expected labelled ones that the fit has not seen. Give others."
+        )
+    kept = observations.select(unseen)
+    predicted = fit.predict(kept)
+    right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
+    aligned = kept.align(fit.level_names)
+    fitted = Fitted(fit)
+    stages = {"support": before_calibration(fitted, aligned), "confidence": after_calibration(fitted, aligned)}
+    shared = predicted[["problem_id", "answer"]].assign(correct=right, cluster=cluster_column(kept))
+    parts = [
+        shared.assign(
+            method=method,
+            confidence=predicted[column],
+            null_probability=stages[column].null_probability,
+            state_probability=stages[column].state_probability(aligned),
+        )
+        for method, (variant, column) in FITTED_METHODS.items()
+        if variant == fit.variant
+    ]
+    held_out = f"{len(kept)} labelled questions that the fit has not seen"
+    return HeldOutQuestions(
+        pd.concat(parts, ignore_index=True),
+        LabelledReports.of_observations(aligned),
+        name,
+        held_out + (f" ({n_seen} that it has seen are left out)" if n_seen else ""),
+    )
+
+
+def _evaluated(folder: Path, path: str | Path, columns: Columns | None) -> Observations:
+    """Read observations, and make sure that they are those that were evaluated."""
+    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+    evaluated = manifest["test"] or manifest["observations"]
+    given = Observations.read(path, evaluated["answers"], columns)
+    if given.fingerprint != evaluated["sha256"]:
+        raise DirEAGError(
+            f"{path}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} evaluated; "
+            f"expected {evaluated['sha256'][:16]}. Give those."
+        )
+    return given

@@ -7,12 +7,23 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.numbers import interval, number
-from analysis.display.panels import LeftOut, Picture, Words, forest, headed_figure, panel_grid, row_labels
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style
-from analysis.learned.labelled_reports import stated_confidences
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
+    WRONG,
+    LeftOut,
+    Picture,
+    Words,
+    figure_style,
+    forest,
+    headed_figure,
+    panel_grid,
+    row_labels,
+)
+from analysis.learned.quantities import stated_confidences
 from analysis.methods.direag import FITTED_METHODS
-from analysis.runs.held_out import HeldOutQuestions, require_method
+from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
 from analysis.scores.reliability import reliability
 from analysis.scores.scoring import scores_by_method, selection_table
@@ -169,12 +180,7 @@ _GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw benefit and accuracy of every method, in the order of the table.
 
-    Parameters
-    ----------
-    worth
-        From :func:`~analysis.scores.scoring.selection_table`.
-    interval_level
-        Of its intervals.
+    ``worth``: from :func:`~analysis.scores.scoring.selection_table`. ``interval_level``: of its intervals.
     """
     caption = (
         f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy less Brier score of the selected "
@@ -202,12 +208,7 @@ def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "F
 def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw by how much every method beats the base rate, in Brier score and AUROC.
 
-    Parameters
-    ----------
-    gains
-        From :func:`~analysis.scores.null_state.base_rate_gains`.
-    interval_level
-        Of its intervals.
+    ``gains``: from :func:`~analysis.scores.null_state.base_rate_gains`. ``interval_level``: of its intervals.
     """
     caption = (
         f"{about} {_answered(gains)} Base rate: every question gets the method's own accuracy (acc) as its "
@@ -232,10 +233,7 @@ def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> 
 def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
     """Draw the null probabilities where a right answer was selected, was there, and was not.
 
-    Parameters
-    ----------
-    method
-        Whose null probability it is.
+    ``method``: whose null probability it is.
     """
     level = f"{state.interval_level:.0%} interval"
     caption = (
@@ -261,10 +259,7 @@ def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
 def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
     """Draw by level which confidences were stated, and how many of the answers behind them were right.
 
-    Parameters
-    ----------
-    stated
-        From :func:`~analysis.learned.labelled_reports.stated_confidences`.
+    ``stated``: from :func:`~analysis.learned.quantities.stated_confidences`.
     """
     names = stated["level"].unique().tolist()
     caption = (

@@ -14,9 +14,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import accuracy, auroc, brier
-from analysis.scores.scoring import cluster_of, scores_by_method
+from analysis.scores.scoring import cluster_of, percentile_interval, resample_weights, scores_by_method
 
 #: How a question's candidates and its selected answer came out, in the order of the tables.
 NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
@@ -32,13 +31,8 @@ def base_rate_gains(
     with ``_low`` and ``_high``, and ``auroc_undefined``, how many resamples held right answers alone or wrong ones
     alone and are left out of that interval. AUROC is NaN with one class; everything is without questions.
 
-    Parameters
-    ----------
-    predictions
-        As for :func:`~analysis.scores.scoring.scores_by_method`.
-    seed
-        Of the percentile bootstrap over questions. Method and base rate are scored on the same resamples, the base
-        rate being that of the resample.
+    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: of the percentile bootstrap
+    over questions. Method and base rate are scored on the same resamples, the base rate being that of the resample.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():

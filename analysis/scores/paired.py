@@ -16,9 +16,8 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE
-from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
+from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percentile_interval, resample_weights
 
 _Problems = Float[np.ndarray, " problem"]
 
@@ -87,7 +86,7 @@ def paired_table(
     cluster
         Which questions hang together: these are resampled, and change signs, as one.
     rng : generator or seed
-        The same seed gives the same resamples as :func:`~analysis.scores.bootstrap.bootstrap_metrics` has.
+        The same seed gives the same resamples as :func:`~analysis.scores.scoring.bootstrap_metrics` has.
     n_resamples : int
         Number of bootstrap resamples, and of permutations.
     level : float
@@ -221,10 +220,7 @@ def control_false_discoveries(p_value: ArrayLike) -> Float[np.ndarray, "..."]:
     Raises ValueError if a p-value lies outside [0, 1]. Source: Benjamini and Hochberg (1995),
     doi:10.1111/j.2517-6161.1995.tb02031.x.
 
-    Parameters
-    ----------
-    p_value : array of any shape
-        NaN for a comparison without one: it stays NaN and does not count as a comparison.
+    ``p_value``: NaN for a comparison without one: it stays NaN and does not count as a comparison.
 
     Examples
     --------

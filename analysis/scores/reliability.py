@@ -43,20 +43,9 @@ class Decomposition(NamedTuple):
 class Reliability:
     """How far confidences can be relied on.
 
-    Attributes
-    ----------
-    n : int
-        Number of questions.
-    bins : DataFrame
-        From :func:`binned_reliability`.
-    curve : DataFrame
-        From :func:`isotonic_reliability`.
-    ece, smece : float
-        Expected calibration error of the same bins, and the smooth one, which needs none.
-    decomposition : Decomposition
-        Of the Brier score.
-    interval_level : float
-        Of the bins' intervals and of the curve's band.
+    ``n``: number of questions. ``bins``: from :func:`binned_reliability`. ``curve``: from :func:`isotonic_reliability`.
+    ``ece``, ``smece``: expected calibration error of the same bins, and the smooth one, which needs none.
+    ``decomposition``: of the Brier score. ``interval_level``: of the bins' intervals and of the curve's band.
     """
 
     n: int

@@ -12,9 +12,108 @@ from jaxtyping import Bool, Float, Int
 from numpy import ndarray
 from numpy.typing import ArrayLike
 
-from analysis.scores.bootstrap import bootstrap_metrics, percentile_interval, resample_weights
 from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, evaluate_metrics
 from bayes_direag.data.observations import Observations
+
+
+class Interval(NamedTuple):
+    """A percentile interval, and how many undefined (NaN) replicates were left out of it."""
+
+    low: float
+    high: float
+    n_undefined: int
+
+
+def bootstrap_metrics(
+    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike, *, level: float = 0.95
+) -> Metrics[Interval]:
+    """Return a percentile interval of every metric, all of them from the same resamples of the questions.
+
+    Raises ValueError as the metrics do, and for a level out of range. Source: Efron and Tibshirani (1993), An
+    Introduction to the Bootstrap, chapter 13.
+
+    Parameters
+    ----------
+    confidence : (problem,)
+        Probability of being correct, in [0, 1]; unanswered questions left out.
+    correct : (problem,)
+        Whether the answer was correct.
+    weight : (replicate, problem)
+        How often each question counts in each resample, as `resample_weights` gives it; the same for any two methods
+        that answered the same questions.
+    level : float
+        Probability that an interval holds, strictly between 0 and 1.
+
+    Returns
+    -------
+    Metrics of Interval
+        AUROC and average precision are undefined in resamples of one class, which are left out and counted.
+        No questions at all make every replicate undefined.
+
+    Notes
+    -----
+    Resampling adds noise of its own to each bin. Intervals of a calibration error (ECE, adaptive ECE, smECE)
+    are therefore shifted upwards where it is small, and may lie above the value itself.
+
+    To compare two methods on the same questions, evaluate both on one table and take the `percentile_interval` of the
+    difference.
+
+    Examples
+    --------
+    >>> resamples = resample_weights(4, 1000, rng=0)
+    >>> intervals = bootstrap_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], resamples)
+    >>> intervals.accuracy
+    Interval(low=0.0, high=1.0, n_undefined=0)
+    >>> intervals.auroc.n_undefined
+    120
+    """
+    replicates = evaluate_metrics(confidence, correct, weight)
+    return replicates.map(lambda value: percentile_interval(value, level))
+
+
+def resample_weights(
+    n_problems: int,
+    n_resamples: int,
+    rng: np.random.Generator | int,
+    cluster: Int[np.ndarray, " problem"] | None = None,
+) -> Int[np.ndarray, "replicate problem"]:
+    """Draw the questions with replacement and return how often each was drawn.
+
+    Raises ValueError if `n_resamples` is less than 1.
+
+    ``cluster`` (problem,): which questions hang together: whole clusters are drawn, as many as there are.
+
+    Returns
+    -------
+    (replicate, problem)
+        Without clusters every row sums to `n_problems`; 40 MB for 1,000 resamples of 10,000 questions.
+    """
+    if n_resamples < 1:
+        raise ValueError(f"n_resamples is {n_resamples}; expected 1 or more")
+    if cluster is not None:
+        names, member = np.unique(cluster, return_inverse=True)
+        return resample_weights(len(names), n_resamples, rng)[:, member]
+    generator = np.random.default_rng(rng)
+    weight = np.zeros((n_resamples, n_problems), np.int32)
+    for row in weight:
+        row += np.bincount(generator.integers(max(1, n_problems), size=n_problems), minlength=n_problems)
+    return weight
+
+
+def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: float = 0.95) -> Interval:
+    """Return the equal-tailed interval of the replicates that are not NaN: NaN to NaN where there are none.
+
+    Raises ValueError if `level` is not strictly between 0 and 1.
+    """
+    if not 0 < level < 1:
+        raise ValueError(f"level is {level}; expected a probability strictly between 0 and 1")
+    defined = replicates[~np.isnan(replicates)]
+    n_undefined = len(replicates) - len(defined)
+    if not len(defined):
+        return Interval(np.nan, np.nan, n_undefined)
+    low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
+    return Interval(float(low), float(high), n_undefined)
+
 
 _Problems = Float[np.ndarray, " problem"]
 
@@ -22,15 +121,10 @@ _Problems = Float[np.ndarray, " problem"]
 class Scored(NamedTuple):
     """What one method says of some labelled questions, and whether it is right.
 
-    Attributes
-    ----------
-    confidence : (problem,)
-        Probability of being correct, in [0, 1]; NaN where the question is unanswered.
-    correct : (problem,)
-        Whether the answer was correct; of no account where there is none.
-    state_probability : (problem,), optional
-        What the method's distribution over candidates and null gave to the state that occurred. NaN, or left out, where
-        it states none.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]; NaN where the question is unanswered.
+    ``correct`` (problem,): whether the answer was correct; of no account where there is none. ``state_probability``
+    (problem,): what the method's distribution over candidates and null gave to the state that occurred. NaN, or left
+    out, where it states none.
     """
 
     confidence: ArrayLike
@@ -80,7 +174,11 @@ def log_score(scored: Scored) -> _Problems:
 SELECTION_SCORES: Mapping[str, Callable[[Scored], _Problems]] = MappingProxyType(
     {"benefit": benefit, "accuracy_of_all": accuracy_of_all, "log_score": log_score}
 )
-"""The scores of a question, by name."""
+"""The scores of a question, by name: those that see which answer was selected.
+
+Two methods that select different answers cannot be told apart by the Brier score or NLL of their own answers: one that
+selects a wrong answer, and says that it is wrong, scores well. Each score is over all labelled questions.
+"""
 
 
 def mean_score(
@@ -88,12 +186,8 @@ def mean_score(
 ) -> Float[np.ndarray, " replicate"]:
     """Return the mean of a score over the questions where it is defined, in every replicate; NaN where in none.
 
-    Parameters
-    ----------
-    value : (problem,)
-        One of :data:`SELECTION_SCORES`.
-    weight : (replicate, problem), optional
-        How often each question counts; once when left out.
+    ``value`` (problem,): one of :data:`SELECTION_SCORES`. ``weight`` (replicate, problem): how often each question
+    counts; once when left out.
     """
     table = np.ones((1, len(value))) if weight is None else weight
     defined = ~np.isnan(value)
@@ -111,11 +205,8 @@ def score(
 
     Returns: See :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, one class) is NaN.
 
-    Parameters
-    ----------
-    predictions
-        As in :class:`~analysis.evaluation.Evaluation`; rows without ``correct`` are not scored. Methods that scored
-        equally many questions, or the same clusters of them, share their resamples.
+    ``predictions``: as in :class:`~analysis.evaluation.Evaluation`; rows without ``correct`` are not scored. Methods
+    that scored equally many questions, or the same clusters of them, share their resamples.
     """
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
         for _, rows in predictions.groupby("method", sort=False):
@@ -128,10 +219,7 @@ class Scorer:
 
     A context manager; what is not yet scored when it is left is given up.
 
-    Parameters
-    ----------
-    seed, n_resamples, interval_level
-        As for :func:`score`.
+    ``seed``, ``n_resamples``, ``interval_level``: as for :func:`score`.
     """
 
     def __init__(self, *, seed: int, n_resamples: int, interval_level: float) -> None:
@@ -190,10 +278,7 @@ def selection_table(
     Returns: A row a method: ``method``, ``n`` (labelled questions), the scores of
     :data:`~analysis.scores.scoring.SELECTION_SCORES`, and their intervals as ``NAME_low``, ``NAME_high``.
 
-    Parameters
-    ----------
-    predictions, seed, n_resamples, level
-        As for :func:`score`.
+    ``predictions``, ``seed``, ``n_resamples``, ``level``: as for :func:`score`.
     """
     rows = []
     for method, own in predictions[predictions["correct"].notna()].groupby("method", sort=False):
@@ -233,16 +318,9 @@ def cluster_of(rows: pd.DataFrame) -> Int[ndarray, " problem"] | None:
 class Scores(NamedTuple):
     """One method's answered, labelled questions.
 
-    Attributes
-    ----------
-    confidence : (problem,) array
-        Probability of being correct, in [0, 1].
-    correct : (problem,) array
-        Whether the answer was correct.
-    n_unanswered : int
-        Further labelled questions, without an answer.
-    cluster : (problem,) array or None
-        Which questions hang together; None where none do.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): whether the answer was
+    correct. ``n_unanswered``: further labelled questions, without an answer. ``cluster`` (problem,): which questions
+    hang together; None where none do.
     """
 
     confidence: Float[np.ndarray, " problem"]
@@ -254,12 +332,9 @@ class Scores(NamedTuple):
 def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
     """Split predictions by method, in the order in which the methods first appear.
 
-    Parameters
-    ----------
-    predictions
-        With columns ``method``, ``confidence``, ``correct`` and, where questions hang together, ``cluster``, as in
-        :class:`~analysis.evaluation.Evaluation`. Rows without ``correct`` are left out, those without ``confidence``
-        are counted.
+    ``predictions``: with columns ``method``, ``confidence``, ``correct`` and, where questions hang together,
+    ``cluster``, as in :class:`~analysis.evaluation.Evaluation`. Rows without ``correct`` are left out, those without
+    ``confidence`` are counted.
     """
     scores = {}
     for method, rows in predictions.groupby("method", sort=False):

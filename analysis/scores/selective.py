@@ -20,9 +20,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.metrics import MIN_CONFIDENCE
-from analysis.scores.scoring import scores_by_method
+from analysis.scores.scoring import percentile_interval, resample_weights, scores_by_method
 
 
 def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> pd.DataFrame:
@@ -33,12 +32,8 @@ def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.nd
     exactly this coverage, so that no tie is cut; ``risk``, expected share of errors; ``accuracy``, 1 - risk. No rows
     without questions.
 
-    Parameters
-    ----------
-    confidence : (problem,)
-        In [0, 1]; clipped as all metrics do. Unanswered questions left out.
-    correct : (problem,)
-        Whether the answer was correct.
+    ``confidence`` (problem,): in [0, 1]; clipped as all metrics do. Unanswered questions left out. ``correct``
+    (problem,): whether the answer was correct.
     """
     levels, accepted, errors = _by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
     n = len(confidence)
@@ -64,12 +59,8 @@ def aurc(
 ) -> Float[np.ndarray, " replicate"]:
     """Return the area under the risk-coverage curve, ties averaged over all orders.
 
-    Parameters
-    ----------
-    confidence, correct : (problem,)
-        As for :func:`risk_coverage`.
-    weight : (replicate, problem), optional
-        How often each question counts in each replicate; once when left out.
+    ``confidence``, ``correct`` (problem,): as for :func:`risk_coverage`. ``weight`` (replicate, problem): how often
+    each question counts in each replicate; once when left out.
 
     Returns
     -------
@@ -113,12 +104,8 @@ def selective_table(
     ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``, ``excess_aurc_high``.
     Everything but the counts is NaN without questions.
 
-    Parameters
-    ----------
-    predictions
-        As for :func:`~analysis.scores.scoring.scores_by_method`.
-    seed
-        Methods with equally many answers share their resamples.
+    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: methods with equally many
+    answers share their resamples.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():

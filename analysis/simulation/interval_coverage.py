@@ -40,16 +40,9 @@ _WIDTH_LEVEL = 0.9
 class Placement(NamedTuple):
     """Where the truth lies among the draws, as the share of them that lies below it.
 
-    Attributes
-    ----------
-    question : (world, problem) array
-        Of each fresh question's probability.
-    bin : (world, bin) array
-        Of each bin's share of right answers; NaN for a bin of fewer than 20 questions.
-    width : (world,) array
-        Mean width of the questions' 90 % intervals.
-    error : (world,) array
-        Root mean squared difference of the questions' mean probability from the truth.
+    ``question`` (world, problem): of each fresh question's probability. ``bin`` (world, bin): of each bin's share of
+    right answers; NaN for a bin of fewer than 20 questions. ``width`` (world,): mean width of the questions' 90 %
+    intervals. ``error`` (world,): root mean squared difference of the questions' mean probability from the truth.
     """
 
     question: Float[np.ndarray, "world problem"]

@@ -27,14 +27,8 @@ _SMALLEST = 1e-12
 class Worlds(NamedTuple):
     """Some worlds, and the state that occurred in each of the questions.
 
-    Attributes
-    ----------
-    raw
-        Their raw parameters by name, each with a leading axis world.
-    intercept, slope : (world,) arrays
-        Of their recalibration; 0 and 1 where the model holds.
-    target : (world, problem) array
-        The right candidate, -1 for the null.
+    ``raw``: their raw parameters by name, each with a leading axis world. ``intercept``, ``slope`` (world,): of their
+    recalibration; 0 and 1 where the model holds. ``target`` (world, problem): the right candidate, -1 for the null.
     """
 
     raw: dict[str, Float[np.ndarray, "world ..."]]
@@ -46,11 +40,8 @@ class Worlds(NamedTuple):
 def draw_worlds(data: LikelihoodData, n: int, *, seed: int, misfit: float = 0.0) -> Worlds:
     """Draw ``n`` worlds from the prior of a model.
 
-    Parameters
-    ----------
-    misfit
-        Standard deviation of the worlds' intercepts around 0 and of their slopes around 1. With 0 the model holds, and
-        NumPyro draws the right answers; otherwise they are drawn here.
+    ``misfit``: standard deviation of the worlds' intercepts around 0 and of their slopes around 1. With 0 the model
+    holds, and NumPyro draws the right answers; otherwise they are drawn here.
     """
     key = jax.random.fold_in(jax.random.key(seed), 3)
     drawn = prior_draws(data, n_draws=n, key=key)

@@ -136,10 +136,7 @@ def quantities(
     ``log_likelihood`` and ``log_joint`` (with the prior of the raw parameters) of the simulation's labels;
     ``null_held_out`` and ``support_held_out``, of the candidate that most levels gave (the first of several).
 
-    Parameters
-    ----------
-    targets
-        The states that occurred in each simulation.
+    ``targets``: the states that occurred in each simulation.
     """
     values_of: dict[str, Values] = {}
     for name, value in raw.items():

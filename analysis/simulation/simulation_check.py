@@ -2,17 +2,18 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import cycle
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.style import figure_style
+from analysis.display.style import MARKERS, REFERENCE, diagonal, figure_style, headed_figure, panel_grid, plain
 from analysis.simulation.interval_coverage import coverage, place_truth
 from analysis.simulation.simulated_worlds import Worlds, draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
-from analysis.simulation.simulation_figures import coverage_figure, rank_figure
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws, draws_for_each
@@ -21,6 +22,128 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset, SamplingSettings, Settings, Variant
 from bayes_direag.model.simulate import simulate_observations
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+_LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
+_DERIVED = {
+    "log_joint": "log joint density",
+    "log_likelihood": "log-likelihood",
+    "null_held_out": "null, a new question",
+    "support_held_out": "support, a new question",
+}
+
+
+def rank_figure(check: RankCheck, about: str) -> "Figure":
+    """Draw the distribution function of every quantity's ranks, less the uniform one, in the band that it should keep.
+
+    ``about``: what was simulated, for the caption.
+    """
+    n = len(check.ranks)
+    outside = check.table.loc[check.table["p_adjusted"] <= 1 - check.level, "quantity"].tolist()
+    verdict = f"{len(outside)} of {len(check.table)} leave" if outside else f"All {len(check.table)} keep within"
+    groups = _groups(check.table["quantity"].tolist())
+    height = 2.6 * -(-len(groups) // 2)
+    figure = headed_figure(
+        f"Does the truth rank evenly among the draws? {verdict} the band",
+        f"{about} {n} simulations; each ranks its true value among {check.n_ranked} draws from its posterior. Line: "
+        "share of simulations at or below a rank, less the share expected. A line above 0: draws too high; below: too "
+        "low; an S that rises first: too narrow. Grey: holds every line, everywhere, with probability "
+        f"{check.level:.0%} if model and sampler are right.",
+        height,
+        width=7.6,
+    )
+    panels = panel_grid(
+        figure,
+        [(name, _note(check, members)) for name, members in groups.items()],
+        2,
+        x_label="rank, as a share of the draws",
+        y_label="share of simulations,\nless uniform",
+    )
+    low, high = check.band()
+    at = (np.arange(check.n_ranked) + 1) / (check.n_ranked + 1)
+    for axes, members in zip(panels, groups.values(), strict=True):
+        axes.fill_between(at, low - at, high - at, color="#DDDDDD", linewidth=0, step="post")
+        axes.axhline(0, color=REFERENCE, linewidth=0.8)
+        for style, (name, column) in zip(cycle(_LINES), members.items(), strict=False):
+            counts = np.bincount(check.ranks[column], minlength=check.n_ranked + 1).cumsum()[:-1]
+            axes.plot(at, counts / n - at, linestyle=style, linewidth=1.3, label=plain(name))
+        axes.set_xlim(0, 1)
+        axes.legend(fontsize=7, ncols=2, loc="upper right", handlelength=2.4, columnspacing=1.0, borderaxespad=0.2)
+    largest = 1.75 * max(np.abs(panels[0].get_ylim()))
+    panels[0].set_ylim(-largest / 1.75, largest)
+    return figure
+
+
+def coverage_figure(table: pd.DataFrame, about: str) -> "Figure":
+    """Draw how often intervals held the truth against how often they should, by final calibration.
+
+    ``table``: as :func:`~analysis.simulation.interval_coverage.coverage` returns it. ``about``: what was simulated, for
+    the caption.
+    """
+    n = int(table["n_worlds"].max())
+    widths = table.groupby("recalibration", sort=False)["mean_width"].first()
+    figure = headed_figure(
+        "Do intervals hold the truth as often as they say?",
+        f"{about} {n} simulations. Truth: the probability, in the simulation's world, that the selected answer is "
+        "right (left), and its mean over questions of like confidence (right). Bars: 95% for the number of "
+        "simulations. Above the line: intervals wider than need be. Mean width of 90% intervals: "
+        + ", ".join(f"{_NAMES.get(str(name), name)} {width:.3f}" for name, width in widths.items())
+        + ".",
+        3.3,
+        width=7.6,
+    )
+    axes = figure.subplots(1, 2, sharex=True, sharey=True)
+    for panel, (unit, title) in zip(axes, _UNITS.items(), strict=True):
+        _draw_coverage(panel, table[table["unit"] == unit])
+        panel.set(title=title, xlabel="level of the interval")
+    axes[0].set_ylabel("share of intervals that\nhold the truth")
+    axes[0].legend(loc="upper left")
+    return figure
+
+
+_UNITS = {"question": "single questions", "bin": "bins of like confidence"}
+_NAMES = {"none": "without final calibration", "platt": "with final calibration"}
+
+
+def _draw_coverage(axes: "Axes", table: pd.DataFrame) -> None:
+    diagonal(axes)
+    for number, (method, rows) in enumerate(table.groupby("recalibration", sort=False)):
+        axes.errorbar(
+            rows["level"] + 0.006 * (2 * number - 1),
+            rows["coverage"],
+            yerr=1.96 * rows["error"],
+            fmt=MARKERS[number],
+            color=f"C{number}",
+            markerfacecolor="white" if number else f"C{number}",
+            capsize=3,
+            linewidth=1.3,
+            label=_NAMES.get(str(method), str(method)),
+        )
+    lowest = float(np.nanmin([table["level"], table["coverage"] - 1.96 * table["error"]]))
+    axes.set(xlim=(table["level"].min() - 0.05, 1.0), ylim=(lowest - 0.04, 1.01))
+
+
+def _groups(names: list[str]) -> dict[str, dict[str, str]]:
+    """Return the columns of each panel by the label of their line: a panel a parameter of levels, and two others."""
+    groups: dict[str, dict[str, str]] = {}
+    for name in names:
+        parameter, bracket, level = name.partition("[")
+        if bracket:
+            groups.setdefault(f"{parameter}, by level", {})[level[:-1]] = name
+    others = [name for name in names if "[" not in name]
+    groups["other parameters"] = {name: name for name in others if name not in _DERIVED}
+    groups["what follows from all parameters"] = {_DERIVED[name]: name for name in others if name in _DERIVED}
+    return {title: members for title, members in groups.items() if members}
+
+
+def _note(check: RankCheck, members: dict[str, str]) -> str:
+    rows = check.table[check.table["quantity"].isin(members.values())]
+    return f"smallest adjusted p {rows['p_adjusted'].min():.2g}"
+
 
 #: Long enough for 99 draws that are all but independent.
 SHORT_CHAINS = SamplingSettings(n_warmup=500, n_draws=1000)
@@ -31,16 +154,10 @@ FOLDER = ResultFolder("simulation check", "sbc.json", ("ranks", "coverage"), ("r
 class SimulationSettings(Settings):
     """What is simulated.
 
-    Attributes
-    ----------
-    n
-        Number of simulations.
-    n_questions, n_fresh
-        Labelled questions that each learns from, and fresh ones that it predicts.
-    misfit
-        0: right answers from the model itself. Otherwise see :func:`~analysis.simulation.simulated_worlds.draw_worlds`.
-    sampling
-        One chain a simulation; the number of chains is not looked at.
+    ``n``: number of simulations. ``n_questions``, ``n_fresh``: labelled questions that each learns from, and fresh ones
+    that it predicts. ``misfit``: 0: right answers from the model itself. Otherwise see
+    :func:`~analysis.simulation.simulated_worlds.draw_worlds`. ``sampling``: one chain a simulation; the number of
+    chains is not looked at.
     """
 
     n: int = 200
@@ -66,16 +183,9 @@ class SimulationSettings(Settings):
 class SimulationCheck:
     """What came out.
 
-    Attributes
-    ----------
-    settings
-        What was simulated.
-    n_divergent
-        Simulations with a divergent draw.
-    ranks
-        Simulation-based calibration; None under misfit, where no parameters are true.
-    coverage
-        As :func:`~analysis.simulation.interval_coverage.coverage` returns it.
+    ``settings``: what was simulated. ``n_divergent``: simulations with a divergent draw. ``ranks``: simulation-based
+    calibration; None under misfit, where no parameters are true. ``coverage``: as
+    :func:`~analysis.simulation.interval_coverage.coverage` returns it.
     """
 
     settings: SimulationSettings

@@ -10,7 +10,7 @@ from rich.console import Console, RenderableType
 
 from analysis.comparison.comparison_findings import Findings, FitPair, add_parameters, add_predictions
 from analysis.comparison.comparison_findings import describe_fit as described_for_comparison
-from analysis.display.panels import LeftOut
+from analysis.display.style import LeftOut
 from analysis.explanation.explanation import explain
 from analysis.explanation.explanation_figure import explanation_figure
 from analysis.explanation.explanation_text import explanation_text

@@ -3,13 +3,12 @@
 import numpy as np
 import pytest
 
-from analysis.display.panels import LeftOut
+from analysis.display.style import LeftOut
 from analysis.evaluation import evaluate
 from analysis.explanation.explanation import explain
 from analysis.learned.figures import fit_pictures
-from analysis.learned.labelled_reports import LabelledReports, stated_confidences
-from analysis.learned.quantities import calibration_curves, fitted_support
-from analysis.runs.held_out import unseen_questions
+from analysis.learned.quantities import LabelledReports, calibration_curves, fitted_support, stated_confidences
+from analysis.runs.evaluated_run import unseen_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs.folder import FOLDER
+from analysis.runs.evaluated_run import FOLDER
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import small_folder, small_run
 from tests.command_line import direag, one_line

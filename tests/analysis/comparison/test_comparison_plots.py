@@ -11,8 +11,7 @@ from matplotlib.figure import Figure
 
 from analysis.comparison.comparison import ParameterComparison
 from analysis.comparison.comparison_plots import difference_figure, loo_figure, parameter_figure, shift_figure
-from analysis.comparison.evaluation_comparison import EvaluationComparison
-from analysis.comparison.loo_comparison import LooComparison
+from analysis.comparison.loo_comparison import EvaluationComparison, LooComparison
 from analysis.display.style import save_figure
 
 

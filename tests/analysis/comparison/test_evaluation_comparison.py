@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.comparison.evaluation_comparison import compare_evaluations
+from analysis.comparison.loo_comparison import compare_evaluations
 from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import Scored

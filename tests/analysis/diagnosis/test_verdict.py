@@ -4,9 +4,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import FlatDirection, Scale
-from analysis.diagnosis.loo_checks import CalibrationCheck
-from analysis.diagnosis.posterior_checks import PredictiveChecks
 from analysis.diagnosis.verdict import (
     calibration_finding,
     direction_in_words,

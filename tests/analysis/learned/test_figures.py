@@ -4,8 +4,14 @@ import numpy as np
 import pytest
 
 from analysis.learned.figures import calibration_curves_figure, level_figure, recalibration_figure, shared_figure
-from analysis.learned.labelled_reports import LabelledReports, stated_confidences
-from analysis.learned.quantities import calibration_curves, level_quantities, recalibration_curve, shared_quantities
+from analysis.learned.quantities import (
+    LabelledReports,
+    calibration_curves,
+    level_quantities,
+    recalibration_curve,
+    shared_quantities,
+    stated_confidences,
+)
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations

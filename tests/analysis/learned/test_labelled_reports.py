@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.learned.labelled_reports import LabelledReports, stated_confidences
+from analysis.learned.quantities import LabelledReports, stated_confidences
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit

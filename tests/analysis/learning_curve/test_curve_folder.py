@@ -9,8 +9,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from analysis.learning_curve import curve_folder
-from analysis.learning_curve.curve import no_results
-from analysis.learning_curve.splits import Splits
+from analysis.learning_curve.curve import Splits, no_results
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations

@@ -9,10 +9,9 @@ from scipy.special import logit
 from sklearn.linear_model import LogisticRegression
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.cisc import TEMPERATURES, cisc, shares
 from analysis.methods.conditional_logit import conditional_logit
 from analysis.methods.dawid_skene import LevelAccuracies, dawid_skene, dawid_skene_labelled
-from analysis.methods.rules import best_level, majority
+from analysis.methods.rules import TEMPERATURES, best_level, cisc, majority, shares
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_reports import observe

@@ -28,7 +28,7 @@ SECTIONS = (
 )  # fmt: skip
 MAIN, FURTHER = "Every method on the same held-out questions", "Of each method's own answers"
 DASH, PRECISIONS = "\N{EN DASH}", ("pr_positive", "pr_negative")
-UNRENDERED = ("analysis.display.render._data_uri", lambda _: "data:image/webp;base64,")
+UNRENDERED = ("analysis.display.page._data_uri", lambda _: "data:image/webp;base64,")
 
 
 @pytest.fixture(autouse=True)

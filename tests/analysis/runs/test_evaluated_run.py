@@ -6,8 +6,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.runs.evaluated_run import Protocol, read_evaluated_run
-from analysis.runs.folder import MANIFEST
+from analysis.runs.evaluated_run import MANIFEST, Protocol, read_evaluated_run
 from bayes_direag.errors import DirEAGError
 from tests.analysis.made_runs import predictions, write_run
 

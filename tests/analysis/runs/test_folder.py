@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import Evaluation, evaluate
-from analysis.runs.folder import FITS, FOLDER, MANIFEST
+from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 import xarray as xr
 
-from analysis.learned.labelled_reports import LabelledReports
-from analysis.runs.held_out import read_held_out, require_method, unseen_questions
+from analysis.learned.quantities import LabelledReports
+from analysis.runs.evaluated_run import read_held_out, require_method, unseen_questions
 from analysis.scores.scoring import scores_by_method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError

@@ -4,10 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.display.panels import LeftOut, Picture
+from analysis.display.style import LeftOut, Picture
 from analysis.learned.figures import calibrated_method, describe_fit, fit_pictures
-from analysis.learned.labelled_reports import LabelledReports, stated_confidences
-from analysis.runs.held_out import HeldOutQuestions
+from analysis.learned.quantities import LabelledReports, stated_confidences
+from analysis.runs.evaluated_run import HeldOutQuestions
 from analysis.runs.pictures import (
     base_rate_figure,
     benefit_figure,

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from sklearn.metrics import brier_score_loss, roc_auc_score
 
-from analysis.scores.bootstrap import percentile_interval, resample_weights
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 from analysis.scores.reliability import decomposition
+from analysis.scores.scoring import percentile_interval, resample_weights
 
 
 def predictions(method: str, confidence: np.ndarray, correct: np.ndarray) -> pd.DataFrame:

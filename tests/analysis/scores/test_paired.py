@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from scipy.stats import binom, permutation_test
 
-from analysis.scores.bootstrap import bootstrap_metrics, resample_weights
 from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, evaluate_metrics
 from analysis.scores.paired import (
     MEAN_SCORES,
@@ -17,7 +16,7 @@ from analysis.scores.paired import (
     paired_table,
     permutation_p_value,
 )
-from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
+from analysis.scores.scoring import SELECTION_SCORES, Scored, bootstrap_metrics, mean_score, resample_weights
 
 #: Steps of 0.1, so that confidences tie within and between methods.
 N = 8

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.scores.bootstrap import percentile_interval, resample_weights
+from analysis.scores.scoring import percentile_interval, resample_weights
 from analysis.scores.selective import aurc, oracle_aurc, risk_coverage, selective_table
 
 

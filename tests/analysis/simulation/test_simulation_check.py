@@ -15,8 +15,13 @@ from analysis.commands.sbc import sbc_command
 from analysis.display.style import figure_style
 from analysis.simulation.simulated_worlds import draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
-from analysis.simulation.simulation_check import SHORT_CHAINS, SimulationSettings, check_by_simulation
-from analysis.simulation.simulation_figures import coverage_figure, rank_figure
+from analysis.simulation.simulation_check import (
+    SHORT_CHAINS,
+    SimulationSettings,
+    check_by_simulation,
+    coverage_figure,
+    rank_figure,
+)
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import draws_for_each
 from bayes_direag.model.evidence import Reports

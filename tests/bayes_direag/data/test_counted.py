@@ -159,7 +159,7 @@ class TestTheCommand:
         assert not Fit.load(tmp_path / "f.nc").is_counted
 
     def test_a_figure_of_unseen_questions_is_refused(self, source):
-        from analysis.runs.held_out import unseen_questions
+        from analysis.runs.evaluated_run import unseen_questions
 
         counted = fit_map(read_labelled(source, by_pattern=True), preset="paper")
         with pytest.raises(DirEAGError, match="does not say which"):

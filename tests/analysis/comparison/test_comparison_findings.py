@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console, RenderableType
 
 from analysis.comparison.comparison import ParameterComparison, PredictionSummary
-from analysis.comparison.comparison_tables import (
+from analysis.comparison.comparison_findings import (
     changed_table,
     descriptions_table,
     evaluation_comparison_tables,
@@ -15,8 +15,7 @@ from analysis.comparison.comparison_tables import (
     parameter_comparison_table,
     prediction_table,
 )
-from analysis.comparison.evaluation_comparison import EvaluationComparison
-from analysis.comparison.loo_comparison import LooComparison
+from analysis.comparison.loo_comparison import EvaluationComparison, LooComparison
 from analysis.scores.metrics import METRICS
 
 DASH = "\N{EN DASH}"

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.colors import to_rgba
 
-from analysis.display.panels import fitting, forest, headed_figure, panel_grid, plain, row_labels
-from analysis.display.style import figure_style
+from analysis.display.style import figure_style, fitting, forest, headed_figure, panel_grid, plain, row_labels
 from tests.analysis.figure_checks import assert_apart, assert_stands_alone
 
 

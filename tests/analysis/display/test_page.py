@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from analysis.display import render as rendering
-from analysis.display.blocks import Cell, Column, Paragraph, Picture, Report, Section, Table
-from analysis.display.render import render
+from analysis.display import page as rendering
+from analysis.display.page import Cell, Column, Paragraph, Picture, Report, Section, Table, render
 from analysis.display.style import figure_style, new_figure
 from tests.analysis.report.pages import Page
 
