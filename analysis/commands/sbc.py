@@ -22,9 +22,6 @@ def sbc_command(
     variant: Annotated[Variant, typer.Option(metavar="VARIANT", help="count, level or confidence.")] = "confidence",
     preset: Annotated[PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes or paper.")] = "bayes",
     overrides: options.SetOption = None,
-    misfit: Annotated[
-        float, typer.Option(min=0, help="More than 0: draw right answers from the model recalibrated at random.")
-    ] = 0.0,
     warmup: Annotated[int, typer.Option(min=1, help="Steps of each chain that adapt, and are thrown away.")] = 500,
     draws: Annotated[int, typer.Option(min=99, help="Draws kept of each chain.")] = 1000,
     seed: options.SeedOption = 0,
@@ -36,7 +33,7 @@ def sbc_command(
     ranks among the draws says whether model and sampler are right. How often the intervals of fresh questions'
     probabilities hold the truth is measured without and with the final calibration.
 
-    Exit code 0: the ranks are as they should be. 1: they are not. With --misfit there are none.
+    Exit code 0: the ranks are as they should be. 1: they are not.
 
     Example: direag sbc --n 200 --questions 100 --out sbc
     """
@@ -62,7 +59,6 @@ def sbc_command(
             n_questions=questions,
             variant=variant,
             preset=settings,
-            misfit=misfit,
             sampling=SamplingSettings(n_warmup=warmup, n_draws=draws),
             seed=seed,
         )
@@ -83,24 +79,22 @@ def _shown(check: "SimulationCheck") -> "Group":
     from analysis.display.numbers import number, percent
     from analysis.display.tables import shown_table
 
-    parts = []
-    if check.ranks is not None:
-        rows = (
-            [
-                f"{row['quantity']}{' OUT' if row['p_adjusted'] <= 1 - check.ranks.level else ''}",
-                number(row["p_value"], 4),
-                number(row["p_adjusted"]),
-                number(row["autocorrelation"], 2, signed=True),
-            ]
-            for row in check.ranks.table.to_dict("records")
-        )
-        verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
-        title = f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations"
-        caption = (
-            f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
-            f"{check.n_divergent} simulations had divergent draws."
-        )
-        parts.append(shown_table(title, ["quantity"], ["p", "adjusted p", "autocorrelation"], rows, caption))
+    rows = (
+        [
+            f"{row['quantity']}{' OUT' if row['p_adjusted'] <= 1 - check.ranks.level else ''}",
+            number(row["p_value"], 4),
+            number(row["p_adjusted"]),
+            number(row["autocorrelation"], 2, signed=True),
+        ]
+        for row in check.ranks.table.to_dict("records")
+    )
+    verdict = "as they should be" if check.sound else "NOT as they should be: model or sampler are wrong"
+    title = f"Ranks of the truth among {check.ranks.n_ranked} draws, {check.settings.n} simulations"
+    caption = (
+        f"Ranks are {verdict}, at level {check.ranks.level:.0%} for all quantities together. "
+        f"{check.n_divergent} simulations had divergent draws."
+    )
+    ranks = shown_table(title, ["quantity"], ["p", "adjusted p", "autocorrelation"], rows, caption)
     rows = (
         [
             row["recalibration"],
@@ -114,4 +108,4 @@ def _shown(check: "SimulationCheck") -> "Group":
     caption = "Share of intervals that hold the truth, ± its standard error over the simulations."
     headers = ["  level", "  covered", "  90% width"]
     title = f"Coverage. {check.settings.text}"
-    return Group(*parts, shown_table(title, ["final calibration", "  of"], headers, rows, caption))
+    return Group(ranks, shown_table(title, ["final calibration", "  of"], headers, rows, caption))

@@ -5,15 +5,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-import xarray as xr
 from jaxtyping import Bool, Float
 from scipy.stats import gaussian_kde, norm, rankdata
 
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
-from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
@@ -27,7 +25,7 @@ _PANELS = {"accuracy": "share whose selected answer is right", "null": "share wh
 _NAMED = 3
 
 
-def predictive_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def predictive_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw accuracy and null rate by pattern of agreement, observed and as the posterior predicts them."""
     checks = diagnosis.predictive
     patterns = checks.table.loc[checks.table["statistic"] == "accuracy", ["pattern", "n"]]
@@ -58,7 +56,7 @@ def predictive_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: AR
     return figure
 
 
-def calibration_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def calibration_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw how often selected answers are right against what leave-one-out support and confidence say."""
     checks = {name: check for name, check in diagnosis.calibration.items() if check.reliability.n}
     if not checks:
@@ -71,10 +69,10 @@ def calibration_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: A
     return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
 
 
-def pareto_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":  # noqa: ARG001 - all figures are called alike
+def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw every question's Pareto k: how much it moves the posterior on its own."""
-    pareto_k = fit.tree["loo"]["pareto_k"].to_numpy()
-    names = fit.tree["loo"]["problem"].to_numpy()
+    pareto_k = diagnosis.fit.tree["loo"]["pareto_k"].to_numpy()
+    names = diagnosis.fit.tree["loo"]["problem"].to_numpy()
     bad = pareto_k > LARGEST_PARETO_K
     undefined = int(np.isnan(pareto_k).sum())
     also = f", {undefined} undefined and not shown" if undefined else ""
@@ -105,14 +103,14 @@ _COLUMNS = 4
 _GREY = "#AAAAAA"
 
 
-def learning_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
+def learning_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw the prior and the posterior density of every raw parameter."""
-    draws = raw_draws(fit)
+    draws = raw_draws(diagnosis.fit)
     n = len(draws.parameter)
     n_rows = -(-n // _COLUMNS)
     figure = headed_figure(
         f"What have the labels taught? The {n} raw parameters before and after",
-        f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
+        f"Dashed: prior. Filled: posterior, after {diagnosis.fit.n_questions} labelled questions. "
         "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
         "prior. Values on the raw scale; heights in each panel its own.",
         1.25 * n_rows,
@@ -125,36 +123,6 @@ def learning_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
         axis.set_title(f"{plain(label)}\ncontraction {contraction[column]:.2f}", fontsize=8)
     for axis in axes[n:]:
         axis.remove()
-    return figure
-
-
-def levels_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
-    """Draw share of the weight and bias of every level with their intervals, those of the prior in grey.
-
-    The share, unlike the weight, does not depend on the scale that no prediction depends on.
-    """
-    level = diagnosis.interval_level
-    groups = {group: fit.tree[group].to_dataset() for group in ("prior", "posterior")}
-    panels = {"share of the total weight": _share}
-    if "bias" in groups["posterior"]:
-        panels["bias (on the logit scale)"] = _bias
-    figure = headed_figure(
-        "How do the levels differ?",
-        f"Medians with {level:.0%} intervals. Grey squares: prior, before any label. Blue dots: posterior, after "
-        f"{fit.n_questions} labelled questions.",
-        0.6 + 0.36 * len(fit.level_names),
-        width=7.6,
-    )
-    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    places = np.arange(len(fit.level_names))
-    for axis, (name, of) in zip(axes, panels.items(), strict=True):
-        for group, offset, colour, marker in (("prior", 0.24, _GREY, "s"), ("posterior", -0.08, RIGHT, "o")):
-            low, middle, high = np.quantile(of(groups[group]), [(1 - level) / 2, 0.5, (1 + level) / 2], axis=0)
-            axis.hlines(places + offset, low, high, color=colour, linewidth=2.5)
-            axis.plot(middle, places + offset, marker, color=colour, markersize=5)
-        axis.set(xlabel=name, yticks=places, yticklabels=[plain(name) for name in fit.level_names])
-        axis.grid(visible=False, axis="y")
-    axes[0].invert_yaxis()
     return figure
 
 
@@ -174,24 +142,13 @@ def _draw_densities(axis: "Axes", draws: Float[np.ndarray, " sample"], mean: flo
     axis.grid(visible=False)
 
 
-def _share(samples: xr.Dataset) -> Float[np.ndarray, "sample level"]:
-    weight = samples["weight"].to_numpy()
-    flat = weight.reshape(-1, weight.shape[-1])
-    return np.asarray(flat / flat.sum(axis=1, keepdims=True))
-
-
-def _bias(samples: xr.Dataset) -> Float[np.ndarray, "sample level"]:
-    bias = samples["bias"].to_numpy()
-    return np.asarray(bias.reshape(-1, bias.shape[-1]))
-
-
 #: Chains are drawn of so many parameters, those with the fewest effective draws; clouds of so many pairs.
 _WORST, _PAIRS = 6, 4
 _BAND = 0.95
 _LINES = ("-", "--", ":", "-.")
 
 
-def chains_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
+def chains_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
 
     To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
@@ -199,7 +156,7 @@ def chains_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     should be (rank plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
     doi:10.1214/aop/1176990746).
     """
-    draws = raw_draws(fit)
+    draws = raw_draws(diagnosis.fit)
     n_chains, n_draws, n = draws.values.shape
     shown = diagnosis.parameters.iloc[:n]
     smallest = shown[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
@@ -229,36 +186,10 @@ def chains_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
     return figure
 
 
-def energy_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
-    """Draw, chain by chain, the energies visited and the steps between them (Betancourt 2016, arXiv:1604.00695)."""
-    energy = fit.tree["sample_stats"]["energy"].to_numpy()
-    n_rows = -(-len(energy) // 2)
-    figure = headed_figure(
-        "Does the energy move freely?",
-        f"{energy.shape[1]} draws of each chain. Grey: its energy, less the mean; black: the energy's steps from draw "
-        f"to draw. Steps much narrower than the energy itself (BFMI below {BFMI_LIMIT}) mean that the tails of the "
-        "posterior are badly explored.",
-        1.9 * n_rows,
-    )
-    axes = figure.subplots(n_rows, 2, sharex=True, sharey=True, squeeze=False).ravel()
-    finite = [values[np.isfinite(values)] for values in energy]
-    spread = max((float(np.abs(values - values.mean()).max()) for values in finite if len(values)), default=0.0) or 1.0
-    edges = np.linspace(-spread, spread, 41)
-    for axis, values, row in zip(axes, finite, diagnosis.chains.to_dict("records"), strict=False):
-        if len(values):
-            axis.hist(values - values.mean(), edges, density=True, color="#BBBBBB")
-            axis.hist(np.diff(values), edges, density=True, histtype="step", color="black", linewidth=1.4)
-        axis.set(title=f"chain {row['chain']}: BFMI {row['bfmi']:.2f}", xlabel="nats", ylabel="density", yticks=[])
-        axis.label_outer()
-    for axis in axes[len(energy) :]:
-        axis.remove()
-    return figure
-
-
-def pairs_figure(diagnosis: "Diagnosis", fit: Fit) -> "Figure":
+def pairs_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
-    draws = raw_draws(fit)
-    recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
+    draws = raw_draws(diagnosis.fit)
+    recorded = diagnosis.fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
     diverging = recorded == 1
     pairs = diagnosis.correlations.head(_PAIRS).to_dict("records")
     if np.isnan(recorded).any():
@@ -310,10 +241,6 @@ WORDS: Words = {
         "Each colour is one independent run of the sampler. They should look alike, overlap, and go nowhere; the "
         "lines on the right should stay in the grey band.",
     ),
-    "energy": (
-        "Does the sampler move freely?",
-        "The black outline should be about as wide as the grey histogram. Much narrower means badly explored tails.",
-    ),
     "pairs": (
         "What is known only together?",
         "A round cloud: two numbers are known each by itself. A narrow one: only their combination is. Crosses, "
@@ -323,10 +250,6 @@ WORDS: Words = {
         "What did the labels teach?",
         "Dashed is what was believed before any label, filled what is believed after them. Where the two look "
         "the same, nothing was learned.",
-    ),
-    "levels": (
-        "How do the levels differ, before and after?",
-        "Grey: before any label. Blue: after. Levels whose blue bars do not overlap are told apart.",
     ),
     "predictive": (
         "Would the model have produced such labels?",
@@ -343,13 +266,11 @@ WORDS: Words = {
 }
 
 
-FIGURES: Mapping[str, "Callable[[Diagnosis, Fit], Figure]"] = MappingProxyType(
+FIGURES: Mapping[str, "Callable[[Diagnosis], Figure]"] = MappingProxyType(
     {
         "chains": chains_figure,
-        "energy": energy_figure,
         "pairs": pairs_figure,
         "learning": learning_figure,
-        "levels": levels_figure,
         "predictive": predictive_figure,
         "calibration": calibration_figure,
         "pareto": pareto_figure,

@@ -148,7 +148,7 @@ class Diagnosis(Result):
 
     def _figures(self) -> "dict[str, Figure]":
         with figure_style():
-            return {name: figure_of(self, self.fit) for name, figure_of in FIGURES.items()}
+            return {name: figure_of(self) for name, figure_of in FIGURES.items()}
 
     @property
     def record(self) -> dict[str, object]:

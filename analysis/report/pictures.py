@@ -43,7 +43,7 @@ def diagnosis_blocks(diagnosis: Diagnosis, on_step: Step) -> Iterator[Block]:
                 yield LeftOut(name, "it means nothing where questions are weighted unequally")
             else:
                 with figure_style():
-                    figure = figure_of(diagnosis, diagnosis.fit)
+                    figure = figure_of(diagnosis)
                 yield Drawn(name, figure, {})
 
     return _worded(drawn(), diagnosis_figures.WORDS, "diagnosis", on_step)

@@ -1,9 +1,7 @@
-r"""Worlds whose truth is known: parameters from the prior, and the right answers that follow from them.
+"""Worlds whose truth is known: parameters from the prior, and the right answers that follow from them.
 
-Who said what, and how surely, is the same in all worlds; only parameters and right answers differ. In a world of the
-model itself a question's right answer is a draw from the support. In a world with *misfit* the support of its
-foremost candidate is first recalibrated with the world's own intercept and slope, and all other states give or take in
-proportion; no parameters of the evidence model can then be right, and a final calibration has something to learn.
+Who said what, and how surely, is the same in all worlds; only parameters and right answers differ. A question's right
+answer is a draw from the support.
 """
 
 from functools import partial
@@ -13,7 +11,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
-from scipy.special import expit, logit
 
 from bayes_direag.inference.posterior import prior_draws
 from bayes_direag.model.evidence import Parameters, Reports, supports
@@ -21,39 +18,23 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, natural_parameters
 from bayes_direag.model.settings import Preset, Variant
 
-_SMALLEST = 1e-12
-
 
 class Worlds(NamedTuple):
     """Some worlds, and the state that occurred in each of the questions.
 
-    ``raw``: their raw parameters by name, each with a leading axis world. ``intercept``, ``slope`` (world,): of their
-    recalibration; 0 and 1 where the model holds. ``target`` (world, problem): the right candidate, -1 for the null.
+    ``raw``: their raw parameters by name, each with a leading axis world. ``target`` (world, problem): the right
+    candidate, -1 for the null.
     """
 
     raw: dict[str, Float[np.ndarray, "world ..."]]
-    intercept: Float[np.ndarray, " world"]
-    slope: Float[np.ndarray, " world"]
     target: Int[np.ndarray, "world problem"]
 
 
-def draw_worlds(data: LikelihoodData, n: int, *, seed: int, misfit: float = 0.0) -> Worlds:
-    """Draw ``n`` worlds from the prior of a model.
-
-    ``misfit``: standard deviation of the worlds' intercepts around 0 and of their slopes around 1. With 0 the model
-    holds, and NumPyro draws the right answers; otherwise they are drawn here.
-    """
-    key = jax.random.fold_in(jax.random.key(seed), 3)
-    drawn = prior_draws(data, n_draws=n, key=key)
+def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> Worlds:
+    """Draw ``n`` worlds from the prior of a model; NumPyro draws their right answers."""
+    drawn = prior_draws(data, n_draws=n, key=jax.random.fold_in(jax.random.key(seed), 3))
     raw = {name: drawn[f"{name}_raw"] for name in data.preset.free_parameters(data.variant)}
-    rng = np.random.default_rng([seed, 3])
-    intercept, slope = misfit * rng.normal(size=(2, n)) + [[0.0], [1.0]]
-    worlds = Worlds(raw, intercept, slope, drawn["target"])
-    if not misfit:
-        return worlds
-    cumulative = np.cumsum(world_support(worlds, data.reports, preset=data.preset, variant=data.variant), axis=2)
-    state = (rng.random(cumulative.shape[:2])[:, :, None] > cumulative[:, :, :-1]).sum(axis=2)
-    return worlds._replace(target=np.where(state == cumulative.shape[2] - 1, -1, state))
+    return Worlds(raw, drawn["target"])
 
 
 def world_support(
@@ -62,21 +43,7 @@ def world_support(
     """Return with which probability each state occurs in each world, the null last; of any questions."""
     parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
     with jax.enable_x64(True):
-        support = np.asarray(supports(reports, parameters))
-    return misfitting(support, worlds.intercept, worlds.slope)
-
-
-def misfitting(
-    support: Float[np.ndarray, "world problem state"],
-    intercept: Float[np.ndarray, " world"],
-    slope: Float[np.ndarray, " world"],
-) -> Float[np.ndarray, "world problem state"]:
-    """Recalibrate the support of each question's foremost candidate; the ratios of all other states stay."""
-    first = support[:, :, :-1].argmax(axis=2)[:, :, None]
-    before = np.clip(np.take_along_axis(support, first, axis=2), _SMALLEST, 1 - _SMALLEST)
-    after = expit(intercept[:, None, None] + slope[:, None, None] * logit(before))
-    others = support * (1 - after) / (1 - before)
-    return np.asarray(np.where(np.arange(support.shape[2]) == first, after, others))
+        return np.asarray(supports(reports, parameters))
 
 
 def right_levels(

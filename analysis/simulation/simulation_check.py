@@ -155,8 +155,7 @@ class SimulationSettings(Settings):
     """What is simulated.
 
     ``n``: number of simulations. ``n_questions``, ``n_fresh``: labelled questions that each learns from, and fresh ones
-    that it predicts. ``misfit``: 0: right answers from the model itself. Otherwise see
-    :func:`~analysis.simulation.simulated_worlds.draw_worlds`. ``sampling``: one chain a simulation; the number of
+    that it predicts. ``sampling``: one chain a simulation; the number of
     chains is not looked at.
     """
 
@@ -165,17 +164,15 @@ class SimulationSettings(Settings):
     n_fresh: int = 1000
     variant: Variant = "confidence"
     preset: Preset
-    misfit: float = 0.0
     sampling: SamplingSettings = SHORT_CHAINS
     seed: int = 0
 
     @property
     def text(self) -> str:
         """Say it in a line."""
-        truth = f"the model recalibrated at random (sd {self.misfit:g})" if self.misfit else "the model"
         return (
             f"Variant {self.variant}, preset {label(self.preset)}, {self.n_questions} labelled questions, "
-            f"right answers from {truth}."
+            f"right answers from the model."
         )
 
 
@@ -184,19 +181,19 @@ class SimulationCheck:
     """What came out.
 
     ``settings``: what was simulated. ``n_divergent``: simulations with a divergent draw. ``ranks``: simulation-based
-    calibration; None under misfit, where no parameters are true. ``coverage``: as
+    calibration. ``coverage``: as
     :func:`~analysis.simulation.interval_coverage.coverage` returns it.
     """
 
     settings: SimulationSettings
     n_divergent: int
-    ranks: RankCheck | None
+    ranks: RankCheck
     coverage: pd.DataFrame
 
     @property
     def sound(self) -> bool:
-        """Whether ranks are uniform, as far as there are any."""
-        return self.ranks is None or self.ranks.uniform
+        """Whether ranks are uniform."""
+        return self.ranks.uniform
 
 
 def check_by_simulation(
@@ -224,11 +221,11 @@ def check_by_simulation(
     fresh = everything.select(slice(settings.n_questions, None))
     data, seed = _data(settings, fitted), settings.seed
     on_step("drawing worlds")
-    worlds = draw_worlds(data, settings.n, seed=seed, misfit=settings.misfit)
+    worlds = draw_worlds(data, settings.n, seed=seed)
     on_step(f"sampling {settings.n} posteriors")
     draws = draws_for_each(data, worlds.target, sampling=settings.sampling, seed=seed)
     on_step("ranking")
-    ranks = None if settings.misfit else _ranks(settings, worlds, draws, fitted, fresh)
+    ranks = _ranks(settings, worlds, draws, fitted, fresh)
     every_second = draws._replace(raw={name: value[:, ::2] for name, value in draws.raw.items()})
     placed = place_truth(
         worlds, every_second, fitted, fresh, preset=preset, variant=variant, seed=seed, on_step=on_step
@@ -261,17 +258,16 @@ def simulation_record(check: SimulationCheck) -> dict[str, object]:
         "settings": check.settings,
         "sound": check.sound,
         "n_divergent": check.n_divergent,
-        "ranks": ranks and {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": ranks.table},
+        "ranks": {"n_ranked": ranks.n_ranked, "level": ranks.level, "quantities": ranks.table},
         "coverage": check.coverage,
         "versions": versions("numpyro", "jax", "numpy", "scipy"),
     }
 
 
 def write_simulation_check(check: SimulationCheck, folder: str | Path) -> None:
-    """Write a check as a folder; of ranks nothing under misfit."""
-    tables, about = {"coverage": check.coverage}, check.settings.text
+    """Write a check as a folder."""
+    about = check.settings.text
     with figure_style():
-        figures = {"coverage": coverage_figure(check.coverage, about)}
-        if check.ranks is not None:
-            tables["ranks"], figures["ranks"] = check.ranks.ranks, rank_figure(check.ranks, about)
+        figures = {"coverage": coverage_figure(check.coverage, about), "ranks": rank_figure(check.ranks, about)}
+    tables = {"coverage": check.coverage, "ranks": check.ranks.ranks}
     FOLDER.write(folder, simulation_record(check), tables, figures)

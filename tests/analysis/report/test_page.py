@@ -278,7 +278,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     page = reported(tmp_path / "report.html", files, tmp_path / "fit.nc")
     assert "Take care" not in page.text
     pictures = page.attributes("img")
-    assert len(pictures) == (10 if fitted_by == "map" else 18)
+    assert len(pictures) == (10 if fitted_by == "map" else 16)
     assert all(len(one["alt"]) > 40 for one in pictures)
     if fitted_by == "map":
         return
@@ -295,7 +295,7 @@ def test_of_a_weighted_likelihood_what_means_nothing_is_left_out(files, tmp_path
         tmp_path / "weighted.nc"
     )
     page = reported(tmp_path / "report.html", files, tmp_path / "weighted.nc")
-    assert len(page.attributes("img")) == 18 - 3
+    assert len(page.attributes("img")) == 16 - 3
     assert page.sections["diagnostics"].count("This picture is left out: it means nothing") == 3
     assert "preset bayes with null_target_weight=2.0" in page.sections["origin"]
 

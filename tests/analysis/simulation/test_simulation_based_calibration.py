@@ -136,7 +136,7 @@ def one_level_worlds(p_lost: float = 0.0) -> tuple[Worlds, Draws, LikelihoodData
         return (grid.raw[name][points] + edge[name] * generator.uniform(-0.5, 0.5, points.shape))[..., None]
 
     truth = {name: at(true, name) for name in grid.raw}
-    worlds = Worlds(truth, np.zeros(N), np.ones(N), np.where(right, 0, -1))
+    worlds = Worlds(truth, np.where(right, 0, -1))
     draws = Draws({name: at(drawn, name) for name in grid.raw}, {"lp": np.zeros((N, RANKED))})
     return worlds, draws, DATA
 

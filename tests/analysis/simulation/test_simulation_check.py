@@ -137,9 +137,9 @@ def test_a_calibration_without_posterior_is_refused() -> None:
 
 
 def test_settings_say_what_is_simulated() -> None:
-    text = SimulationSettings(preset=BAYES, n_questions=50, misfit=0.5).text
+    text = SimulationSettings(preset=BAYES, n_questions=50).text
     assert "50 labelled questions" in text
-    assert "recalibrated at random (sd 0.5)" in text
+    assert "right answers from the model" in text
 
 
 @pytest.mark.slow
