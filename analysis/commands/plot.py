@@ -54,14 +54,14 @@ def plot_command(
 
         from analysis.display.style import LeftOut, save_figure
         from analysis.learned.figures import calibrated_method, fit_pictures
-        from analysis.runs.evaluated_run import read_held_out, unseen_questions
+        from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
         from analysis.runs.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table
         from bayes_direag.data.observations import Observations
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
-            questions = read_held_out(source, observations, columns)
+            questions = held_out_questions(read_evaluated_run(source), observations, columns)
             pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)

@@ -1,6 +1,5 @@
 """What a report is made from: an evaluation, and where they are at hand its observations and a fit."""
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,8 @@ from analysis.runs.evaluated_run import (
     MANIFEST,
     EvaluatedRun,
     HeldOutQuestions,
+    held_out_questions,
     read_evaluated_run,
-    read_held_out,
 )
 from analysis.scores.scoring import Scores, scores_by_method
 from bayes_direag.data.observations import Observations
@@ -89,12 +88,8 @@ class ReportSource:
     ----------
     run : EvaluatedRun
         What was evaluated, how, and what came out.
-    manifest : mapping
-        ``evaluation.json``: settings, versions, and where the observations come from.
     held_out : HeldOutQuestions
-        The same predictions, and what every level stated.
-    observations : Observations or None
-        The evaluated questions, if their file was given: their texts and right answers.
+        The same predictions, what every level stated and, if their file was given, the questions.
     parameters : DataFrame
         What the fits behind the held-out predictions have learned; see :class:`~analysis.evaluation.Evaluation`.
     fold_fits : tuple of Convergence
@@ -106,13 +101,21 @@ class ReportSource:
     """
 
     run: EvaluatedRun
-    manifest: Mapping[str, Any]
     held_out: HeldOutQuestions
-    observations: Observations | None
     parameters: pd.DataFrame
     fold_fits: tuple[Convergence, ...]
     fit: Fit | None
     fit_path: Path | None
+
+    @property
+    def manifest(self) -> Mapping[str, Any]:
+        """``evaluation.json``: settings, versions, and where the observations come from."""
+        return self.run.manifest
+
+    @property
+    def observations(self) -> Observations | None:
+        """The evaluated questions, if their file was given: their texts and right answers."""
+        return self.held_out.observations
 
     @property
     def method(self) -> str:
@@ -180,15 +183,10 @@ def read_source(
         observations = observations or _if_there(folder / _OBSERVATIONS)
         folder = folder / _EVALUATION
     run = read_evaluated_run(folder)
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    held_out = read_held_out(folder, observations, columns)
     parameters = read_parameters(folder)
-    evaluated = manifest["test"] or manifest["observations"]
     return ReportSource(
         run=run,
-        manifest=manifest,
-        held_out=held_out,
-        observations=None if observations is None else Observations.read(observations, evaluated["answers"], columns),
+        held_out=held_out_questions(run, observations, columns),
         parameters=parameters,
         fold_fits=convergence_by_variant(folder, parameters, run.fit_method),
         fit=None if fit is None else Fit.load(fit),

@@ -3,7 +3,7 @@
 import json
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -73,6 +73,7 @@ class EvaluatedRun:
     empty where none says. ``protocol``: what was held out. ``fit_method``, ``preset``: how the fitted methods were
     fitted, and with which settings: ``paper with eps=0.005``. ``interval_level``, ``n_resamples``, ``seed``: of the
     intervals in ``metrics``. ``metrics``, ``predictions``: as in :class:`~analysis.evaluation.Evaluation`.
+    ``manifest``: ``evaluation.json``.
     """
 
     folder: Path
@@ -86,6 +87,7 @@ class EvaluatedRun:
     seed: int
     metrics: pd.DataFrame
     predictions: pd.DataFrame
+    manifest: Mapping[str, Any] = field(default_factory=dict)
 
     def as_run(self, _name: str) -> "EvaluatedRun":
         """Return itself; what :func:`~analysis.evaluation.evaluate` returns becomes one under a name."""
@@ -118,6 +120,7 @@ def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
             seed=settings["seed"],
             metrics=_table(folder / "metrics.csv", _METRIC_TYPES),
             predictions=_table(folder / "predictions.csv", _PREDICTION_TYPES),
+            manifest=manifest,
         )
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise _unreadable(folder / MANIFEST, f"{type(error).__name__} {error}") from error
@@ -144,13 +147,14 @@ class HeldOutQuestions(NamedTuple):
 
     ``predictions``: as in :class:`~analysis.evaluation.Evaluation`. ``reports``: the evaluated questions' own reports;
     None where they are not at hand. ``name``: what was evaluated. ``held_out``: who predicted it: a clause such as
-    "5-fold cross-fit".
+    "5-fold cross-fit". ``observations``: the questions, if their file was given.
     """
 
     predictions: pd.DataFrame
     reports: LabelledReports | None
     name: str
     held_out: str
+    observations: Observations | None = None
 
 
 def require_method(method: str, methods: list[str]) -> None:
@@ -161,36 +165,32 @@ def require_method(method: str, methods: list[str]) -> None:
         )
 
 
-def read_held_out(
-    folder: str | Path, observations: str | Path | None = None, columns: Columns | None = None
+def held_out_questions(
+    run: EvaluatedRun, observations: str | Path | None = None, columns: Columns | None = None
 ) -> HeldOutQuestions:
-    """Read an evaluation's predictions, and the reports on its questions.
+    """Return an evaluation's predictions, and the reports on its questions.
 
-    Raises DirEAGError if the folder cannot be read, or the observations are not those that were evaluated.
+    Raises DirEAGError if the observations are not those that were evaluated.
 
     Parameters
     ----------
-    folder
-        Written by ``direag evaluate``.
     observations
         The file that was evaluated. Left out: the reports come from the fits of a cross-fit, which together have
         learned from every labelled, answered question; there are none where the fits saw other questions.
     columns
         The names of what that file holds, where it is a table of another's.
     """
-    folder = Path(folder)
-    run = read_evaluated_run(folder)
-    reports = None
-    if observations is not None:
-        reports = LabelledReports.of_observations(_evaluated(folder, observations, columns))
-    elif run.protocol.n_folds is not None and (paths := sorted((folder / FITS).glob("*-*.nc"))):
+    given = None if observations is None else _evaluated(run, observations, columns)
+    reports = None if given is None else LabelledReports.of_observations(given)
+    if given is None and run.protocol.n_folds is not None and (paths := sorted((run.folder / FITS).glob("*-*.nc"))):
         variant = paths[0].stem.rpartition("-")[0]
         reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
     return HeldOutQuestions(
         run.predictions,
         reports,
-        ", ".join((*run.datasets, *run.models)) or folder.name,
+        ", ".join((*run.datasets, *run.models)) or run.folder.name,
         f"{run.protocol} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",
+        given,
     )
 
 
@@ -241,14 +241,13 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     )
 
 
-def _evaluated(folder: Path, path: str | Path, columns: Columns | None) -> Observations:
+def _evaluated(run: EvaluatedRun, path: str | Path, columns: Columns | None) -> Observations:
     """Read observations, and make sure that they are those that were evaluated."""
-    manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-    evaluated = manifest["test"] or manifest["observations"]
+    evaluated = run.manifest["test"] or run.manifest["observations"]
     given = Observations.read(path, evaluated["answers"], columns)
     if given.fingerprint != evaluated["sha256"]:
         raise DirEAGError(
-            f"{path}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {folder} evaluated; "
-            f"expected {evaluated['sha256'][:16]}. Give those."
+            f"{path}: saw other observations (SHA-256 {given.fingerprint[:16]}) than those that {run.folder} "
+            f"evaluated; expected {evaluated['sha256'][:16]}. Give those."
         )
     return given

@@ -47,7 +47,7 @@ def test_it_speaks_for_itself_and_leaves_no_trace(name, good, tmp_path):
 
 
 def test_the_worst_parameters_are_shown(good):
-    diagnosis, fit = good
+    diagnosis, _ = good
     worst = diagnosis.parameters.iloc[:-2][["ess_bulk", "ess_tail"]].min(axis=1).idxmin()
     row = diagnosis.parameters.iloc[worst]
     shown = texts(draw("chains", diagnosis))
@@ -55,7 +55,7 @@ def test_the_worst_parameters_are_shown(good):
 
 
 def test_the_densities_are_those_of_prior_and_posterior(good):
-    diagnosis, fit = good
+    diagnosis, _ = good
     panel = diagnosis.parameters["parameter"].tolist().index("weight_centre")
     axes = draw("learning", diagnosis).axes[panel]
     prior, posterior = axes.get_lines()
@@ -80,7 +80,7 @@ def test_the_pairs_are_the_most_correlated_and_show_divergences():
 
 
 def test_the_predictive_picture_shows_the_table(good):
-    diagnosis, fit = good
+    diagnosis, _ = good
     table = diagnosis.predictive.table
     for axes, statistic in zip(draw("predictive", diagnosis).axes, ("accuracy", "null"), strict=True):
         rows = table[table["statistic"] == statistic]

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from analysis.learned.quantities import LabelledReports
-from analysis.runs.evaluated_run import read_held_out, require_method, unseen_questions
+from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, require_method, unseen_questions
 from analysis.scores.scoring import scores_by_method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -55,8 +55,8 @@ class TestScores:
 
 class TestEvaluation:
     def test_the_fits_of_a_cross_fit_say_what_the_observations_say(self, folder, observations):
-        found = read_held_out(folder)
-        given = read_held_out(folder, folder.parent / "observations.jsonl")
+        found = held_out_questions(read_evaluated_run(folder))
+        given = held_out_questions(read_evaluated_run(folder), folder.parent / "observations.jsonl")
         expected = LabelledReports.of_observations(observations)
         for reports in (found.reports, given.reports):
             pd.testing.assert_series_equal(reports.gold_present[list(expected.problem_id)], expected.gold_present)
@@ -70,23 +70,24 @@ class TestEvaluation:
     def test_other_observations_are_refused(self, folder, tmp_path):
         simulate_observations(30, seed=4).write(tmp_path / "other.jsonl")
         with pytest.raises(DirEAGError, match=r"saw other observations \(SHA-256 [0-9a-f]{16}\) than those that"):
-            read_held_out(folder, tmp_path / "other.jsonl")
+            held_out_questions(read_evaluated_run(folder), tmp_path / "other.jsonl")
 
     def test_a_test_set_needs_its_observations(self, tmp_path, observations):
         test = simulate_observations(8, seed=5)
         test.write(tmp_path / "test.jsonl")
         run = random_run(tmp_path / "run", observations, methods=METHODS, test=test)
-        assert read_held_out(run).reports is None
-        given = read_held_out(run, tmp_path / "test.jsonl")
+        assert held_out_questions(read_evaluated_run(run)).reports is None
+        given = held_out_questions(read_evaluated_run(run), tmp_path / "test.jsonl")
         assert given.reports.problem_id == test.problem_id
         assert "8 questions, fitted to 30 others" in given.held_out
 
     def test_nothing_fitted(self, tmp_path, observations):
-        assert read_held_out(random_run(tmp_path / "run", observations, methods=["majority"])).reports is None
+        run = read_evaluated_run(random_run(tmp_path / "run", observations, methods=["majority"]))
+        assert held_out_questions(run).reports is None
 
     def test_no_evaluation(self, tmp_path):
         with pytest.raises(DirEAGError, match="expected a folder written by direag evaluate"):
-            read_held_out(tmp_path)
+            held_out_questions(read_evaluated_run(tmp_path))
 
 
 class TestUnseen:
