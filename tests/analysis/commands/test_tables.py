@@ -11,7 +11,7 @@ import pytest
 
 from tests import command_line
 from tests.analysis.made_runs import random_said, write_run
-from tests.analysis.paper.test_table_formats import check_latex
+from tests.analysis.paper.test_paper_layouts import check_latex
 from tests.command_line import direag
 
 FILES = {f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")} | {
