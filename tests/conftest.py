@@ -18,7 +18,7 @@ jax.config.update("jax_enable_x64", True)
 jax.config.update("jax_numpy_rank_promotion", "raise")
 jax.config.update("jax_compilation_cache_dir", str(Path(__file__).resolve().parents[1] / ".pytest_cache" / "jax"))
 jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-hypothesis.settings.register_profile("project", derandomize=True, deadline=None, max_examples=60)
+hypothesis.settings.register_profile("project", derandomize=True, deadline=None, max_examples=30)
 hypothesis.settings.load_profile("project")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
@@ -29,8 +29,21 @@ def few_memory_maps():
     """Forget compiled programs long before there are 65,530 memory maps, at which Linux lets no process go on."""
     yield
     maps = Path("/proc/self/maps")
-    if maps.is_file() and maps.read_bytes().count(b"\n") > 20_000:
+    if maps.is_file() and maps.read_bytes().count(b"\n") > 40_000:
         jax.clear_caches()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def small_arrays():
+    """Fill fits up to 256 questions, not 2048, and batches to 32: nearly all tests share their programs."""
+    from bayes_direag.inference import map as map_fits  # here, as the type checks are not yet in place above
+    from bayes_direag.inference import recalibration
+
+    with pytest.MonkeyPatch.context() as patch:
+        for module in (map_fits, recalibration):
+            patch.setattr(module, "LEAST_SIZE", 256)
+        patch.setattr(map_fits, "_LEAST_BATCH", 32)
+        yield
 
 
 @pytest.fixture(scope="session")

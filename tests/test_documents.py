@@ -30,7 +30,9 @@ SLOW = {
     "how-many-labels.md",
     "map-or-nuts.md",
     "pooling.md",
+    "presets.md",
     "reproduce-the-paper.md",
+    "ways-in.md",
     "tutorial.md",
 }
 

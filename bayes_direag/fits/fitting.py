@@ -136,15 +136,6 @@ def fit_nuts(
         If no question is both labelled and answered, if the preset bounds its parameters, weighs its questions
         without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
         leave-one-out support has not seen the label either.
-
-    Examples
-    --------
-    >>> from bayes_direag import fit_nuts, simulate_observations
-    >>> from bayes_direag.model.settings import SamplingSettings
-    >>> observations = simulate_observations(n=80, seed=1)
-    >>> fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=200))
-    >>> fit.predict(observations)[["confidence", "confidence_low", "confidence_high"]].shape
-    (80, 3)
     """
     settings = named_preset(preset)
     _check_weights(settings, allow_weighted=allow_weighted)

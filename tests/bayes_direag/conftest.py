@@ -6,19 +6,14 @@ from collections.abc import Callable
 from functools import partial
 
 import hypothesis.strategies as st
-import jax
 import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
-from numpyro.infer import MCMC, NUTS
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import direag
 from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -63,15 +58,6 @@ def nuts(labelled: Observations, unlearnable: Observations, tmp_path_factory: py
 
 
 NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
-
-
-@pytest.fixture(scope="session")
-def numpyro_run(labelled: Observations) -> MCMC:
-    """The same posterior, drawn from by numpyro's own sampler on the exported model."""
-    chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
-    run = MCMC(NUTS(direag, dense_mass=True), num_warmup=150, num_samples=100, **chains)
-    run.run(jax.random.key(3), LikelihoodData.of(labelled, preset="bayes"), extra_fields=tuple(NUMPYRO_STATISTICS))
-    return run
 
 
 @pytest.fixture(scope="session")

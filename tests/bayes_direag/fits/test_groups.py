@@ -185,7 +185,7 @@ def test_a_fit_of_several_counts_and_its_folds(observations: Observations) -> No
         for row, question in enumerate(observations.questions)
     ]
     ragged = Observations.from_questions(fewer, "numeric")
-    for held_out in cross_fit(ragged, n_folds=2, variant="count"):
+    for held_out in cross_fit(ragged, n_folds=2):
         assert held_out.fit.level_names == ragged.learned_levels
         assert held_out.predictions["confidence"].notna().all()
 

@@ -11,11 +11,15 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 INF = np.inf
 
 
-@partial(jax.jit, static_argnames=("fn", "max_steps", "steps_by_hessian"))
+@partial(jax.jit, static_argnames="fn")
+def compiled(fn, start, low, high, given, search) -> Minimum:
+    return minimise_in_box(lambda x: fn(x, *given), start, low, high, tolerance=1e-10, **search)
+
+
 def minimise(fn, start, low=-INF, high=INF, *given, **search) -> Minimum:
     start = jnp.asarray(start, float)
     box = (jnp.broadcast_to(jnp.asarray(side, float), start.shape) for side in (low, high))
-    return minimise_in_box(lambda x: fn(x, *given), start, *box, tolerance=1e-10, **search)
+    return compiled(fn, start, *box, given, {"max_steps": 500, "steps_by_hessian": 20} | search)
 
 
 def rosenbrock(x):
@@ -29,7 +33,6 @@ def badly_scaled(x):
 @pytest.mark.parametrize(
     ("fn", "start", "expected"),
     [
-        (rosenbrock, [-1.2, 1.0], [1.0, 1.0]),
         (rosenbrock, [-1.2, 1.0, -0.5, 2.0], [1.0] * 4),
         (badly_scaled, [0.0, 0.0, 0.0], [3.0, -2.0, 1.0]),
         (lambda x: jnp.sum(jnp.logaddexp(x, -2 * x)), [30.0, -30.0], [np.log(2) / 3] * 2),
@@ -83,7 +86,7 @@ def test_a_loss_that_is_not_a_number_is_not_called_converged() -> None:
 
 
 def test_too_few_steps_show_in_the_gradient() -> None:
-    found = minimise(rosenbrock, [-1.2, 1.0], max_steps=3)
+    found = minimise(rosenbrock, [-1.2, 1.0, -0.5, 2.0], max_steps=3)
     assert found.n_steps == 3
     assert found.projected_gradient > 1e-3
 
@@ -103,12 +106,12 @@ def test_between_hessians_the_curvature_is_learned() -> None:
     assert learning.projected_gradient <= 1e-10
     assert learning.n_steps < 60
     assert np.linalg.eigvalsh(learning.curvature).min() > 0
-    hessian = jax.hessian(rosenbrock)(learning.point)
+    hessian = jax.jit(jax.hessian(rosenbrock))(learning.point)
     np.testing.assert_allclose(learning.curvature, hessian, rtol=0.1, atol=0.1 * np.abs(hessian).max())
 
 
 def test_a_batch_gives_what_its_members_give() -> None:
-    starts = np.array([[-1.2, 1.0], [2.0, 2.0], [0.0, -3.0]])
+    starts = np.array([[-1.2, 1.0, 0.5, 2.0], [2.0] * 4, [0.0, -3.0, 1.0, 1.0]])
     together = jax.vmap(partial(minimise, rosenbrock))(starts)
     for i, start in enumerate(starts):
         np.testing.assert_allclose(together.point[i], minimise(rosenbrock, start).point, atol=1e-9)

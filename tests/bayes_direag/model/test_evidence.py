@@ -79,7 +79,7 @@ def test_concentration_is_the_printed_equation(variant: str, given_reports: Repo
 @pytest.mark.parametrize("left_out", FAMILY, ids=lambda names: f"without {' '.join(names)}")
 @pytest.mark.parametrize("variant", VARIANTS)
 @given(given_reports=reports())
-@settings(max_examples=20)
+@settings(max_examples=8)
 def test_support_is_the_printed_equation(variant: str, left_out: tuple[str, ...], given_reports: Reports) -> None:
     values = without(parameters(given_reports.candidate.shape[1], variant), *left_out)
     assert_printed(np.asarray(support(given_reports, values)), given_reports, values)
@@ -262,11 +262,11 @@ def test_belief_and_doubt_have_their_slope_however_far_out() -> None:
         return belief[0], doubt[0]
 
     scores = np.array([-800.0, -400, -30, 0, 30, 400, 800])
-    rising, falling = jax.vmap(jax.jacfwd(halves))(jnp.asarray(scores))
+    rising, falling = jax.jit(jax.vmap(jax.jacfwd(halves)))(jnp.asarray(scores))
     odds = np.exp(-np.abs(scores))
     np.testing.assert_allclose(rising, odds / (1 + odds) ** 2, rtol=1e-12)
     np.testing.assert_allclose(falling, -odds / (1 + odds) ** 2, rtol=1e-12)
-    backwards = jax.vmap(jax.grad(lambda score: sum(halves(score))))(jnp.asarray(scores))
+    backwards = jax.jit(jax.vmap(jax.grad(lambda score: sum(halves(score)))))(jnp.asarray(scores))
     np.testing.assert_allclose(backwards, np.zeros(7), atol=1e-15)
 
 

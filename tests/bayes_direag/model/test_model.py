@@ -10,14 +10,16 @@ from jax.flatten_util import ravel_pytree
 from jax.test_util import check_grads
 from numpyro.distributions import Normal
 from numpyro.handlers import seed, substitute, trace
-from numpyro.infer import MCMC, SVI, Predictive, Trace_ELBO, init_to_value
+from numpyro.infer import MCMC, NUTS, SVI, Predictive, Trace_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta, AutoLaplaceApproximation, AutoNormal
 from numpyro.infer.util import log_density
 from numpyro.optim import Adam
 from scipy import stats
 
 from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import map_estimates, penalised_loss
+from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import (
@@ -105,9 +107,10 @@ def test_the_penalty_is_a_prior_whose_scale_follows_the_questions() -> None:
 @pytest.mark.parametrize("name", ["paper", "bayes"])
 def test_a_question_of_weight_zero_has_no_influence(name: str, labelled: Observations) -> None:
     raw, data = some_raw(PRESETS[name], "confidence"), some_data(labelled, PRESETS[name], "confidence")
+    loss = jax.jit(penalised_loss)
     another = np.where((data.weight == 0) & (data.target < 0), 0, np.where(data.weight == 0, -1, data.target))
     assert (another != data.target).any()
-    assert float(penalised_loss(raw, data)) == float(penalised_loss(raw, replace(data, target=another)))
+    assert float(loss(raw, data)) == float(loss(raw, replace(data, target=another)))
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])
@@ -189,8 +192,10 @@ def test_the_joint_density_is_that_of_the_equations(preset: Preset, variant: Var
     np.testing.assert_allclose(float(jax.jit(log_prior)(raw, data)), prior, rtol=1e-12)
 
 
-@each_model
-def test_the_gradient_is_that_of_finite_differences(preset: Preset, variant: Variant, labelled: Observations) -> None:
+@pytest.mark.parametrize("name", ["bayes", pytest.param("release", marks=pytest.mark.slow)])
+def test_the_gradient_is_that_of_finite_differences(name: str, labelled: Observations) -> None:
+    """With belief and doubt, whose slopes are written by hand."""
+    preset, variant = PRESETS[name], "confidence"
     data = some_data(labelled, preset, variant)
     flat, unravel = ravel_pytree(some_raw(preset, variant))
 
@@ -199,6 +204,15 @@ def test_the_gradient_is_that_of_finite_differences(preset: Preset, variant: Var
         return log_density(direag, (data,), {}, sites(unravel(vector)))[0]
 
     check_grads(joint, (flat,), order=1, modes=["rev"], rtol=1e-6)
+
+
+@pytest.fixture(scope="module")
+def numpyro_run(labelled: Observations) -> MCMC:
+    """The same posterior, drawn from by numpyro's own sampler on the exported model."""
+    chains = {"num_chains": 2, "chain_method": "sequential", "progress_bar": False}
+    run = MCMC(NUTS(direag, dense_mass=True), num_warmup=150, num_samples=200, **chains)
+    run.run(jax.random.key(3), LikelihoodData.of(labelled, preset="bayes"), extra_fields=tuple(NUMPYRO_STATISTICS))
+    return run
 
 
 class TestAnyNumPyroTool:
@@ -211,9 +225,11 @@ class TestAnyNumPyroTool:
 
     @pytest.fixture(scope="class")
     @staticmethod
-    def draws(numpyro_run: MCMC) -> dict[str, jax.Array]:
-        return {name: values[:20] for name, values in numpyro_run.get_samples().items()}
+    def draws(nuts: Fit) -> dict[str, np.ndarray]:
+        kept = nuts.tree["unconstrained_posterior"].to_dataset().isel(chain=0, draw=slice(20))
+        return {str(name): values.to_numpy() for name, values in kept.items()}
 
+    @pytest.mark.slow
     def test_a_chain_goes_to_arviz(self, numpyro_run: MCMC, data: LikelihoodData) -> None:
         tree = arviz_base.from_numpyro(numpyro_run, log_likelihood=True)
         assert tree["posterior"]["weight"].dims == ("chain", "draw", "level")
@@ -221,21 +237,39 @@ class TestAnyNumPyroTool:
         raw = {name: numpyro_run.get_samples(group_by_chain=True)[f"{name}_raw"][1, 7] for name in
                data.preset.free_parameters("confidence")}  # fmt: skip
         reached = tree["log_likelihood"]["target"].to_numpy()[1, 7]
-        np.testing.assert_allclose(reached, np.asarray(log_likelihood(raw, data)), rtol=1e-12)
+        np.testing.assert_allclose(reached, np.asarray(jax.jit(log_likelihood)(raw, data)), rtol=1e-12)
 
-    def test_prior_and_posterior_prediction(self, draws: dict[str, jax.Array], data: LikelihoodData) -> None:
+    @pytest.mark.slow
+    def test_a_chain_comes_back_as_a_fit(
+        self, numpyro_run: MCMC, nuts: Fit, labelled: Observations, simulated: Observations
+    ) -> None:
+        """Predictions are those of the project's own sampler, but for noise."""
+        fit = Fit.from_draws(numpyro_run, labelled)
+        theirs = nuts.predict(simulated)
+        np.testing.assert_allclose(fit.predict(simulated)["support"], theirs["support"], atol=0.08)
+        assert np.abs(fit.predict(simulated)["support"] - theirs["support"]).mean() < 0.02
+        reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
+        raw = {name: numpyro_run.get_samples(True)[f"{name}_raw"] for name in fit.preset.free_parameters("confidence")}
+        prior = sum(
+            np.sum(stats.norm.logpdf(raw[name], loc, scale).reshape(*reached.shape, -1), axis=2)
+            for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
+        )
+        np.testing.assert_allclose(fit.tree["sample_stats"]["lp"], reached + prior, rtol=1e-10)
+
+    def test_prior_and_posterior_prediction(self, draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
         prior = Predictive(direag, num_samples=20)(jax.random.key(1), data.unlabelled)
         after = Predictive(direag, draws)(jax.random.key(1), data.unlabelled)
         for drawn in (np.asarray(prior["target"]), np.asarray(after["target"])):
             assert ((drawn >= -1) & (drawn < data.reports.n_candidates)).all()
         assert after["target"].shape == (20, 80)
 
-    def test_pointwise_log_likelihood(self, draws: dict[str, jax.Array], data: LikelihoodData) -> None:
+    def test_pointwise_log_likelihood(self, draws: dict[str, np.ndarray], data: LikelihoodData) -> None:
         pointwise = numpyro.infer.log_likelihood(direag, draws, data)["target"]
         assert pointwise.shape == (20, 80)
         assert (np.asarray(pointwise) < 0).all()
 
-    @pytest.mark.parametrize("guide", [AutoNormal, pytest.param(AutoLaplaceApproximation, marks=pytest.mark.slow)])
+    @pytest.mark.slow
+    @pytest.mark.parametrize("guide", [AutoNormal, AutoLaplaceApproximation])
     def test_any_guide_and_optimiser(self, guide: type, data: LikelihoodData) -> None:
         svi = SVI(direag, guide(direag), Adam(0.05), Trace_ELBO())
         losses = np.asarray(svi.run(jax.random.key(0), 60, data, progress_bar=False).losses)
@@ -257,14 +291,15 @@ def test_svi_with_autodelta_has_no_way_to_go_from_a_map(labelled: Observations) 
     assert set(start) == {f"{name}_auto_loc" for name in here}
 
     @jax.jit
+    @jax.value_and_grad
     def loss(params: dict[str, jax.Array]) -> jax.Array:
         return svi.loss.loss(jax.random.key(1), params, direag, svi.guide, data)
 
-    lowest, slopes = jax.value_and_grad(loss)(start)
+    lowest, slopes = loss(start)
     assert max(np.abs(slope).max() for slope in slopes.values()) < 1e-6 * len(labelled)
     for name in start:
         for step in (-0.01, 0.01):
-            assert loss(start | {name: start[name] + step}) > lowest
+            assert loss(start | {name: start[name] + step})[0] > lowest
 
 
 def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
@@ -307,9 +342,16 @@ def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, varia
     reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
     once = np.ones(n)
     data = LikelihoodData(reports, None, candidate, once.astype(int), once, preset.model_settings, variant, 3)
-    drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
-    drawn = np.asarray(drawn_sites["target"]["value"])
-    raw = {name: drawn_sites[f"{name}_raw"]["value"] for name in preset.free_parameters(variant)}
+    raw_sites = [f"{name}_raw" for name in preset.free_parameters(variant)]
+
+    @jax.jit
+    def draw() -> dict[str, jax.Array]:
+        drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
+        return {name: drawn_sites[name]["value"] for name in ("target", *raw_sites)}
+
+    drawn_once = draw()
+    drawn = np.asarray(drawn_once["target"])
+    raw = {name.removesuffix("_raw"): drawn_once[name] for name in raw_sites}
     values = brute_force.natural(raw, preset)
     own = [(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)]
     support = brute_force.support(brute_force.scores(own, values, preset.eps))
@@ -351,7 +393,8 @@ def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -
     support, correct = rng.random(30), rng.random(30) < 0.6
     sites = {"intercept": jnp.asarray(0.3), "slope": jnp.asarray(1.4)}
     logits = jnp.asarray(np.log(support / (1 - support)))
-    found, _ = log_density(recalibration, (logits, jnp.asarray(correct)), {"prior_scale": 0.7}, sites)
+    given = (logits, jnp.asarray(correct))
+    found = jax.jit(lambda sites: log_density(recalibration, given, {"prior_scale": 0.7}, sites)[0])(sites)
     p = 1 / (1 + np.exp(-(0.3 + 1.4 * np.log(support / (1 - support)))))
     expected = stats.bernoulli.logpmf(correct, p).sum()
     expected += stats.norm.logpdf(0.3, 0, 0.7) + stats.norm.logpdf(1.4, 1, 0.7)
