@@ -25,7 +25,7 @@ PREDICTION_COLUMNS += ["state_probability", "cluster"]
 def evaluated(tmp_path_factory, observations) -> tuple[Path, str]:
     """The folder of an evaluation of all methods, and what was printed when it was made."""
     folder = tmp_path_factory.mktemp("evaluate") / "results"
-    return folder, succeed("evaluate", observations, "--out", folder, "--resamples", 20, "--folds", 3)
+    return folder, succeed("evaluate", observations, "--out", folder, "--resamples", 20, "--folds", 2)
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def test_the_folder(evaluated):
         "predictions.csv",
     ]
     assert sorted(path.name for path in (folder / "fits").iterdir()) == sorted(
-        f"{variant}-{fold}.nc" for variant in ("count", "level", "confidence") for fold in range(3)
+        f"{variant}-{fold}.nc" for variant in ("count", "level", "confidence") for fold in range(2)
     )
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
 
@@ -96,14 +96,14 @@ def test_metrics(evaluated):
 def test_parameters_hold_the_loss_of_each_fit(evaluated):
     table = pd.read_csv(evaluated[0] / "parameters.csv")
     assert {"fold", "variant", "parameter", "level", "mean", "loss"} <= set(table.columns)
-    assert len(table[["variant", "fold", "loss"]].drop_duplicates()) == 3 * 3
+    assert len(table[["variant", "fold", "loss"]].drop_duplicates()) == 3 * 2
     assert table["loss"].gt(0).all()
 
 
 def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
     manifest = json.loads((evaluated[0] / "evaluation.json").read_text())
     settings = manifest["settings"]
-    assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (3, 0, 20)
+    assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (2, 0, 20)
     assert settings["methods"] == FROM_ONE_ELICITATION
     assert settings["preset"]["name"] == "bayes"
     assert manifest["observations"]["datasets"] == ["simulated"]
@@ -115,7 +115,7 @@ def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
 
 def test_it_prints_the_metrics_and_where_they_are(evaluated):
     folder, printed = evaluated
-    assert "3-fold cross-fit, MAP, preset bayes" in one_line(printed)
+    assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
     assert "…" not in printed
     assert all(method in printed for method in FROM_ONE_ELICITATION)
     assert str(folder) in printed

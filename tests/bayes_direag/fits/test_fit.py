@@ -243,7 +243,7 @@ def test_parameters_name_what_is_identified(fit: Fit) -> None:
     assert {"recalibration_intercept", "recalibration_slope"} <= set(fit.parameters()["parameter"])
 
 
-@pytest.mark.parametrize("variant", ["count", pytest.param("level", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("variant", ["confidence", pytest.param("level", marks=pytest.mark.slow)])
 def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
     chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
     for row, fit in zip(chosen, fit_map_batch(simulated, chosen, variant=variant), strict=True):

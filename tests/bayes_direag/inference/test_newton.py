@@ -11,15 +11,15 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 INF = np.inf
 
 
-@partial(jax.jit, static_argnames="fn")
-def compiled(fn, start, low, high, given, search) -> Minimum:
-    return minimise_in_box(lambda x: fn(x, *given), start, low, high, tolerance=1e-10, **search)
+@partial(jax.jit, static_argnames=("fn", "max_steps"))
+def compiled(fn, start, low, high, given, max_steps, search) -> Minimum:
+    return minimise_in_box(lambda x: fn(x, *given), start, low, high, tolerance=1e-10, max_steps=max_steps, **search)
 
 
-def minimise(fn, start, low=-INF, high=INF, *given, **search) -> Minimum:
+def minimise(fn, start, low=-INF, high=INF, *given, max_steps=500, **search) -> Minimum:
     start = jnp.asarray(start, float)
     box = (jnp.broadcast_to(jnp.asarray(side, float), start.shape) for side in (low, high))
-    return compiled(fn, start, *box, given, {"max_steps": 500, "steps_by_hessian": 20} | search)
+    return compiled(fn, start, *box, given, max_steps, {"steps_by_hessian": 20} | search)
 
 
 def rosenbrock(x):
