@@ -97,7 +97,7 @@ def predict_command(
                 else learned.predict(questions, interval_level=interval_level)
             )
             if target_accuracy is not None:
-                step("finding out how sure is sure enough")
+                step("finding the threshold")
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
                 decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
                 table = decided.table

@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 _UNDEFINED = "\N{EN DASH}"
 _SCALE_NOTE = (
     "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one number "
-    "changes no prediction, so the data speak of these ratios, not of the values."
+    "changes no prediction, so compare these ratios, not the values."
 )
 _SCALE_NOTE_OF_LEVEL = (
-    "share, relative: in units of the total weight. Variant level: the data speak of weight x sigmoid(bias) and "
-    "null_gain x weight x sigmoid(-bias), up to a common scale, and of neither weight, bias and null_gain alone nor "
-    "of shares and ratios made of them; the prior holds the rest."
+    "share, relative: in units of the total weight. Variant level: the labels determine weight x sigmoid(bias) and "
+    "null_gain x weight x sigmoid(-bias), up to a common scale. Only the prior determines weight, bias and null_gain "
+    "themselves, and their shares."
 )
 _STATUS_HEADERS = {
     Status.USABLE: "usable",
@@ -83,8 +83,8 @@ def parameter_tables(fit: "Fit") -> Group:
         levels.add_row(Text(level), *cells)
     free = fit.variant == "level" and fit.preset.null_gain.fixed is None
     return Group(
-        titled("What counts, level by level", levels),
-        titled("Parameters of all levels together", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
+        titled("Parameters of each level", levels),
+        titled("Parameters shared by all levels", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
     )
 
 
@@ -181,7 +181,7 @@ def summary_table(fit: "Fit", title: str) -> Group:
         "recalibration": method if method == "none" else f"{method}, on {where}",
     }
     if summary["weighted"]:
-        rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out have no meaning of their own"
+        rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
     rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
     if sampled:
         rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"

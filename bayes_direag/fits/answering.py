@@ -84,13 +84,13 @@ class Answering:
         if found.n_new == 0:
             return "None of the new questions has an answer."
         if not found.promised:
-            return "The probabilities themselves do not promise that accuracy, whatever the threshold."
+            return "The probabilities themselves do not promise that accuracy at any threshold."
         if found.n_labelled < found.n_needed:
             return (
                 f"For {found.n_new} new questions at least {found.n_needed} labelled ones would be needed, none of "
                 f"them answered wrongly; there are {found.n_labelled}."
             )
-        return f"Too many of the {found.n_labelled} labelled answers of most confidence are wrong."
+        return f"Too many of the {found.n_labelled} labelled answers of highest probability are wrong."
 
     def text(self) -> str:
         """Say what was decided, what is known of it, and how right answers are by threshold."""
@@ -102,21 +102,21 @@ class Answering:
             )
         else:
             said = (
-                f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered, those with a "
-                f"confidence of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
-                f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong; by their "
-                f"probabilities, {found.expected_wrong:.1f}. This comes from {_SOURCES[self.source]}: "
-                f"{found.n_labelled_above} of {found.n_labelled} reach that confidence, {found.n_labelled_wrong} of "
+                f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered: those with a "
+                f"probability of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
+                f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong, and "
+                f"{found.expected_wrong:.1f} are expected to be. This comes from {_SOURCES[self.source]}: "
+                f"{found.n_labelled_above} of {found.n_labelled} reach that probability, {found.n_labelled_wrong} of "
                 f"them with a wrong answer. It holds for new questions of the same kind.{_CAVEATS[self.source]}"
             )
         if self.n_clustered:
-            said += f" One question of each cluster counts here; {self.n_clustered} further new ones are of these."
+            said += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
         if self.n_not_new:
             said += f" {self.n_not_new} further questions of the file are not new."
-        lines = [f"{'confidence':>10}  {'labelled':>8}  {'of these right':>20}  {'new':>6}"]
+        lines = [f"{'probability':>11}  {'labelled':>8}  {'of these right':>20}  {'new':>6}"]
         for row in self.by_threshold.itertuples():
             share = f"{row.right:.3f} [{row.low:.3f}, {row.high:.3f}]" if row.labelled else "-"
-            lines.append(f"{row.threshold:>10g}  {row.labelled:>8}  {share:>20}  {row.new:>6}")
+            lines.append(f"{row.threshold:>11g}  {row.labelled:>8}  {share:>20}  {row.new:>6}")
         return "\n".join([said, *lines])
 
 

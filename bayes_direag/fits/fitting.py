@@ -235,7 +235,7 @@ def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
     if preset.is_weighted and not allow_weighted:
         raise DirEAGError(
             f"preset {preset.name} weighs questions unequally (null_target_weight {preset.null_target_weight}), which "
-            "is not a probability model: intervals and leave-one-out figures from it have no meaning of their own. Set "
+            "is not a probability model: intervals and leave-one-out figures from it mean nothing. Set "
             "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
         )
 

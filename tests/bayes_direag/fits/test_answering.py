@@ -141,7 +141,7 @@ def test_no_threshold_is_said_with_its_reason(fit: Fit) -> None:
     modest = fit.predict(NEW)
     modest["confidence"] = modest["confidence"].clip(upper=0.8)
     many = answer(fit, NEW, modest, LABELLED, target=0.9)
-    assert many.reason == "The probabilities themselves do not promise that accuracy, whatever the threshold."
+    assert many.reason == "The probabilities themselves do not promise that accuracy at any threshold."
 
 
 def test_one_question_of_each_cluster_counts(fit: Fit) -> None:
@@ -162,7 +162,7 @@ def test_one_question_of_each_cluster_counts(fit: Fit) -> None:
     assert found.decision == single.decision
     assert found.table["answered"].tolist() == single.table["answered"].tolist() * 4
     assert found.n_clustered == 3 * 140
-    assert "420 further new ones" in found.text()
+    assert "420 more new ones" in found.text()
 
 
 def test_a_question_that_vouches_for_itself_is_refused(fit: Fit) -> None:
