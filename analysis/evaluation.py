@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 #: All that are evaluated where nothing else is asked for, in the order of the tables; then the others.
 DEFAULT_METHODS = (VANILLA, *SAMPLED_METHODS, *DEFAULT_SIMPLE, *FITTED_METHODS)
+#: How methods are called that have nothing to go by where no report states a confidence.
+OF_CONFIDENCES = ("mean_confidence", "steerconf", "cisc")
 METHODS = (*DEFAULT_METHODS, *(name for name in SIMPLE_METHODS if name not in DEFAULT_METHODS))
 
 
@@ -201,7 +203,7 @@ def evaluate(
         How the fitted methods are fitted; see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
         Names out of :data:`METHODS`, in the order of the tables; of :data:`DEFAULT_METHODS` all that can be had when
-        left out.
+        left out; without :data:`OF_CONFIDENCES` where no confidence is stated.
     vanilla_level
         The level that method ``vanilla`` takes; the one of that name when left out.
     seed
@@ -281,6 +283,8 @@ def _chosen_methods(
     if methods is None:
         has_vanilla = vanilla_level is not None or VANILLA in evaluated.level_names
         missing |= set() if has_vanilla else {VANILLA}
+        if np.isnan(evaluated.confidence).all():
+            missing |= {method for method in DEFAULT_METHODS if method.startswith(OF_CONFIDENCES)}
         return tuple(method for method in DEFAULT_METHODS if method not in missing)
     for method in methods:
         if method in missing:

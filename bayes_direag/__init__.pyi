@@ -1,7 +1,7 @@
 from .data.answers import canonical as canonical
 from .data.answers import same_answer as same_answer
 from .data.observations import Observations as Observations
-from .data.observations import example_observations as example_observations
+from .data.sources import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
 from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit

@@ -26,7 +26,7 @@ def quickstart_command(
     from analysis.runs.evaluated_run import FOLDER, REPORT
     from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
-    from bayes_direag.data.observations import example_observations
+    from bayes_direag.data.sources import example_observations
     from bayes_direag.fits.fitting import fit_map
 
     require_parent(target)

@@ -11,14 +11,14 @@ Sharpness and votes act on a state as a whole: what a source adds to the support
 concentration, times the support.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from bayes_direag.data.observations import Observations, Status
+from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence, support
@@ -63,7 +63,7 @@ class EvidenceParts:
         """Take apart the only question of some observations, which are aligned with the fit."""
         level = np.flatnonzero(question.usable[0])
         candidate = question.candidate[0, level]
-        reports = Reports.of(question, fit.preset.eps)
+        reports = fit.reports(question)
         with jax.enable_x64(True):
             parameters = sampled_parameters(fit.tree, question.slots)
             calibrated, weighed, supports = _weighed(reports, parameters)
@@ -142,16 +142,4 @@ def with_and_without_each(question: Observations) -> Observations:
     copies = question.select(np.zeros(1 + len(level), int))
     missing = np.zeros(copies.usable.shape, bool)
     missing[np.arange(1, len(copies)), level] = True
-    candidate = np.where(missing, -1, copies.candidate)
-    kept = [np.unique(row[row >= 0]) for row in candidate]
-    renumbered = [
-        np.where(row >= 0, np.searchsorted(names, row), -1) for row, names in zip(candidate, kept, strict=True)
-    ]
-    return replace(
-        copies,
-        confidence=np.where(missing, np.nan, copies.confidence),
-        candidate=np.array(renumbered, np.int32),
-        candidates=tuple(tuple(question.candidates[0][index] for index in names) for names in kept),
-        correct=copies.correct & ~missing,
-        status=np.where(missing, Status.ABSENT, copies.status).astype(copies.status.dtype),
-    )
+    return copies.without(missing)

@@ -14,7 +14,6 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
 from bayes_direag.fits.prediction import PatternPredictor, distribution
-from bayes_direag.model.evidence import Reports
 from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
@@ -86,7 +85,7 @@ def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
 
 
 def _answers(fitted: Fitted, observations: Observations, column: str, final: Recalibration | None) -> Answers:
-    reports = Reports.of(observations, fitted.fit.preset.eps)
+    reports = fitted.fit.reports(observations)
     predictor = fitted.predictor(observations.slots)
     columns = predictor(reports)
     states = distribution(reports, predictor.parameters, final)

@@ -85,5 +85,10 @@ class Method:
 
 def stated_logit(observations: Observations, eps: float) -> Float[np.ndarray, "problem level"]:
     """Return the logits of the stated confidences, clipped to ``[eps, 1 - eps]``; 0 where none is stated."""
-    known = observations.usable & ~np.isnan(observations.confidence)
-    return clipped_logit(np.where(known, observations.confidence, 0.5), eps)
+    return clipped_logit(np.nan_to_num(observations.confidence, nan=0.5), eps)
+
+
+def stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
+    """Return the stated confidences, an even chance where a report is only a vote; NaN where none is usable."""
+    votes = observations.usable & np.isnan(observations.confidence)
+    return np.where(votes, 0.5, observations.confidence)

@@ -120,7 +120,7 @@ DEFAULT_METHODS = (
     "majority_isotonic",
     "majority_beta",
     "majority_venn",
-    *(name for name in CURVE_METHODS if name.startswith("map_") and not name.startswith("map_release")),
+    *(name for name in CURVE_METHODS if name.startswith(("map_paper", "map_bayes"))),
 )
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers
+from analysis.methods.method import Answerer, Answers, stated_confidence
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
@@ -40,7 +40,7 @@ def vanilla(observations: Observations, level_name: str) -> Answers:
             "Name one of these."
         )
     level = observations.level_names.index(level_name)
-    confidence = np.clip(observations.confidence[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    confidence = np.clip(stated_confidence(observations)[:, level], MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     return Answers(observations.candidate[:, level], confidence)
 
 
@@ -106,7 +106,7 @@ RULES: Mapping[str, Callable[[Observations], Answers]] = MappingProxyType(
 
 def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
     """Return the clipped confidences, 0 where a level is not usable."""
-    clipped = np.clip(observations.confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    clipped = np.clip(stated_confidence(observations), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     return np.where(observations.usable, clipped, 0.0)
 
 
@@ -178,7 +178,7 @@ def cisc(labelled: Observations, _: int) -> Answerer:
 
 def shares(observations: Observations, temperature: float) -> Float[np.ndarray, "problem candidate"]:
     """Return the candidates' shares of the weights, as many columns as levels; 0 without an answer."""
-    confidence = np.where(observations.usable, observations.confidence, -np.inf)
+    confidence = np.where(observations.usable, stated_confidence(observations), -np.inf)
     highest = confidence.max(axis=1, keepdims=True, initial=0.0)
     weight = np.exp((confidence - highest) / temperature)
     names = observations.candidate[:, :, None] == np.arange(observations.n_levels)

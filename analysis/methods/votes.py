@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, stated_logit
+from analysis.methods.method import Answerer, Answers, stated_confidence, stated_logit
 from analysis.methods.rules import majority
 from bayes_direag.data.observations import Observations
 
@@ -47,7 +47,7 @@ def vote_features(observations: Observations) -> Float[np.ndarray, "problem feat
     >>> features[:, VOTE_FEATURES.index("share")].tolist()
     [0.6, 1.0, 0.8]
     """
-    usable, candidate = observations.usable, observations.candidate
+    usable, candidate, stated = observations.usable, observations.candidate, stated_confidence(observations)
     n_usable = usable.sum(axis=1)
     chosen = majority(observations).candidate
     votes = (candidate[:, :, None] == np.arange(observations.n_levels)).sum(axis=1)
@@ -59,8 +59,8 @@ def vote_features(observations: Observations) -> Float[np.ndarray, "problem feat
         (most - second) / n_usable,
         observations.n_candidates.astype(float),
         (~usable).sum(axis=1).astype(float),
-        *_spreads(observations.confidence, given),
-        *_spreads(observations.confidence, usable & ~given),
+        *_spreads(stated, given),
+        *_spreads(stated, usable & ~given),
     ]
     return np.stack(columns, axis=1)
 

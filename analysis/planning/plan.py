@@ -29,7 +29,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, choose_threshold
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import Parameters, Reports, supports
+from bayes_direag.model.evidence import Parameters, supports
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
 #: Further labels that a plan looks at, unless others are asked for.
@@ -187,7 +187,7 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
     draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
     with jax.enable_x64(True):
         parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, aligned.slots))
-        probability = np.asarray(supports(Reports.of(aligned, fit.preset.eps), parameters))
+        probability = np.asarray(supports(fit.reports(aligned), parameters))
     selected = probability.mean(axis=0)[:, :-1].argmax(axis=1)
     final = fit.recalibration
     assert isinstance(final, LogisticRecalibration)  # noqa: S101 - narrows the type: NUTS has no other

@@ -66,6 +66,9 @@ def parameter_tables(fit: "Fit") -> Group:
     rows = fit.parameters().to_dict("records")
     levels, single = plain_table("level"), plain_table("parameter")
     columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
+    if fit.preset.label_vote:
+        names = (str(row["parameter"]) for row in rows)
+        columns |= {name: [] for name in names if name == "vote" or name.startswith("label_vote[")}
     for header in ("value", "relative"):
         single.add_column(header, justify="right")
     for row in rows:
@@ -182,6 +185,8 @@ def summary_table(fit: "Fit", title: str) -> Group:
     }
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
+    if note := voting_note(fit.fitted):
+        rows["votes"] = note
     rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
     if sampled:
         rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"
@@ -261,3 +266,15 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool) ->
     how = " (inferred from the gold answers)" if inferred else ""
     counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
     out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
+    if note := voting_note(observations):
+        out.print(f"{note}\n", soft_wrap=True)
+
+
+def voting_note(observations: "Observations") -> str:
+    """Say what becomes of levels that only vote; nothing if there are none."""
+    if not observations.voting:
+        return ""
+    if len(observations.voting) == len(observations.learned_levels):
+        return "No report states a confidence: each counts what its level is worth."
+    named = ", ".join(observations.voting)
+    return f"No confidence is stated by {named}: each of these reports counts what its level is worth."

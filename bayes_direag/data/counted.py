@@ -26,6 +26,8 @@ from bayes_direag.data.records import Columns, Origin, Question, Status
 
 #: A Parquet file with more rows than this is counted by pattern unless told otherwise.
 LARGEST_KEPT = 1_000_000
+#: In the place of a confidence, as tables know no NaN that equals another.
+_NOT_STATED = -1.0
 
 
 class Patterns(NamedTuple):
@@ -156,7 +158,7 @@ def _table(
     """
     usable = questions.candidate >= 0
     report = np.where(usable, 2 * questions.candidate + questions.correct, -questions.status.astype(int))
-    stated = np.where(usable, questions.confidence, 0.0)
+    stated = np.nan_to_num(questions.confidence, nan=_NOT_STATED)
     return pyarrow.table(
         {
             "question": name,
@@ -189,7 +191,7 @@ def _observations(table: pyarrow.Table, found: ParquetScan) -> Observations:
         problem_id=tuple(table["question"].to_pylist()),
         level_names=tuple(found.levels.values()),
         kind=found.kind,
-        confidence=np.where(usable, confidence, np.nan),
+        confidence=np.where(confidence == _NOT_STATED, np.nan, confidence),
         candidate=candidate,
         candidates=tuple(numbers[n] for n in (candidate.max(axis=1, initial=-1) + 1).tolist()),
         correct=usable & (report % 2 == 1),

@@ -91,6 +91,8 @@ class Overview:
         and those of level and group.
     kinds, flagged
         What the gold answers of each part show, and whether any answer is flagged right or wrong.
+    stating
+        The levels of which some report states a confidence.
     n_stated, largest, any_between
         How many confidences are stated, the largest, and whether any is in (0, 1).
     """
@@ -99,6 +101,7 @@ class Overview:
     grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     kinds: set[AnswerKind] = field(default_factory=set)
     flagged: bool = False
+    stating: set[int] = field(default_factory=set)
     n_stated: int = 0
     largest: float = 0.0
     any_between: bool = False
@@ -114,7 +117,9 @@ class Overview:
         self.flagged |= bool((table.flag >= 0).any())
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))
-        percents = table.percent[~np.isnan(table.percent)]
+        stated = ~np.isnan(table.percent)
+        percents = table.percent[stated]
+        self.stating.update(np.unique(table.level[stated]).tolist())
         self.n_stated += len(percents)
         self.largest = max(self.largest, float(percents.max(initial=0)))
         self.any_between |= bool(((percents > 0) & (percents < 1)).any())
@@ -174,6 +179,12 @@ class Overview:
                     remedy="Rename the group, or give the level's reports one group.",
                 )  # fmt: skip
         return tuple(group.get(number, name) for number, name in levels.items()) if group else None
+
+    def voting(self, levels: Mapping[int, str], groups: tuple[str, ...] | None) -> frozenset[int]:
+        """Return the levels that only vote: no report of them, or of their group, states a confidence."""
+        named = dict(zip(levels, groups or levels.values(), strict=True))
+        stating = {named[level] for level in self.stating}
+        return frozenset(level for level, name in named.items() if name not in stating)
 
     def check_percentages(self, path: Path | None) -> None:
         """Raise ObservationError if five or more confidences look like fractions: all in 0..1, some inside it."""
@@ -240,7 +251,7 @@ class QuestionArrays:
     answer : (problem, level) array
         The place of the answer given among the texts; -1 where not usable.
     confidence : (problem, level) array
-        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable.
+        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable, or only a vote.
     candidate : (problem, level) array
         The answer given, by number among the question's own in string order; -1 where not usable.
     status : (problem, level) array
@@ -267,9 +278,12 @@ class QuestionArrays:
         return tuple(tuple(self.texts[code] for code in sorted({*codes} - {-1})) for codes in self.answer.tolist())
 
 
-def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -> QuestionArrays:
-    """Turn the rows of questions into arrays, given the numbers of all levels, in order.
+def question_arrays(
+    table: LongTable, levels: Iterable[int], kind: AnswerKind, voting: frozenset[int] = frozenset()
+) -> QuestionArrays:
+    """Turn the rows of questions into arrays, given the numbers of all levels, in order, and of those that only vote.
 
+    A report of the latter is usable without a confidence, and one that it states is not looked at.
     An answer is right if more than half of its flags in that question say so, or, where it carries none, if it equals
     the gold answer. Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in
     part, or a level stands twice.
@@ -279,7 +293,8 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
     shape = (len(table.source.lines), len(numbers))
     place = table.question, np.searchsorted(numbers, table.level)
     times = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
-    unstated = np.isnan(table.percent)
+    votes = np.isin(table.level, list(voting))
+    unstated = np.isnan(table.percent) & ~votes
     answer, confidence = np.full(shape, -1), np.full(shape, np.nan)
     status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
     reasons = {Status.NO_ANSWER: table.answer.code < 0, Status.UNPARSABLE: said < 0, Status.NO_CONFIDENCE: unstated}
@@ -287,7 +302,7 @@ def question_arrays(table: LongTable, levels: Iterable[int], kind: AnswerKind) -
     usable = (said >= 0) & ~unstated
     place = place[0][usable], place[1][usable]
     answer[place] = said[usable]
-    confidence[place] = table.percent[usable] / 100
+    confidence[place] = np.where(votes, np.nan, table.percent)[usable] / 100
     flag[place] = table.flag[usable]
 
     candidate = ranks(answer)

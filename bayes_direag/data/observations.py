@@ -2,14 +2,13 @@
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, wraps
+from functools import cached_property
 from html import escape
-from importlib import resources
-from inspect import signature
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -25,9 +24,10 @@ from bayes_direag.data.long_table import (
     aligned_columns,
     long_table,
     question_arrays,
+    ranks,
 )
 from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
-from bayes_direag.errors import ArgumentError
+from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     import pandas
@@ -37,13 +37,13 @@ __all__ = [
     "Observations",
     "Question",
     "Status",
-    "example_observations",
     "read_questions",
     "write_questions",
 ]
 
+#: Answers of more kinds than this are no labels.
+MOST_LABELS = 12
 _ABSENT = {"confidence": np.nan, "candidate": -1, "correct": False, "status": Status.ABSENT}
-_EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -183,7 +183,8 @@ class Observations:
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, where it has none, if
         it equals the gold answer. A level that is missing, or without an answer that can be read or without a
-        confidence, is not usable; :meth:`quality` counts these.
+        confidence, is not usable; :meth:`quality` counts these. Levels that never state a confidence only vote: there
+        an answer is enough.
 
         ``answers`` is how answers are compared: by default as all gold answers show, text if correctness is only
         flagged; ``source`` is where the questions were read, for the errors. Raises ObservationError if there is no
@@ -207,7 +208,8 @@ class Observations:
         if columns is not None and columns.same_answer is not None:
             questions = merged(questions, kind, columns.same_answer)
             table = long_table(questions, origin)
-        arrays = question_arrays(table, levels, kind)
+        groups = overview.groups(levels, path)
+        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups))
         if columns is None or columns.scale is None:
             overview.check_percentages(path)
         cluster = tuple(question.cluster for question in questions)
@@ -219,7 +221,7 @@ class Observations:
             questions=questions,
             origin=origin,
             cluster=cluster if any(cluster) else None,
-            groups=overview.groups(levels, path),
+            groups=groups,
             **{name: getattr(arrays, name) for name in ARRAYS},
         )
 
@@ -253,8 +255,40 @@ class Observations:
 
     @property
     def usable(self) -> Bool[np.ndarray, "problem level"]:
-        """Whether an observation has both an answer and a confidence."""
+        """Whether an observation has an answer, and a confidence unless its level only votes."""
         return np.asarray(self.status == Status.USABLE)
+
+    @property
+    def voting(self) -> tuple[str, ...]:
+        """Which of the :attr:`learned_levels` only vote: none of their reports states a confidence."""
+        stating = (self.usable & ~np.isnan(self.confidence)).any(axis=0)
+        reporting = self.usable.any(axis=0)
+        names = np.array(self.groups or self.level_names)
+        return tuple(name for name in self.learned_levels if name in names[reporting] and name not in names[stating])
+
+    def voting_as(self, voting: Sequence[str]) -> "Observations":
+        """Let those levels only vote that a fit knows so: they state nothing, and of others a vote is not usable."""
+        votes = np.isin(self.groups or self.level_names, voting)
+        found = replace(self, confidence=np.where(votes, np.nan, self.confidence))
+        lacking = self.usable & np.isnan(self.confidence) & ~votes
+        return found.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else found
+
+    def without(self, reports: Bool[np.ndarray, "problem level"], status: Status = Status.ABSENT) -> "Observations":
+        """Take some reports away; an answer that only they gave is no candidate any more."""
+        kept = self.usable & ~reports
+        candidate = ranks(np.where(kept, self.candidate, -1))
+        named = [
+            {k for k, stays in zip(*row, strict=True) if stays}
+            for row in zip(self.candidate.tolist(), kept.tolist(), strict=True)
+        ]
+        return replace(
+            self,
+            confidence=np.where(kept, self.confidence, np.nan),
+            candidate=candidate.astype(np.int32),
+            candidates=tuple(tuple(own[k] for k in sorted(of)) for own, of in zip(self.candidates, named, strict=True)),
+            correct=self.correct & kept,
+            status=np.where(reports, status, self.status).astype(np.int8),
+        )
 
     @property
     def answered(self) -> Bool[np.ndarray, "problem"]:
@@ -335,6 +369,29 @@ class Observations:
             **arrays,
         )
 
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The distinct answers of all questions, in string order; at most :data:`MOST_LABELS`.
+
+        Raises DirEAGError if there are more: they do not recur, and so are no labels.
+        """
+        labels = tuple(sorted({*chain.from_iterable(self.candidates)}))
+        if len(labels) > MOST_LABELS:
+            raise DirEAGError(
+                f"saw {len(labels):,} different answers to {len(self):,} questions; expected at most {MOST_LABELS} "
+                "labels, such as yes and no or grades, each with one meaning in all questions. Take a preset without "
+                "votes by label, such as bayes."
+            )
+        return labels
+
+    def label(self, labels: Sequence[str]) -> Int[np.ndarray, "problem level"]:
+        """Return which of these labels each report gives; -1 for none of them, or no usable report."""
+        place = {text: number for number, text in enumerate(labels)}
+        of_candidate = np.full((len(self), self.n_levels + 1), -1)  # the last is that of no report
+        for row, own in enumerate(self.candidates):
+            of_candidate[row, : len(own)] = [place.get(text, -1) for text in own]
+        return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
+
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the same observations under the levels of a fit, in its order.
 
@@ -382,63 +439,3 @@ class Observations:
     def quality(self) -> ObservationQuality:
         """Count what can be used, by level and over all."""
         return ObservationQuality.of(self)
-
-
-def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
-    """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
-
-    Five confidence-steering prompts; of 50 questions also five samples of the neutral one, and one list of guesses.
-
-    Examples
-    --------
-    >>> observations = example_observations()
-    >>> len(observations), observations.level_names[0]
-    (150, 'very_cautious')
-    """
-    with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
-        return Observations.read(path, "numeric")
-
-
-def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:
-    """Return observations as they are, or read those of a path, a frame in long form, or records.
-
-    Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
-    """
-    if isinstance(source, Observations):
-        return source
-    if isinstance(source, str | Path):
-        return Observations.read(source, answers)
-    if hasattr(source, "columns") and hasattr(source, "iloc"):
-        return Observations.from_frame(source, answers=answers)  # type: ignore[arg-type]
-    if isinstance(source, Sequence):
-        return Observations.from_records(source, answers)
-    raise _not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
-
-
-def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function refuse, by ArgumentError, as its argument ``observations`` what is none."""
-    parameters = signature(function)
-
-    @wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
-        given = parameters.bind_partial(*args, **kwargs).arguments.get("observations")
-        if given is not None and not isinstance(given, Observations):
-            raise _not_observations(function.__qualname__, given, "Observations")
-        return function(*args, **kwargs)
-
-    return checked
-
-
-def _not_observations(function: str, given: object, expected: str) -> ArgumentError:
-    if isinstance(given, str | Path):
-        remedy = f"Read them: Observations.read({str(given)!r})."
-    elif hasattr(given, "columns"):
-        remedy = (
-            "Make them: Observations.from_frame(frame, question='...', level='...', answer='...', confidence='...', "
-            "gold='...') for one row a report, Observations.from_wide(...) for one row a question."
-        )
-    elif isinstance(given, Sequence):
-        remedy = "Make them: Observations.from_records(records)."
-    else:
-        remedy = "Make them with Observations.read, from_frame, from_wide or from_records."
-    return ArgumentError(f"{function}: saw {type(given).__name__}; expected {expected}. {remedy}")

@@ -280,6 +280,8 @@ class ParquetScan:
         The name of each level by number, and the line of the first question with a level by name.
     groups : tuple of str or None
         As in :class:`~bayes_direag.data.observations.Observations`.
+    voting : frozenset of int
+        The levels that only vote.
     datasets, models : str
         The distinct names, separated by commas; looked for with the labels only.
     together : bool
@@ -294,6 +296,7 @@ class ParquetScan:
     n_questions: int
     levels: dict[int, str]
     groups: tuple[str, ...] | None
+    voting: frozenset[int]
     lines: dict[str, int | None]
     kind: AnswerKind
     datasets: str
@@ -318,7 +321,7 @@ class ParquetScan:
         together = parts(self.path, self.columns, span) if self.together else [regrouped(self.path, self.columns)]
         for part in together:
             part.check()
-            yield part.problem_id, question_arrays(part.long_table(), self.levels, self.kind)
+            yield part.problem_id, question_arrays(part.long_table(), self.levels, self.kind, self.voting)
 
     def run(self, job: Job, engine: Engine) -> Iterator[pyarrow.Table]:
         """Yield the tables that a job makes of the file, in its order; raise what the job raises."""
@@ -355,13 +358,15 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
         raise _scattered(path, n_rows, again)
     overview.check_percentages(path)
     kind, levels = overview.kind(kind, path), overview.levels(path)
+    groups = overview.groups(levels, path)
     return ParquetScan(
         path=path,
         columns=(*_REPORTS, *(_LABELS if labels else ())),
         n_rows=n_rows,
         n_questions=len(distinct),
         levels=levels,
-        groups=overview.groups(levels, path),
+        groups=groups,
+        voting=overview.voting(levels, groups),
         lines={levels[number]: line for (number, _), line in reversed(overview.pairs.items())},
         kind=kind,
         datasets=", ".join(about["dataset"]),

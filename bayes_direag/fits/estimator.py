@@ -16,7 +16,8 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.observations import Observations, observations_of
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts

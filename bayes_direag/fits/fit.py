@@ -12,12 +12,14 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Int
 from numpyro.infer import MCMC
 
 from bayes_direag.data.files import atomic_path
-from bayes_direag.data.observations import Observations, observations_of
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
+from bayes_direag.fits.parameter_table import parameter_table
 from bayes_direag.fits.prediction import PatternPredictor, distribution
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
@@ -26,78 +28,22 @@ from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
     fitted_observations,
+    label_names,
     level_names,
     nuts_posterior,
-    parameter_draws,
     require_format,
     sampled_parameters,
 )
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
-from bayes_direag.model.evidence import Parameters, Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.evidence import Reports
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights, usable_variant
 from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
-#: Multiplying these by one constant leaves every prediction as it is.
-_SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
-
-
 #: What :meth:`Fit.predict` takes: observations, or what they are read from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
-
-
-def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
-    """Tabulate the parameters of a posterior container.
-
-    Returns
-    -------
-    DataFrame
-        A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
-        ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
-        the total weight of all levels, which unlike the mean is identified by the data (but see below), and
-        ``raw``, the mean on the real line (missing where fixed). The coefficients of a logistic
-        recalibration close the table.
-
-    Notes
-    -----
-    In variant ``level`` the column ``relative`` is not identified either, nor are bias and null_gain, unless
-    null_gain is fixed. The likelihood sees of them only what a report gives its own answer, ``weight *
-    sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
-    weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
-    """
-    posterior = parameter_draws(tree)
-    total = posterior["weight"].sum("level")
-    rows = []
-    pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
-    for name in (*(name for name in Parameters._fields if name in posterior), *pooled):
-        raw = posterior.get(f"{name}_raw")
-        scaled = posterior[name] / total if name in _SHARE_SCALE else None
-        rows += _rows(name, posterior[name], scaled, raw)
-    final = tree["recalibration"].to_dataset()
-    if "intercept" in final:
-        rows += [row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)]
-    return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
-
-
-def _rows(
-    name: str, draws: xr.DataArray, scaled: xr.DataArray | None, raw: xr.DataArray | None
-) -> list[dict[str, object]]:
-    """Return the table rows of one parameter, one a level."""
-    names = [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
-
-    def samples(values: xr.DataArray) -> Float[np.ndarray, "sample level"]:
-        return np.asarray(values.to_numpy().reshape(-1, len(names)))
-
-    missing = np.full(len(names), np.nan)
-    means = {"mean": draws, "relative": scaled, "raw": raw}
-    columns = {key: missing if values is None else samples(values).mean(axis=0) for key, values in means.items()}
-    columns["sd"] = samples(draws).std(axis=0, ddof=1) if len(samples(draws)) > 1 else missing
-    return [
-        {"parameter": name, "level": level} | {key: float(values[place]) for key, values in columns.items()}
-        for place, level in enumerate(names)
-    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,7 +194,7 @@ class Fit:
             If their answers are of another kind than those it was fitted to, or the level is out of range.
         """
         aligned = self._aligned(observations)
-        columns = self.predictor(interval_level, aligned.slots)(Reports.of(aligned, self.preset.eps))
+        columns = self.predictor(interval_level, aligned.slots)(self.reports(aligned))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         table = pd.DataFrame(
             {
@@ -285,7 +231,7 @@ class Fit:
         """
         aligned = self._aligned(observations)
         parameters = self.predictor(slots=aligned.slots).parameters
-        probability = distribution(Reports.of(aligned, self.preset.eps), parameters, self.recalibration)
+        probability = distribution(self.reports(aligned), parameters, self.recalibration)
         rows = []
         for name, answers, own in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
             order = np.argsort(-own[: len(answers)], kind="stable")
@@ -293,6 +239,10 @@ class Fit:
             rows.append((name, None, own[-1]))
         table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
         return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
+
+    def reports(self, aligned: Observations) -> Reports:
+        """Return what the model is told of questions that are aligned with the fit."""
+        return Reports.of(aligned, self.preset.eps, label_names(self.tree))
 
     def _aligned(self, observations: Source) -> Observations:
         """Return the observations under the levels of the fit, if their answers are of its kind."""
@@ -302,7 +252,7 @@ class Fit:
                 f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
-        return observations.align(self.level_names)
+        return observations.align(self.level_names).voting_as(self.fitted.voting)
 
     def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
         """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
@@ -326,7 +276,7 @@ class Fit:
         return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
 
     def parameters(self) -> pd.DataFrame:
-        """Tabulate the parameters: see :func:`~bayes_direag.fits.fit.parameter_table`."""
+        """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""
         return parameter_table(self.tree)
 
     def save(self, path: str | Path) -> None:
@@ -345,6 +295,8 @@ class Fit:
             "version": VERSION,
             "answers": self.tree.attrs["answers"],
             "levels": self.level_names,
+            "voting": self.fitted.voting,
+            "labels": label_names(self.tree),
             "eps": self.preset.eps,
             "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
             "recalibration": final.attrs | {"values": values},
@@ -390,7 +342,7 @@ class Fit:
             If a raw parameter is missing, no question can be learned from, or the preset asks for a final calibration
             without a posterior.
         """
-        settings = named_preset(preset)
+        settings, variant = named_preset(preset), usable_variant(variant, observations)
         final = settings.recalibration
         require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]

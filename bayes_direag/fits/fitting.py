@@ -9,7 +9,8 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Bool, Float, Int
 
-from bayes_direag.data.observations import Observations, takes_observations
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import takes_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import distribution
@@ -19,7 +20,7 @@ from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights, usable_variant
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
@@ -35,7 +36,8 @@ def fit_map(
 ) -> Fit:
     """Fit the evidence model and the recalibration to labelled questions; the mode of the posterior.
 
-    Unlabelled and unanswered questions are left out. Rows that stand for several questions (:func:`count_patterns
+    Unlabelled and unanswered questions are left out. Where no report states a confidence, variant ``confidence`` is
+    ``level``. Rows that stand for several questions (:func:`count_patterns
     <bayes_direag.data.counted.count_patterns>`) count as often, and come to the same fit as all of these.
 
     Parameters
@@ -69,7 +71,7 @@ def fit_map_batch(
 
     Nothing of a question that a row leaves out has any influence on that row's fit.
     """
-    settings = named_preset(preset)
+    settings, variant = named_preset(preset), usable_variant(variant, observations)
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
@@ -137,7 +139,7 @@ def fit_nuts(
         without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
         leave-one-out support has not seen the label either.
     """
-    settings = named_preset(preset)
+    settings, variant = named_preset(preset), usable_variant(variant, observations)
     _check_weights(settings, allow_weighted=allow_weighted)
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
@@ -223,7 +225,7 @@ def _supports(
     optimum: Optimum, observations: Observations, preset: Preset, variant: Variant
 ) -> Float[np.ndarray, "batch problem state"]:
     """Return the support of each question's states, the null last, for every fit of a batch."""
-    reports = Reports.of(observations, preset.eps)
+    reports = Reports.of(observations, preset.eps, observations.labels if preset.label_vote else None)
     with jax.enable_x64(True):
         of_all = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
     batch = jax.tree.map(np.asarray, of_all.of_slots(observations.slots))

@@ -270,6 +270,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
     final = preset.recalibration
     for holds, what in (
         (preset.is_weighted, "weighs questions unequally"),
+        (preset.label_vote is not None, "has votes by label"),
         (preset.is_bounded, "keeps raw parameters within bounds"),
         (preset.penalty is not None, "has a penalty in the place of priors"),
         (final.method not in ("platt", "none"), "asks for a final calibration without a posterior"),

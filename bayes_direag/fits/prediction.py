@@ -1,9 +1,9 @@
 """Prediction: which answer a question gets, and with how much support, over the draws of a posterior.
 
 Questions that a fit cannot tell apart are predicted once, by their pattern: who said the same as whom, and how
-confidently, whatever it was that they said. They are worked through in pieces of bounded memory; no result depends on
-the piece. What a report counts depends on its level and its confidence alone: it is computed once for each that occurs,
-and looked up.
+confidently, whatever it was that they said, unless votes go by label. They are worked through in pieces of bounded
+memory; no result depends on the piece. What a report counts depends on its level, its confidence and perhaps its label:
+it is computed once for each that occurs, and looked up.
 """
 
 import os
@@ -11,7 +11,9 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
+import jax
 import numpy as np
 from jaxtyping import Float, Int
 
@@ -76,33 +78,38 @@ def distribution(
 
 def _table(reports: Reports, samples: Samples) -> Table:
     """Compute an entry for every level and distinct confidence, or for every report if these are fewer."""
-    logits, usable = np.asarray(reports.logit_confidence), np.asarray(reports.candidate) >= 0
-    n, n_levels = logits.shape
-    code, distinct = _distinct(logits)
-    stated = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else logits
+    usable = np.asarray(reports.candidate) >= 0
+    n, n_levels = usable.shape
+    code, distinct = _distinct(reports)
     row = code if len(distinct) < n else np.arange(n)[:, None]
-    level = np.broadcast_to(np.arange(n_levels), stated.shape).ravel()
-    given, doubt, vote = worth(stated.ravel(), level, samples)
+    kind = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else np.arange(n * n_levels)
+    level = np.tile(np.arange(n_levels), min(len(distinct), n))
+    stated = np.ravel(reports.logit_confidence)[kind.ravel()]
+    label = None if reports.label is None else np.ravel(reports.label)[kind.ravel()]
+    given, doubt, vote = worth(stated, level, samples, label)
     nothing = np.zeros((1, given.shape[1]))
     given, doubt = np.concatenate([given, nothing]), np.concatenate([doubt, nothing])
     vote = None if vote is None else np.concatenate([vote, nothing])
     return Table(given, doubt, vote, np.where(usable, row * n_levels + np.arange(n_levels), len(given) - 1))
 
 
-def _distinct(
-    logits: Float[np.ndarray, "problem level"],
-) -> tuple[Int[np.ndarray, "problem level"], Float[np.ndarray, " value"]]:
+def _distinct(reports: Reports) -> tuple[Int[np.ndarray, "problem level"], Int[np.ndarray, " distinct"]]:
+    """Return the number of each report's confidence (with its label, if asked for), and where each occurs first."""
     import pandas as pd
 
-    code, values = pd.factorize(logits.ravel())
-    return code.reshape(logits.shape), values
+    code, _ = pd.factorize(np.ravel(reports.logit_confidence))
+    if reports.label is not None:
+        label = np.ravel(reports.label)
+        code, _ = pd.factorize(code * (label.max(initial=-1) + 2) + label + 1)
+    first = np.unique(code, return_index=True)[1]
+    return code.reshape(np.shape(reports.candidate)), first
 
 
 def _blocks(reports: Reports, samples: Samples) -> Iterator[Reports]:
     """Yield the questions in as few blocks as tables of bounded size allow."""
     n, n_levels = np.shape(reports.candidate)
     n_samples = len(samples["weight"])
-    fits = len(_distinct(np.asarray(reports.logit_confidence))[1]) * n_levels * n_samples <= _TABLE_CELLS
+    fits = len(_distinct(reports)[1]) * n_levels * n_samples <= _TABLE_CELLS
     size = max(n, 1) if fits else max(_TABLE_CELLS // (n_levels * n_samples), 1)
     for start in range(0, max(n, 1), size):
         yield reports.select(slice(start, start + size))
@@ -147,7 +154,7 @@ class PatternPredictor:
             <bayes_direag.fits.fit.Fit.predict>` that are computed.
         """
         label = by_first_mention(np.asarray(reports.candidate))
-        here = Reports(np.asarray(reports.logit_confidence), label, np.asarray(reports.n_candidates))
+        here: Reports = jax.tree.map(np.asarray, reports._replace(candidate=label))
         everything = here if self._known is None else _joined(self._known, here)
         n_known = len(everything.n_candidates) - len(label)
         patterns = _patterns(everything)
@@ -186,10 +193,10 @@ class PatternPredictor:
 
 
 def _patterns(reports: Reports) -> Patterns:
-    return distinct_rows(
-        [np.asarray(column) for column in (reports.n_candidates, *reports.candidate.T, *reports.logit_confidence.T)]
-    )
+    by_level = (own.T for own in (reports.candidate, reports.logit_confidence, reports.label) if own is not None)
+    return distinct_rows([np.asarray(column) for column in (reports.n_candidates, *chain.from_iterable(by_level))])
 
 
 def _joined(first: Reports, second: Reports) -> Reports:
-    return Reports(*(np.concatenate(pair) for pair in zip(first, second, strict=True)))
+    joined: Reports = jax.tree.map(lambda *pair: np.concatenate(pair), first, second)
+    return joined

@@ -40,6 +40,10 @@ class Predictor:
         How answers are compared.
     levels
         The levels that it knows; of levels in a group the group.
+    voting
+        Those of them that only vote: a report of theirs needs no confidence.
+    labels
+        The labels whose votes count differently, where the fit has such.
     eps
         Confidences are clipped to ``[eps, 1 - eps]``.
     parameters
@@ -52,6 +56,8 @@ class Predictor:
 
     answers: AnswerKind
     levels: tuple[str, ...]
+    voting: frozenset[str]
+    labels: tuple[str, ...]
     eps: float
     parameters: Samples
     recalibration: Recalibration
@@ -71,9 +77,11 @@ class Predictor:
             if stored["answers"] not in get_args(AnswerKind):
                 raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
             parameters = {name: np.array(values, float) for name, values in stored["parameters"].items()}
-            n, levels = len(parameters["weight"]), tuple(stored["levels"])
+            n, levels, labels = len(parameters["weight"]), tuple(stored["levels"]), tuple(stored["labels"] or ())
             method, values = stored["recalibration"]["method"], stored["recalibration"]["values"]
-            shapes = {name: (n, len(levels)) if name in ("weight", "bias", "vote") else (n,) for name in parameters}
+            shapes: dict[str, tuple[int, ...]] = dict.fromkeys(parameters, (n,))
+            shapes |= dict.fromkeys(("weight", "bias", "vote"), (n, len(levels)))
+            shapes["label_vote"] = (n, len(levels), len(labels))
             wrong = [
                 name for name, own in parameters.items() if own.shape != shapes[name] or not np.isfinite(own).all()
             ]
@@ -88,7 +96,8 @@ class Predictor:
                 both = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
                 final = dict(zip(("intercept", "slope"), both, strict=True))
                 recalibration = LogisticRecalibration(method, final, float(stored["recalibration"]["eps"]))
-            return cls(stored["answers"], levels, float(stored["eps"]), parameters, recalibration, stored["made_by"])
+            known = levels, frozenset(stored["voting"]), labels
+            return cls(stored["answers"], *known, float(stored["eps"]), parameters, recalibration, stored["made_by"])
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             cause = f"{type(error).__name__}: {error}"
             raise FitFileError(
@@ -106,7 +115,7 @@ class Predictor:
         reports
             Its reports as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
             ``group``; ``answer``; ``confidence``, in percent. One without an answer that can be read, or without a
-            confidence, does not count.
+            confidence, does not count; that of a level that only votes needs none.
         interval_level
             Posterior probability that the interval holds, where there are several draws.
 
@@ -135,12 +144,18 @@ class Predictor:
         if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
             problem, expected = "all confidences are at most 1, so they look like fractions", "percentages, 0 to 100"
             raise _unusable(problem, "confidence", max(stated), expected, "Multiply them by 100.")
-        usable = [(level, text, percent) for level, text, percent in read if text is not None and percent is not None]
+        stating = [
+            (level, text, 50.0 if self.levels[level] in self.voting else percent) for level, text, percent in read
+        ]
+        usable = [
+            (level, text, percent) for level, text, percent in stating if text is not None and percent is not None
+        ]
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
         level = np.array([level for level, _, _ in used], int)
         confidence = clipped_logit(np.array([percent / 100 for _, _, percent in used]), self.eps)
-        table = Table(*worth(confidence, level, self.parameters), np.arange(len(used))[None])
+        label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
+        table = Table(*worth(confidence, level, self.parameters, label), np.arange(len(used))[None])
         chosen = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
         found = select(chosen, np.array([len(candidates)]), table, self.parameters)
         said = {name: values[0].item() for name, values in summary(found, self.recalibration, interval_level).items()}

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -18,6 +18,7 @@ from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.inference.posterior import label_names
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.selection import clipped_logit
 
@@ -56,12 +57,15 @@ def predict_parquet(
     on_step(f"looking through {source}")
     found = scan_parquet(source, fit.tree.attrs["answers"], labels=False)
     slots = None
-    columns = level_columns(found.groups or list(found.levels.values()), fit.level_names, source, found.lines.get)
+    named = found.groups or tuple(found.levels.values())
+    columns = level_columns(named, fit.level_names, source, found.lines.get)
     n_columns = len(fit.level_names)
     if found.groups is not None:
         slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
     predictor = fit.predictor(interval_level, slots)
-    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), n_columns)
+    voting = frozenset(number for number, name in zip(found.levels, named, strict=True) if name in fit.fitted.voting)
+    found = replace(found, voting=voting)
+    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
     tables = _counted(found.run(job, engine), found.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         whole = pyarrow.concat_tables(tables)
@@ -88,6 +92,7 @@ class _Prediction:
     eps: float
     columns: tuple[int, ...]
     n_levels: int
+    labels: tuple[str, ...] | None
 
     def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
         for names, questions in self.scan.arrays(span):
@@ -107,8 +112,14 @@ class _Prediction:
         shape = (len(questions.candidate), self.n_levels)
         candidate, confidence = np.full(shape, -1, np.int32), np.full(shape, 0.5)
         candidate[:, self.columns] = questions.candidate
-        confidence[:, self.columns] = np.where(questions.candidate >= 0, questions.confidence, 0.5)
-        return Reports(clipped_logit(confidence, self.eps), candidate, candidate.max(axis=1, initial=-1) + 1)
+        confidence[:, self.columns] = np.nan_to_num(questions.confidence, nan=0.5)
+        label = None
+        if self.labels is not None:
+            place = {text: number for number, text in enumerate(self.labels)}
+            of_text = np.array([*(place.get(text, -1) for text in questions.texts), -1])
+            label = np.full(shape, -1)
+            label[:, self.columns] = of_text[questions.answer]
+        return Reports(clipped_logit(confidence, self.eps), candidate, candidate.max(axis=1, initial=-1) + 1, label)
 
 
 def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:

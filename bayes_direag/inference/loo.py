@@ -107,7 +107,7 @@ def leave_one_out(
     sizes = ess(posterior, method="mean")
     effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
     relative_size = float(effective) / len(log_densities)
-    reports = Reports.of(observations, eps)
+    reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
     at_once = min(padded_size(n), max(_CELLS // len(log_densities), 1))
     most = int(observations.n_candidates.max())
 

@@ -5,6 +5,7 @@ held-out question weighing nothing; so one compiled computation does for all. Al
 whatever JAX's global setting.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, direag, log_joint, log_likelihood, raw_priors, sites
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, Variant
+from bayes_direag.model.settings import Preset, Variant, raw_shape
 
 #: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
@@ -140,8 +141,8 @@ def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
 
 
 def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
-    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
-    sizes = {name: data.n_levels if name in LEVEL_PARAMETERS else 1 for name in priors}
+    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight), data.n_labels)
+    sizes = {name: math.prod(raw_shape(name, data.n_levels, data.n_labels)) for name in priors}
     return sum((sizes[name] * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
 
 
@@ -210,7 +211,7 @@ def _start(
 ) -> tuple[dict[str, Float[np.ndarray, "batch ..."]], Float[np.ndarray, "batch raw raw"]]:
     """Return where n fits under a preset start, and that the curvature there is not known."""
     names = data.preset.free_parameters(data.variant)
-    shapes = {name: (n, data.n_levels) if name in LEVEL_PARAMETERS else (n,) for name in names}
+    shapes = {name: (n, *raw_shape(name, data.n_levels, data.n_labels)) for name in names}
     raw = {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
     n_raw = sum(value[0].size for value in raw.values())
     return raw, np.full((n, n_raw, n_raw), np.nan)

@@ -35,7 +35,7 @@ from rich.progress import Progress
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import RawDraws, log_joint
-from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
+from bayes_direag.model.settings import SamplingSettings, raw_shape
 
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
@@ -177,10 +177,11 @@ def _run(
             "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
             "lift them (weight.low=null, weight.high=null, and so on)."
         )
-    n, n_steps, n_levels = len(targets), sampling.n_warmup + sampling.n_draws, data.n_levels
+    n, n_steps = len(targets), sampling.n_warmup + sampling.n_draws
     run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
     everyone = np.arange(n + -n % run.n_devices) % n  # as many for each device; the surplus is dropped
-    shapes = {name: (n_levels,) * (name in LEVEL_PARAMETERS) for name in data.preset.free_parameters(data.variant)}
+    names = data.preset.free_parameters(data.variant)
+    shapes = {name: raw_shape(name, data.n_levels, data.n_labels) for name in names}
     rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
     raw: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
     chains = _Chain(np.arange(n), raw, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))

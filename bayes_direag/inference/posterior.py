@@ -13,7 +13,8 @@ group                        content
 ``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 where none is
 ``labels``                   ``correct``: whether each is right, by problem and candidate
 ``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted
-                             to; ``cluster`` ("" for none) where questions hang together. Where levels are groups
+                             to; ``said``, which label each report gives (-1 for none), where the model asks for it;
+                             ``cluster`` ("" for none) where questions hang together. Where levels are groups
                              reports have a dimension ``report`` of their own, with the ``group`` of each
 ``log_prior``                NUTS only: log density of each raw parameter before any label, under its natural name
 ``prior``                    NUTS only: parameters drawn from the prior, as in ``posterior``
@@ -29,6 +30,7 @@ import json
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
+from itertools import chain
 
 import jax
 import jax.numpy as jnp
@@ -59,10 +61,13 @@ from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettin
 _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(LEVEL_PARAMETERS, ("level",)),
     **{f"{name}_raw": ("level",) for name in LEVEL_PARAMETERS},
+    **dict.fromkeys(("label_vote", "label_vote_raw"), ("level", "label")),
+    **dict.fromkeys(("label_vote_centre", "label_vote_centre_raw"), ("label",)),
     "target": ("problem",),
     "correct": ("problem", "candidate"),
     "confidence": ("problem", "level"),
     "candidate": ("problem", "level"),
+    "said": ("problem", "level"),
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
@@ -154,7 +159,7 @@ def nuts_posterior(
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
         replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
-        priors = raw_priors(preset, variant, data.n_levels, weight.sum())
+        priors = raw_priors(preset, variant, data.n_levels, weight.sum(), data.n_labels)
         log_prior = {name: np.asarray(own.log_prob(draws.raw[name])) for name, own in priors.items()}
     groups = _datasets(
         {
@@ -202,6 +207,10 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
     names = tuple(str(name) for name in data["problem"].to_numpy())
+    candidates = tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy())
+    if "said" in data:
+        labels = label_names(tree) or ()
+        candidates = tuple(tuple(labels[k] for k in sorted({*row} - {-1})) for row in data["said"].to_numpy().tolist())
     return Observations(
         problem_id=names,
         level_names=tuple(str(name) for name in data["report" if "group" in data else "level"].to_numpy()),
@@ -209,7 +218,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         kind=tree.attrs["answers"],
         confidence=data["confidence"].to_numpy(),
         candidate=candidate,
-        candidates=tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy()),
+        candidates=candidates,
         correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
         labelled=np.ones(len(names), bool),
         status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
@@ -225,6 +234,12 @@ def level_names(tree: xr.DataTree) -> tuple[str, ...]:
     """Return the levels of a container, in order."""
     data = tree["constant_data"].to_dataset()
     return tuple(dict.fromkeys(str(name) for name in data["group" if "group" in data else "level"].to_numpy()))
+
+
+def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
+    """Return the labels that the model of a container tells apart, in string order; None if it does not ask."""
+    posterior = tree["posterior"].to_dataset()
+    return tuple(map(str, posterior["label"].to_numpy())) if "label" in posterior.coords else None
 
 
 def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
@@ -277,6 +292,8 @@ def _container(
     natural, right, cluster = _natural(raw, preset, variant), observations.correct_candidate, observations.cluster
     fixed = {name: np.asarray(value[0, 0]) for name, value in natural.items() if name not in raw}
     named = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
+    if preset.label_vote:
+        named["said"] = observations.label(observations.labels)
     if observations.groups is not None:
         named["group"] = np.array(observations.groups, dtype=object)
     tree = _datasets(
@@ -317,6 +334,7 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     names = {
         "level": np.array(observations.learned_levels, dtype=object),
         "report": np.array(observations.level_names, dtype=object),
+        "label": np.array(sorted({*chain.from_iterable(observations.candidates)}), dtype=object),
         "candidate": np.arange(observations.n_levels),
         "problem": np.array(observations.problem_id, dtype=object),
     }

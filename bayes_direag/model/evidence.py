@@ -15,11 +15,12 @@ worth more than 0.6. Beyond the paper evidence may be sharpened, and votes may m
 
 .. math::
 
-    P_i(a) &\propto \alpha_i(a)^{\kappa} \exp \sum_{l: a_{il} = a} (v_l + u \operatorname{logit} q_{il}) \\
+    P_i(a) &\propto \alpha_i(a)^{\kappa} \exp \sum_{l: a_{il} = a} (v_l + t_{l a} + u \operatorname{logit} q_{il}) \\
     P_i(\varnothing) &\propto \alpha_i(\varnothing)^{\kappa}
 
-with sharpness :math:`\kappa`, votes :math:`v_l` and vote slope :math:`u`; :math:`\kappa = 1`, :math:`v = u = 0` is the
-paper.
+with sharpness :math:`\kappa`, votes :math:`v_l`, votes by label :math:`t_{la}`, and vote slope :math:`u`;
+:math:`\kappa = 1`, :math:`v = t = u = 0` is the paper. Votes by label are for answers like yes and no, which mean the
+same in all questions: of a judge who says yes to everything, a no tells something.
 
 Axes are named as everywhere in the project: ``problem``, ``level``, ``candidate``. A ``state`` is a candidate
 or, in the last place, the null; a question has at most as many candidates as there are levels, so there are
@@ -62,6 +63,8 @@ class Parameters(NamedTuple):
         Power to which the concentrations are raised. None: 1.
     vote : (level,) array or None
         What a report adds to the log odds of its answer, whatever it states. None: nothing.
+    label_vote : (level, label) array or None
+        What it adds besides where its answer is that label. None: nothing.
     vote_slope : () array or None
         What the logit of its stated confidence adds besides. None: nothing.
     """
@@ -74,19 +77,28 @@ class Parameters(NamedTuple):
     null_gain: Float[Array, ""] | None = None
     sharpness: Float[Array, ""] | None = None
     vote: Float[Array, " level"] | None = None
+    label_vote: Float[Array, "level label"] | None = None
     vote_slope: Float[Array, ""] | None = None
 
     @property
     def is_additive(self) -> bool:
         """Whether support is a share of the evidence, as in the paper."""
-        return self.sharpness is None and self.vote is None and self.vote_slope is None
+        return self.sharpness is None and not self.has_votes
+
+    @property
+    def has_votes(self) -> bool:
+        """Whether reports add to the log odds of their answers."""
+        return not (self.vote is None and self.label_vote is None and self.vote_slope is None)
 
     def of_slots(self, slots: Sequence[int] | None) -> "Parameters":
         """Return those of each column of reports, given which level it is of; as they are where each is of its own."""
         if slots is None:
             return self
         own = {name: getattr(self, name) for name in LEVEL_PARAMETERS}
-        return self._replace(**{name: value[..., list(slots)] for name, value in own.items() if value is not None})
+        of_columns = {name: value[..., list(slots)] for name, value in own.items() if value is not None}
+        if self.label_vote is not None:
+            of_columns["label_vote"] = self.label_vote[..., list(slots), :]
+        return self._replace(**of_columns)
 
 
 class Reports(NamedTuple):
@@ -95,30 +107,36 @@ class Reports(NamedTuple):
     Attributes
     ----------
     logit_confidence : (problem, level) array
-        Stated confidences, clipped to ``[eps, 1 - eps]``, on the logit scale; any finite number where there is no
-        usable report.
+        Stated confidences, clipped to ``[eps, 1 - eps]``, on the logit scale; 0, that of an even chance, where a report
+        is only a vote; any finite number where there is no usable report.
     candidate : (problem, level) array
         Index of the reported answer among the question's own candidates; -1 where there is no usable report.
     n_candidates : (problem,) array
         Number of distinct answers, K.
+    label : (problem, level) array or None
+        Which of the labels the reported answer is; -1 where it is none of them, or there is no usable report. None:
+        the model does not ask.
     """
 
     logit_confidence: Float[Array | np.ndarray, "problem level"]
     candidate: Int[Array | np.ndarray, "problem level"]
     n_candidates: Int[Array | np.ndarray, " problem"]
+    label: Int[Array | np.ndarray, "problem level"] | None = None
 
     @classmethod
-    def of(cls, observations: Observations, eps: float) -> "Reports":
-        """Take the arrays that the model needs out of observations."""
+    def of(cls, observations: Observations, eps: float, labels: Sequence[str] | None = None) -> "Reports":
+        """Take the arrays that the model needs out of observations; with the labels, if it asks for them."""
         return cls(
-            clipped_logit(np.where(observations.usable, observations.confidence, 0.5), eps),
+            clipped_logit(np.nan_to_num(observations.confidence, nan=0.5), eps),
             observations.candidate,
             observations.n_candidates,
+            None if labels is None else observations.label(labels),
         )
 
     def select(self, index: Int[np.ndarray, " selected"] | slice) -> "Reports":
         """Take some questions, by number."""
-        return Reports(*(array[index] for array in self))
+        selected: Reports = jax.tree.map(lambda array: array[index], self)
+        return selected
 
     def padded(self, size: int) -> "Reports":
         """Append questions without reports until there are ``size``."""
@@ -127,6 +145,7 @@ class Reports(NamedTuple):
             np.pad(self.logit_confidence, ((0, missing), (0, 0))),
             np.pad(self.candidate, ((0, missing), (0, 0)), constant_values=-1),
             np.pad(self.n_candidates, (0, missing)),
+            None if self.label is None else np.pad(self.label, ((0, missing), (0, 0)), constant_values=-1),
         )
 
 
@@ -174,8 +193,11 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     total = parameters.prior_strength + beyond_prior + weights @ calibrated
     given, doubt = weights[:, None] * calibrated, gain * (weights[:, None] * complement)
     vote = None
-    if parameters.vote is not None or parameters.vote_slope is not None:
+    if parameters.has_votes:
         constant = 0.0 if parameters.vote is None else parameters.vote[:, None]
+        if parameters.label_vote is not None:
+            besides = jnp.pad(parameters.label_vote, ((0, 0), (0, 1)))  # the last, or number -1, is no label
+            constant = constant + besides[jnp.arange(len(weights))[:, None], jnp.asarray(reports.label).T]
         stated = 0.0 if parameters.vote_slope is None else parameters.vote_slope * logits
         vote = jnp.where(usable, constant + stated, 0.0)
     return Evidence(share, given, doubt, share + beyond_prior, total, vote)

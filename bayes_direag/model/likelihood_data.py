@@ -39,6 +39,8 @@ class LikelihoodData:
         At least as many as any question has.
     slots : tuple of int or None
         Which level each column of the reports is of, where levels are groups; None where each is of its own.
+    n_labels : int
+        How many labels the answers are of; 0 where the preset does not ask.
 
     Examples
     --------
@@ -57,6 +59,7 @@ class LikelihoodData:
     variant: Variant
     most_candidates: int
     slots: tuple[int, ...] | None = None
+    n_labels: int = 0
 
     @classmethod
     def of(
@@ -69,7 +72,7 @@ class LikelihoodData:
         DirEAGError
             If there is no such question; or as :func:`likelihood_weights` does.
         """
-        settings = named_preset(preset)
+        settings, variant = named_preset(preset), usable_variant(variant, observations)
         everything = np.ones((1, len(observations)), bool)
         weight = likelihood_weights(everything, observations, settings, by_pattern=True)[0]
         return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
@@ -79,23 +82,24 @@ class LikelihoodData:
         cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, variant: Variant
     ) -> "LikelihoodData":
         """Take all questions, each with its weight; an unlabelled one must weigh 0."""
-        reports = Reports.of(observations, preset.eps)
+        labels = observations.labels if preset.label_vote else None
+        reports = Reports.of(observations, preset.eps, labels)
         right = observations.correct_candidate
         n_right = right.sum(axis=1)
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
         most = max(int(observations.n_candidates.max(initial=0)), 1)
-        static = preset.model_settings, variant, most, observations.slots
+        static = preset.model_settings, variant, most, observations.slots, len(labels or ())
         return cls(reports, target, merged, np.maximum(n_right, 1), weight, *static)
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int, tuple[int, ...] | None]]:
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int, tuple[int, ...] | None, int]]:
         """Return the arrays, and the static parts."""
         arrays = self.reports, self.target, self.merged, self.n_merged, self.weight
-        return arrays, (self.preset, self.variant, self.most_candidates, self.slots)
+        return arrays, (self.preset, self.variant, self.most_candidates, self.slots, self.n_labels)
 
     @classmethod
     def tree_unflatten(
-        cls, static: tuple[Preset, Variant, int, tuple[int, ...] | None], arrays: tuple[Any, ...]
+        cls, static: tuple[Preset, Variant, int, tuple[int, ...] | None, int], arrays: tuple[Any, ...]
     ) -> "LikelihoodData":
         """Put them together again; JAX may have put anything in the place of the arrays."""
         data = object.__new__(cls)
@@ -135,6 +139,7 @@ class LikelihoodData:
             self.variant,
             self.most_candidates,
             self.slots,
+            self.n_labels,
         )
 
     def patterns(self) -> Patterns:
@@ -150,6 +155,8 @@ class LikelihoodData:
         columns = [np.asarray(self.reports.n_candidates), target < 0, np.asarray(self.n_merged), *outcome.T]
         if not self.preset.is_additive:
             columns += [*by_first_mention(np.asarray(self.reports.candidate)).T]
+        if self.reports.label is not None:
+            columns += [*np.asarray(self.reports.label).T]
         if self.variant == "confidence":
             columns += [*np.where(usable, self.reports.logit_confidence, 0.0).T]
         return distinct_rows(columns)
@@ -160,6 +167,11 @@ class LikelihoodData:
         total = patterns.total(np.asarray(self.weight)[None])[0]
         size = padded_size(len(patterns.member), least=64, per_octave=8)
         return self.select(patterns.member).with_weight(total).padded(size)
+
+
+def usable_variant(variant: Variant, observations: Observations) -> Variant:
+    """Return the variant that can be fitted: ``level`` in the place of ``confidence`` where no report states one."""
+    return "level" if variant == "confidence" and np.isnan(observations.confidence).all() else variant
 
 
 def likelihood_weights(
@@ -181,19 +193,19 @@ def likelihood_weights(
         If a fit is left without a question, or has none to balance against; or if rows stand for several questions
         and may not.
     """
-    if observations.multiplicity is not None and not by_pattern:
+    if observations.multiplicity is not None and (preset.label_vote or not by_pattern):
         raise DirEAGError(
             f"saw {int(observations.multiplicity.sum()):,} questions counted by pattern; expected them one by one, as "
-            "NUTS and an out-of-fold recalibration look at each. Read them so (--keep-questions), or fit with --method "
-            "map and --out-of-fold 0."
+            "NUTS, an out-of-fold recalibration and votes by label look at each. Read them so (--keep-questions), or "
+            "fit with --method map, --out-of-fold 0 and a preset without votes by label."
         )
     usable = chosen & observations.labelled & observations.answered
     if not usable.any(axis=1).all():
         remedy = (
             "Give gold answers (gold_answer, or correct on each observation)."
             if observations.answered.any()
-            else "A question is answered by an observation with both an answer and a confidence: see whether they are "
-            "there, and under these names."
+            else "A question is answered by an observation with an answer, and a confidence if its level states any: "
+            "see whether they are there, and under these names."
         )
         raise DirEAGError(
             f"no labelled, answered question to fit: saw {len(observations)} questions, "

@@ -8,7 +8,9 @@ Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds
 are the same; the natural ones are deterministic functions of them.
 """
 
-from contextlib import AbstractContextManager, nullcontext
+import math
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import jax
@@ -23,7 +25,7 @@ from numpyro.infer.util import log_density
 
 from bayes_direag.model.evidence import Parameters, evidence, log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS, Link, Preset, Variant
+from bayes_direag.model.settings import IDENTITY, Link, Preset, Variant, raw_shape
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
@@ -45,12 +47,13 @@ def direag(data: LikelihoodData) -> None:
     (25, 40)
     """
     raw = {}
-    for name, prior in raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight)).items():
-        with _plate(name, data.n_levels):
+    total = jnp.sum(data.weight)
+    for name, prior in raw_priors(data.preset, data.variant, data.n_levels, total, data.n_labels).items():
+        with _plates(name, data):
             raw[name] = numpyro.sample(f"{name}_raw", prior)
     parameters = natural_parameters(raw, data.preset, data.variant)
     for name, value in named_parameters(parameters, raw, data.preset).items():
-        with _plate(name, data.n_levels):
+        with _plates(name, data):
             numpyro.deterministic(name, value)
     with numpyro.plate("problem", len(data.weight)):
         numpyro.sample("target", State(data, parameters), obs=data.target)
@@ -148,7 +151,9 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
         if name not in raw:
             natural[name] = jnp.asarray(settings.fixed, dtype)
         elif preset.pools(name):
-            natural[name] = linked(pooled[f"{name}_centre"] + pooled[f"{name}_spread"] * raw[name], settings.link)
+            centre = pooled[f"{name}_centre"]
+            centre = centre[None] if jnp.ndim(centre) else centre  # one for each label
+            natural[name] = linked(centre + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
             natural[name] = linked(raw[name], settings.link)
     return Parameters(**natural)
@@ -174,14 +179,16 @@ def log_joint(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
 
 def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log density of the raw parameters before any state is observed."""
-    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight))
+    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight), data.n_labels)
     return sum((jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items()), jnp.zeros(()))
 
 
-def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike) -> dict[str, dist.Normal]:
+def raw_priors(
+    preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike, n_labels: int = 0
+) -> dict[str, dist.Normal]:
     """Return the prior of each free raw parameter; a penalty is read as Normal(0, sqrt(D / (2 lambda W)))."""
     names = preset.free_parameters(variant)
-    n_raw = sum(n_levels if name in LEVEL_PARAMETERS else 1 for name in names)
+    n_raw = sum(math.prod(raw_shape(name, n_levels, n_labels)) for name in names)
     from_penalty = jnp.sqrt(n_raw / (2 * preset.penalty * jnp.asarray(total_weight))) if preset.penalty else None
     settings = {name: preset.parameter(name) for name in names}
     return {
@@ -190,7 +197,7 @@ def raw_priors(preset: Preset, variant: Variant, n_levels: int, total_weight: Ar
 
 
 def raw_from_vector(
-    vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int
+    vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int, n_labels: int = 0
 ) -> Raw:
     """Name the entries of a flat raw vector, which come in the order of ``preset.free_parameters(variant)``.
 
@@ -202,11 +209,12 @@ def raw_from_vector(
         If its length is not that of the variant's free parameters.
     """
     names = preset.free_parameters(variant)
-    sizes = [n_levels if name in LEVEL_PARAMETERS else 1 for name in names]
+    shapes = [raw_shape(name, n_levels, n_labels) for name in names]
+    sizes = [math.prod(shape) for shape in shapes]
     if len(vector) != sum(sizes):
         raise ValueError(f"the raw vector has {len(vector)} entries; {variant} with {n_levels} levels has {sum(sizes)}")
     parts = jnp.split(jnp.asarray(vector), np.cumsum(sizes)[:-1].tolist())
-    return {name: part if name in LEVEL_PARAMETERS else part[0] for name, part in zip(names, parts, strict=True)}
+    return {name: part.reshape(shape) for name, part, shape in zip(names, parts, shapes, strict=True)}
 
 
 def sites(raw: dict[str, Any]) -> dict[str, Any]:
@@ -214,9 +222,15 @@ def sites(raw: dict[str, Any]) -> dict[str, Any]:
     return {f"{name}_raw": value for name, value in raw.items()}
 
 
-def _plate(name: str, n_levels: int) -> AbstractContextManager[Any]:
-    """Return the plate that a parameter is drawn in: that of the levels, or none."""
-    return numpyro.plate("level", n_levels) if name in LEVEL_PARAMETERS else nullcontext()
+@contextmanager
+def _plates(name: str, data: LikelihoodData) -> Iterator[None]:
+    """Open the plates that a parameter is drawn in: those of levels and labels, one of them, or none."""
+    shape = raw_shape(name, data.n_levels, data.n_labels)
+    dims = ("label",) if name == "label_vote_centre" else ("level", "label")[: len(shape)]
+    with ExitStack() as stack:
+        for place, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+            stack.enter_context(numpyro.plate(dim, size, dim=place - len(shape)))
+        yield
 
 
 def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:

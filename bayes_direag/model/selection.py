@@ -21,6 +21,7 @@ type Samples = Mapping[str, Float[np.ndarray, "sample ..."]]
 #: Columns by name, each as long as there are questions.
 Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
+_VOTES = frozenset({"vote", "label_vote", "vote_slope"})
 _LARGEST = math.log(np.finfo(float).max) - 1
 
 
@@ -136,15 +137,21 @@ class Table(NamedTuple):
 
 
 def worth(
-    logit_confidence: Float[np.ndarray, " report"], level: Int[np.ndarray, " report"], samples: Samples
+    logit_confidence: Float[np.ndarray, " report"],
+    level: Int[np.ndarray, " report"],
+    samples: Samples,
+    label: Int[np.ndarray, " report"] | None = None,
 ) -> tuple[
     Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"] | None
 ]:
     """Return what each report gives its answer, what the null, and its vote, in every sample."""
     stated, weight = logit_confidence[:, None], samples["weight"].T[level]
     vote = None
-    if samples.keys() & {"vote", "vote_slope"}:
+    if samples.keys() & _VOTES:
         constant = samples["vote"].T[level] if "vote" in samples else 0.0
+        if "label_vote" in samples:
+            besides = np.pad(samples["label_vote"], ((0, 0), (0, 0), (0, 1)))  # the last, or number -1, is no label
+            constant = constant + besides[:, level, label].T
         vote = constant + samples.get("vote_slope", np.zeros(weight.shape[1])) * stated
     if "bias" not in samples:
         return weight, np.zeros_like(weight), vote
@@ -174,7 +181,7 @@ def select(
         alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
         null += table.doubt[entry[:, level]]
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
-    if samples.keys() & {"sharpness", "vote", "vote_slope"}:
+    if samples.keys() & {"sharpness", *_VOTES}:
         sharpness = samples.get("sharpness", np.ones(1))
         with np.errstate(divide="ignore"):
             states[:] = sharpness * np.log(states)

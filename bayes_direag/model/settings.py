@@ -11,21 +11,29 @@ Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
 RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
 Method = Literal["map", "nuts"]
-PresetName = Literal["paper", "release", "bayes"]
+PresetName = Literal["paper", "release", "bayes", "judges"]
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-#: Which parameters a variant can have, in the order of the raw vector; the last three are there if the preset says so.
+#: Which parameters a variant can have, in the order of the raw vector; from sharpness on they are there if the preset
+#: says so.
 _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
-    "count": ("weight", "prior_strength", "null_base", "sharpness", "vote"),
-    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain", "sharpness", "vote"),
+    "count": ("weight", "prior_strength", "null_base", "sharpness", "vote", "label_vote"),
+    "level": ("weight", "bias", "prior_strength", "null_base", "null_gain", "sharpness", "vote", "label_vote"),
     "confidence": (
-        *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain", "sharpness", "vote", "vote_slope"),
+        *("weight", "bias", "slope", "prior_strength", "null_base", "null_gain"),
+        *("sharpness", "vote", "label_vote", "vote_slope"),
     ),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
 #: The coefficients of the final calibration that leave support as it is.
 IDENTITY = {"intercept": 0.0, "slope": 1.0}
+
+
+def raw_shape(name: str, n_levels: int, n_labels: int = 0) -> tuple[int, ...]:
+    """Return the shape of a free raw parameter."""
+    shapes = {"label_vote": (n_levels, n_labels), "label_vote_centre": (n_labels,)}
+    return shapes.get(name, (n_levels,) if name in LEVEL_PARAMETERS else ())
 
 
 class Settings(BaseModel):
@@ -112,12 +120,15 @@ class Preset(Settings):
     ----------
     weight, bias, slope, prior_strength, null_base, null_gain
         The model's parameters, see :mod:`bayes_direag.model.evidence`.
-    sharpness, vote, vote_slope
-        Its parameters beyond the paper. None: as in the paper, where sharpness is 1 and there is no vote.
-    weight_spread, bias_spread, vote_spread
+    sharpness, vote, label_vote, vote_slope
+        Its parameters beyond the paper. None: as in the paper, where sharpness is 1 and there is no vote. With
+        ``label_vote``, for answers that are labels, of which each means the same in all questions, what a vote adds
+        depends on the label too.
+    weight_spread, bias_spread, vote_spread, label_vote_spread
         How far levels lie apart. Given, a level's raw weight (bias, vote) is ``centre + spread * offset`` with a
         standard normal offset, and what ``weight`` (``bias``, ``vote``) says is believed of the centre: levels are
-        exchangeable and borrow from each other. None: levels are independent.
+        exchangeable and borrow from each other. None: levels are independent. Of ``label_vote`` each label has a
+        centre.
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     penalty
@@ -137,10 +148,12 @@ class Preset(Settings):
     null_gain: RawParameter
     sharpness: RawParameter | None = None
     vote: RawParameter | None = None
+    label_vote: RawParameter | None = None
     vote_slope: RawParameter | None = None
     weight_spread: RawParameter | None = None
     bias_spread: RawParameter | None = None
     vote_spread: RawParameter | None = None
+    label_vote_spread: RawParameter | None = None
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     penalty: float | None = Field(default=0.001, gt=0)
     null_target_weight: float | Literal["balanced"] = 1.0
@@ -157,7 +170,7 @@ class Preset(Settings):
 
     @model_validator(mode="after")
     def _levels_are_free(self) -> "Preset":
-        for name in sorted(LEVEL_PARAMETERS):
+        for name in (*sorted(LEVEL_PARAMETERS), "label_vote"):
             own = getattr(self, name)
             if own is None:
                 if self.pools(name):
@@ -205,7 +218,7 @@ class Preset(Settings):
     @property
     def is_additive(self) -> bool:
         """Whether support is a share of the evidence, as in the paper: neither sharpened nor multiplied by votes."""
-        return self.sharpness is None and self.vote is None and self.vote_slope is None
+        return not (self.sharpness or self.vote or self.label_vote or self.vote_slope)
 
     def parameters(self, variant: Variant) -> tuple[str, ...]:
         """Return the natural parameters of the model, in order."""
@@ -213,7 +226,7 @@ class Preset(Settings):
 
     def pools(self, name: str) -> bool:
         """Whether levels borrow from each other in this parameter."""
-        return name in LEVEL_PARAMETERS and getattr(self, f"{name}_spread") is not None
+        return name in {*LEVEL_PARAMETERS, "label_vote"} and getattr(self, f"{name}_spread") is not None
 
     def parameter(self, name: str) -> RawParameter:
         """Return the settings of one parameter as inference sees it.

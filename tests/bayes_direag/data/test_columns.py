@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.data.observations import Observations, observations_of
+from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
+from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import ArgumentError, DirEAGError, ObservationError
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.long_tables import long_table

@@ -120,7 +120,7 @@ def test_the_kind_is_inferred_or_declared():
 def test_levels_may_be_numbered_with_gaps_and_named_in_part():
     table = Observations.from_questions(
         [
-            Question(problem_id="a", gold_answer="1", observations=(Observation(level=7, answer="1"),)),
+            Question(problem_id="a", gold_answer="1", observations=(Observation(level=7, confidence=9),)),
             Question(
                 problem_id="b",
                 gold_answer="1",
@@ -255,7 +255,9 @@ def table_of(records):
 @given(records)
 def test_ragged_questions_make_consistent_arrays(records):
     table = table_of(records)
-    assert (table.candidate >= 0).tolist() == table.usable.tolist() == (~np.isnan(table.confidence)).tolist()
+    votes = np.isin(table.level_names, table.voting)
+    assert (table.candidate >= 0).tolist() == table.usable.tolist()
+    assert (table.usable & ~votes).tolist() == (~np.isnan(table.confidence)).tolist()
     assert not (table.correct & ~table.usable).any()
     assert all(list(candidates) == sorted(set(candidates)) for candidates in table.candidates)
     assert (table.quality().counts.sum(axis=1) == len(records)).all()

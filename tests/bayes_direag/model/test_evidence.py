@@ -172,7 +172,7 @@ def test_what_reports_give_adds_up_to_the_concentrations(variant: str, given_rep
 def test_permuting_questions_permutes_support(given_reports: Reports, seed: int) -> None:
     values = parameters(given_reports.candidate.shape[1])
     order = np.random.default_rng(seed).permutation(len(given_reports.n_candidates))
-    shuffled = Reports(*(array[order] for array in given_reports))
+    shuffled = given_reports.select(order)
     np.testing.assert_allclose(both(shuffled, values), both(given_reports, values)[:, order], rtol=1e-12)
 
 
@@ -207,8 +207,8 @@ def test_reversing_levels_alone_does_change_support() -> None:
     values = parameters(3)
     reversals = [{"vote": values.vote[::-1]}, {"weight": values.weight[::-1], "bias": values.bias[::-1]}]
     for reversal in reversals:
-        pairs = zip(values, values._replace(**reversal), strict=True)
-        ours, theirs = np.asarray(supports(one, Parameters(*(jnp.stack(pair) for pair in pairs))))
+        both_orders = jax.tree.map(lambda *pair: jnp.stack(pair), values, values._replace(**reversal))
+        ours, theirs = np.asarray(supports(one, both_orders))
         np.testing.assert_allclose(ours, np.asarray(support(one, values)), rtol=1e-13)
         assert np.abs(ours - theirs).max() > 0.05
 
@@ -274,7 +274,7 @@ def test_single_precision_agrees_to_single_precision() -> None:
     rng = np.random.default_rng(1)
     some = Reports(rng.normal(size=(50, 4)), rng.integers(0, 3, (50, 4)), np.full(50, 3))
     double = parameters(4)
-    single = Parameters(*(value.astype(jnp.float32) for value in double))
+    single = jax.tree.map(lambda value: value.astype(jnp.float32), double)
     rounded = some._replace(logit_confidence=some.logit_confidence.astype(np.float32))
     for of in (concentration, support):
         ours = of(rounded, single)

@@ -30,8 +30,8 @@ def softplus(raw: float) -> float:
 
 
 class TestDocumentedSettings:
-    def test_there_are_three(self):
-        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes")
+    def test_there_are_four(self):
+        assert tuple(PRESETS) == get_args(PresetName) == ("paper", "release", "bayes", "judges")
         assert [PRESETS[name].name for name in PRESETS] == list(PRESETS)
 
     @pytest.mark.parametrize(
@@ -185,7 +185,9 @@ class TestByName:
         assert preset(own) is own
 
     def test_an_unknown_name(self):
-        with pytest.raises(DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes\."):
+        with pytest.raises(
+            DirEAGError, match=r"unknown preset 'papre'; expected one of paper, release, bayes, judges\."
+        ):
             preset("papre")
 
 

@@ -1,0 +1,74 @@
+"""What functions take for observations: the table itself, what it is read from, or the bundled example."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from importlib import resources
+from inspect import signature
+from pathlib import Path
+from typing import Literal
+
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import ArgumentError
+
+_EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
+
+
+def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
+    """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
+
+    Five confidence-steering prompts; of 50 questions also five samples of the neutral one, and one list of guesses.
+
+    Examples
+    --------
+    >>> observations = example_observations()
+    >>> len(observations), observations.level_names[0]
+    (150, 'very_cautious')
+    """
+    with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
+        return Observations.read(path, "numeric")
+
+
+def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:
+    """Return observations as they are, or read those of a path, a frame in long form, or records.
+
+    Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
+    """
+    if isinstance(source, Observations):
+        return source
+    if isinstance(source, str | Path):
+        return Observations.read(source, answers)
+    if hasattr(source, "columns") and hasattr(source, "iloc"):
+        return Observations.from_frame(source, answers=answers)  # type: ignore[arg-type]
+    if isinstance(source, Sequence):
+        return Observations.from_records(source, answers)
+    raise _not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
+
+
+def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
+    """Have a function refuse, by ArgumentError, as its argument ``observations`` what is none."""
+    parameters = signature(function)
+
+    @wraps(function)
+    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = parameters.bind_partial(*args, **kwargs).arguments.get("observations")
+        if given is not None and not isinstance(given, Observations):
+            raise _not_observations(function.__qualname__, given, "Observations")
+        return function(*args, **kwargs)
+
+    return checked
+
+
+def _not_observations(function: str, given: object, expected: str) -> ArgumentError:
+    if isinstance(given, str | Path):
+        remedy = f"Read them: Observations.read({str(given)!r})."
+    elif hasattr(given, "columns"):
+        remedy = (
+            "Make them: Observations.from_frame(frame, question='...', level='...', answer='...', confidence='...', "
+            "gold='...') for one row a report, Observations.from_wide(...) for one row a question."
+        )
+    elif isinstance(given, Sequence):
+        remedy = "Make them: Observations.from_records(records)."
+    else:
+        remedy = "Make them with Observations.read, from_frame, from_wide or from_records."
+    return ArgumentError(f"{function}: saw {type(given).__name__}; expected {expected}. {remedy}")
