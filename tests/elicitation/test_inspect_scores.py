@@ -6,8 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inspect_ai.log import read_eval_log
-from inspect_ai.scorer import Score
 
 from bayes_direag import Observations, fit_map, simulate_observations
 from bayes_direag.data.records import Observation, Question
@@ -63,6 +61,8 @@ def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def evaluated(fit: Path, folder: Path) -> Any:
+    from inspect_ai.log import read_eval_log  # here, as it takes seconds to load where tests are collected
+
     command = [sys.executable, "-c", EVALUATION, str(fit), str(folder)]
     subprocess.run(command, env=ENVIRONMENT, check=True, capture_output=True)  # noqa: S603
     (path,) = folder.glob("*.eval")
@@ -94,6 +94,8 @@ def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> No
 
 
 def test_more_epochs_than_levels_are_refused(fit: Path) -> None:
+    from inspect_ai.scorer import Score
+
     with pytest.raises(DirEAGError, match="saw 6 epochs; expected at most 5, the levels of the fit"):
         direag_reducer(fit)([Score(value="C", answer="5")] * 6)
 
