@@ -51,7 +51,7 @@ def compare_command(
     questions = None
     if observations is not None:
         first = next(iter(given.values()))
-        kind = first.tree.attrs["answers"] if isinstance(first, Fit) else None
+        kind = first.answers if isinstance(first, Fit) else None
         questions = Observations.read(observations, kind, columns)
     with options.progress() as step:
         comparison = compare(

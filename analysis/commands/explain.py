@@ -41,9 +41,7 @@ def explain_command(
     learned = Fit.load(fit)
     with options.progress() as step:
         step(f"explaining {problem_id}")
-        questions = Observations.read(
-            observations, learned.tree.attrs["answers"], options.chosen_columns(column, scale, equal)
-        )
+        questions = Observations.read(observations, learned.answers, options.chosen_columns(column, scale, equal))
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation_figure(explanation), target)

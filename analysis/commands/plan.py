@@ -55,9 +55,7 @@ def plan_command(
     learned = Fit.load(fit)
     with options.progress() as step:
         step(f"reading {observations}")
-        questions = Observations.read(
-            observations, learned.tree.attrs["answers"], options.chosen_columns(column, scale, equal)
-        )
+        questions = Observations.read(observations, learned.answers, options.chosen_columns(column, scale, equal))
         step("planning")
         planned = plan(
             learned,

@@ -67,7 +67,7 @@ def plot_command(
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
-                labelled = Observations.read(observations, fit.tree.attrs["answers"], columns)
+                labelled = Observations.read(observations, fit.answers, columns)
                 unseen = unseen_questions(fit, labelled, observations.name)
                 pictures = chain(pictures, evaluation_pictures(unseen, calibrated_method(fit), seed=seed, level=level))
         lines = []

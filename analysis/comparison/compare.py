@@ -157,7 +157,7 @@ def compare(
 
 def _in_order(fits: dict[str, Fit], observations: Observations | None) -> tuple[dict[str, Fit], bool]:
     """Return fits, a MAP of two first; say whether one of two is a MAP. Refuse arguments that do not go with them."""
-    is_nuts = {name: fit.tree.attrs["method"] == "nuts" for name, fit in fits.items()}
+    is_nuts = {name: fit.method == "nuts" for name, fit in fits.items()}
     has_map = len(fits) == 2 and not all(is_nuts.values())
     if observations is not None and len(fits) != 2:
         raise DirEAGError(

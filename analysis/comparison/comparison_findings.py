@@ -85,7 +85,7 @@ class FitPair:
 
 def method_of(fit: Fit) -> str:
     """Return MAP or NUTS."""
-    return str(fit.tree.attrs["method"]).upper()
+    return fit.method.upper()
 
 
 def describe_fit(fit: Fit) -> str:

@@ -79,7 +79,7 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     model.
     """
     _check(fits, allow_weighted=allow_weighted)
-    elpd = {name: fit.tree["loo"]["elpd"].to_numpy() for name, fit in fits.items()}
+    elpd = {name: fit.left_out["elpd"].to_numpy() for name, fit in fits.items()}
     order = sorted(fits, key=lambda name: -elpd[name].sum())
     pointwise = np.stack([elpd[name] for name in order], axis=1)
     n = len(pointwise)
@@ -152,13 +152,13 @@ def _check(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
             )
         if "loo" not in fit.tree.children:
             raise DirEAGError(
-                f"{name} is a {fit.tree.attrs['method'].upper()} fit, a single point, which has no leave-one-out "
+                f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out "
                 "figures; expected NUTS fits, or exactly two fits with a MAP among them. Fit with --method nuts."
             )
         if not _same_questions(first, fit):
             raise DirEAGError(
                 f"{first_name} and {name} were fitted to different observations (SHA-256 "
-                f"{first.tree.attrs['observations_sha256'][:8]}… and {fit.tree.attrs['observations_sha256'][:8]}…); "
+                f"{first.fingerprint[:8]}… and {fit.fingerprint[:8]}…); "
                 "expected the same, question by question. Fit them to one file."
             )
         if fit.preset.is_weighted and not allow_weighted:
@@ -170,10 +170,7 @@ def _check(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
 
 
 def _same_questions(first: Fit, second: Fit) -> bool:
-    data = [
-        (fit.tree.attrs["observations_sha256"], fit.tree["loo"]["problem"].to_numpy().tolist())
-        for fit in (first, second)
-    ]
+    data = [(fit.fingerprint, fit.left_out["problem"].to_numpy().tolist()) for fit in (first, second)]
     return data[0] == data[1]
 
 

@@ -55,7 +55,7 @@ def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
     right = fit.tree["labels"]["correct"].to_numpy()
     target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
     drawn = target.reshape(-1, len(right))
-    selected = fit.tree["loo"]["candidate"].to_numpy()
+    selected = fit.left_out["candidate"].to_numpy()
     outcomes = {
         "accuracy": (right[np.arange(len(right)), selected], selected_is_right(drawn, selected, right)),
         "null": (~right.any(axis=1), drawn < 0),
@@ -214,7 +214,7 @@ class CalibrationCheck(NamedTuple):
 
 def loo_summary(fit: Fit) -> LeaveOneOutSummary:
     """Sum up the leave-one-out predictive density of a NUTS fit."""
-    pointwise = fit.tree["loo"]["elpd"].to_numpy()
+    pointwise = fit.left_out["elpd"].to_numpy()
     error = np.sqrt(len(pointwise) * pointwise.var(ddof=1)) if len(pointwise) > 1 else np.nan
     return LeaveOneOutSummary(float(pointwise.sum()), float(error), effective_parameters(fit), len(pointwise))
 
@@ -226,7 +226,7 @@ def effective_parameters(fit: Fit) -> float:
     """
     reached = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", "problem").to_numpy()
     seen = logsumexp(reached, axis=(0, 1)) - np.log(fit.n_samples)
-    return float(seen.sum() - fit.tree["loo"]["elpd"].sum())
+    return float(seen.sum() - fit.left_out["elpd"].sum())
 
 
 def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
@@ -239,7 +239,7 @@ def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
 
 def worst_questions(fit: Fit, most: int = 5) -> pd.DataFrame:
     """Name the questions of largest Pareto k (an undefined one first): ``problem_id``, ``pareto_k``, ``elpd``."""
-    loo = fit.tree["loo"].to_dataset()
+    loo = fit.left_out
     table = pd.DataFrame(
         {
             "problem_id": pd.Series(loo["problem"].to_numpy(), dtype="str"),
@@ -256,10 +256,10 @@ def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]
 
     The confidence is the mean over the draws of what their calibration makes of that support.
     """
-    support = fit.tree["loo"]["support"].to_numpy()
+    support = fit.left_out["support"].to_numpy()
     if fit.recalibration.method == "none":
         return {"support": support}
-    return {"support": support, "confidence": fit.tree["loo"]["confidence"].to_numpy()}
+    return {"support": support, "confidence": fit.left_out["confidence"].to_numpy()}
 
 
 def calibration_check(

@@ -71,8 +71,8 @@ def calibration_figure(diagnosis: "Diagnosis") -> "Figure":
 
 def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw every question's Pareto k: how much it moves the posterior on its own."""
-    pareto_k = diagnosis.fit.tree["loo"]["pareto_k"].to_numpy()
-    names = diagnosis.fit.tree["loo"]["problem"].to_numpy()
+    pareto_k = diagnosis.fit.left_out["pareto_k"].to_numpy()
+    names = diagnosis.fit.left_out["problem"].to_numpy()
     bad = pareto_k > LARGEST_PARETO_K
     undefined = int(np.isnan(pareto_k).sum())
     also = f", {undefined} undefined and not shown" if undefined else ""

@@ -213,7 +213,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
     draws, final = raw_draws(fit), recalibration_draws(fit)
     flat = flat_direction(draws, total_log_likelihood(fit))
-    left_out = fit.tree["loo"].to_dataset()
+    left_out = fit.left_out
     correct = left_out["correct"].to_numpy()
     return Diagnosis(
         fit=fit,

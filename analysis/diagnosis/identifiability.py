@@ -1,4 +1,4 @@
-r"""What the labels have taught, and what is still the prior's word.
+r"""What the labels have taught, and what still comes from the prior alone.
 
 The *flat direction* is the direction in raw space that the data constrain least relative to the prior. With every
 parameter in units of its prior (there the prior is a standard normal), it is the eigenvector :math:`u` of

@@ -90,7 +90,7 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scal
             "warning",
             "learning",
             f"The labels have taught next to nothing about {_listed(labels[untaught])} (contraction below "
-            f"{SMALLEST_CONTRACTION}): there the posterior is the prior's word. More labelled questions would help.",
+            f"{SMALLEST_CONTRACTION}): there the posterior is still the prior. More labelled questions would help.",
         )
     else:
         least = int(contraction.argmin())
@@ -135,7 +135,7 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
 
 
 def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
-    """Judge whether leave-one-out support, or the confidence made of it, can be taken at its word."""
+    """Judge whether leave-one-out support, or the confidence made of it, holds."""
     tail, bins = checks[name].tail_probability, checks[name].reliability.bins
     together = f"all bins together: {tail_in_words(tail)}"
     if checks[name].n_undefined:

@@ -6,9 +6,8 @@ A text is shown as it is, whatever markup it looks like; only what stands in `ba
 import base64
 import io
 import re
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from analysis.display.style import figure_style
 
@@ -19,45 +18,35 @@ if TYPE_CHECKING:
 Mark = Literal["", "best", "fine", "warning", "failure"]
 
 
-@dataclass(frozen=True)
-class Statements:
+class Statements(NamedTuple):
     """The report's result, sentence by sentence."""
 
-    kind: ClassVar[str] = "statements"
     sentences: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Paragraph:
+class Paragraph(NamedTuple):
     """A few sentences, standing out by how much care they ask for."""
 
-    kind: ClassVar[str] = "paragraph"
     text: str
     role: Literal["", "note", "fine", "warning", "failure"] = ""
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """Sentences in an order."""
 
-    kind: ClassVar[str] = "steps"
     title: str
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Bullets:
+class Bullets(NamedTuple):
     """Sentences in no order."""
 
-    kind: ClassVar[str] = "bullets"
     items: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Terms:
+class Terms(NamedTuple):
     """Names and what they mean."""
 
-    kind: ClassVar[str] = "terms"
     title: str
     items: tuple[tuple[str, str], ...]
 
@@ -70,11 +59,9 @@ class Tile(NamedTuple):
     detail: str
 
 
-@dataclass(frozen=True)
-class Tiles:
+class Tiles(NamedTuple):
     """The few numbers to remember."""
 
-    kind: ClassVar[str] = "tiles"
     items: tuple[Tile, ...]
 
 
@@ -94,14 +81,12 @@ class Column(NamedTuple):
     holds: Literal["number", "name", "prose"] = "number"
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """A table whose first column names the rows.
 
     ``source`` says where its numbers are to be had as data; ``focus`` names the row that the report is about.
     """
 
-    kind: ClassVar[str] = "table"
     caption: str
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
@@ -110,11 +95,9 @@ class Table:
     focus: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class Picture:
+class Picture(NamedTuple):
     """A figure and how a layman reads it; for those who cannot see it, its own title and caption say what it shows."""
 
-    kind: ClassVar[str] = "picture"
     name: str
     title: str
     how_to_read: str
@@ -133,27 +116,22 @@ class Judgement(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Sentences, each of them marked as fine, as asking for care, or as failing."""
 
-    kind: ClassVar[str] = "verdict"
     items: tuple[Judgement, ...]
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     """Lines to type."""
 
-    kind: ClassVar[str] = "command"
     text: str
 
 
 Block = Statements | Paragraph | Steps | Bullets | Terms | Tiles | Table | Picture | Verdict | Command
 
 
-@dataclass(frozen=True, eq=False)
-class Section:
+class Section(NamedTuple):
     """One part of the report; ``name`` stands for it in links."""
 
     name: str
@@ -161,8 +139,7 @@ class Section:
     blocks: tuple[Block, ...]
 
 
-@dataclass(frozen=True, eq=False)
-class Report:
+class Report(NamedTuple):
     """All of it."""
 
     title: str
@@ -186,7 +163,11 @@ def render(report: Report) -> str:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    environment.filters |= {"pieces": _pieces, "data_uri": _data_uri}
+    environment.filters |= {
+        "kind": lambda block: type(block).__name__.lower(),
+        "pieces": _pieces,
+        "data_uri": _data_uri,
+    }
     css = (_HERE / "report.css").read_text(encoding="utf-8")
     return environment.get_template("template.html.j2").render(report=report, css=css)
 

@@ -66,7 +66,7 @@ WORDS: Words = {
     ),
     "calibration_curves": (
         "What is a stated confidence taken for?",
-        "On the dashed line it is taken at its word, below it for less. A flat curve means that it makes no "
+        "On the dashed line it counts as stated, below it for less. A flat curve means that it makes no "
         "difference what was stated. Only where there are grey bars was anything learned.",
     ),
     "shared": (
@@ -93,9 +93,9 @@ def calibration_curves_figure(
     """
     names = curves["level"].unique().tolist()
     caption = (
-        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', point by point')} Dashed: taken at its "
-        "word. The calibrated "
-        "confidence is the share of the level's weight that its answer is given; the rest speaks against all answers. "
+        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', point by point')} Dashed: as "
+        "stated. The calibrated confidence is the share of the level's weight that its answer is given; the rest "
+        "speaks against all answers. "
         "Grey bars: how often what was stated, each panel on its own scale; n: usable reports."
     )
     n_columns = 3 if len(names) > 4 else 2

@@ -104,7 +104,7 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     itself, which has seen the question.
     """
     if "loo" in fit.tree:
-        return fit.tree["loo"]["support"].to_numpy()
+        return fit.left_out["support"].to_numpy()
     with jax.enable_x64(True):
         data = fit.likelihood_data
         every = np.asarray(supports(data.reports, sampled_parameters(fit.tree, data.slots)))

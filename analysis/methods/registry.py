@@ -39,7 +39,7 @@ class Rule:
 
 
 def vanilla_method(level_name: str) -> Method:
-    """Return the method that takes a level at its word."""
+    """Return the method that takes one level's answer and confidence as stated."""
     return Method(Rule(partial(vanilla, level_name=level_name)), learns=False)
 
 

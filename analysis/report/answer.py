@@ -17,7 +17,7 @@ from analysis.scores.scoring import cluster_of, scored_of
 _NAMES = {
     "mean_confidence": "the mean confidence",
     "majority": "the majority vote",
-    "vanilla": "a single answer taken at its word",
+    "vanilla": "a single answer as stated",
 }
 _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 

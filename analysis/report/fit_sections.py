@@ -96,7 +96,7 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
 def _same_observations(source: ReportSource, fit: Fit) -> str:
     if fit.is_counted:
         return "They were counted by pattern: whether they are those of the evaluation, the fit does not say."
-    if fit.tree.attrs["observations_sha256"] != source.manifest["observations"]["sha256"]:
+    if fit.fingerprint != source.manifest["observations"]["sha256"]:
         return "These are other questions than those of the evaluation, or other answers to them."
     if source.manifest["test"] is not None:
         return "These are the questions that the evaluation, too, learned from."

@@ -15,14 +15,14 @@ class MetricWords(NamedTuple):
 
 METHODS: Mapping[str, str] = MappingProxyType(
     {
-        "vanilla": "the answer and the confidence of one prompt, taken at their word",
+        "vanilla": "the answer and the confidence of one prompt, as stated",
         "self_consistency": "the commonest of several samples of one prompt; its share of them",
         "answer_entropy": "the same answer; how far the samples agree (1 less their entropy)",
         "topk": "the likeliest answer on the model's own list of guesses, as likely as the list says",
         "majority": "the commonest answer over all levels; its share of them",
         "mean_confidence": "the answer with the largest summed confidence; its share of the sum",
         "steerconf": "SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
-        "best_level": "the level that was right most often on the labelled questions, taken at its word",
+        "best_level": "the level that was right most often on the labelled questions, as stated",
         "cisc": "CISC: votes weighted by a softmax of confidences, its temperature learned",
         "vote_logistic": "the majority's answer; a logistic regression on how the votes fell",
         "level_logistic": "the majority's answer; a logistic regression on how the votes fell and who agreed",

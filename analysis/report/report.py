@@ -167,7 +167,7 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
     :func:`~analysis.report.answer.answer`.
     """
     diagnosis = None
-    if source.fit is not None and source.fit.tree.attrs["method"] == "nuts":
+    if source.fit is not None and source.fit.method == "nuts":
         on_step("checking the fit")
         diagnosis = diagnose(source.fit)
     return Report(

@@ -15,6 +15,7 @@ from jax.typing import ArrayLike
 from jaxtyping import Bool, Int
 from numpyro.infer import MCMC
 
+from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import observations_of
@@ -40,7 +41,7 @@ from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weight
 from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration
-from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 #: What :meth:`Fit.predict` takes: observations, or what they are read from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -84,6 +85,28 @@ class Fit:
         """Which evidence it uses: count, level or confidence."""
         found: Variant = self.tree.attrs["variant"]
         return found
+
+    @property
+    def method(self) -> Method:
+        """How it was found: map or nuts."""
+        found: Method = self.tree.attrs["method"]
+        return found
+
+    @property
+    def answers(self) -> AnswerKind:
+        """How the answers that it learned from were compared."""
+        found: AnswerKind = self.tree.attrs["answers"]
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of the observations that it learned from."""
+        return str(self.tree.attrs["observations_sha256"])
+
+    @property
+    def left_out(self) -> xr.Dataset:
+        """What the posterior says of each question without its own label; of a NUTS fit."""
+        return self.tree["loo"].to_dataset()
 
     @cached_property
     def level_names(self) -> tuple[str, ...]:

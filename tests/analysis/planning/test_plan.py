@@ -91,7 +91,7 @@ def test_a_map_and_numbers_out_of_range_are_refused() -> None:
 
 
 @pytest.mark.slow
-def test_widths_come_as_foretold() -> None:
+def test_widths_come_as_planned() -> None:
     """A plan at 100 labels, against fits to 300: on the average of three sets within an eighth."""
     sampling = SamplingSettings(n_chains=2, n_warmup=400, n_draws=500)
     ratios = []
@@ -99,7 +99,7 @@ def test_widths_come_as_foretold() -> None:
         everything = simulate_observations(n=600, seed=seed)
         test = everything.select(slice(300, None))
         first, later = (fit_nuts(everything.select(slice(0, n)), sampling=sampling, seed=1) for n in (100, 300))
-        foretold = plan(first, test, more=[200], n_worth=0).curve["width"][0]
+        planned = plan(first, test, more=[200], n_worth=0).curve["width"][0]
         predictions = later.predict(test)
-        ratios.append(foretold / (predictions["confidence_high"] - predictions["confidence_low"]).mean())
+        ratios.append(planned / (predictions["confidence_high"] - predictions["confidence_low"]).mean())
     assert np.mean(ratios) == pytest.approx(1, abs=1 / 8)
