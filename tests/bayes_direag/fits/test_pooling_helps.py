@@ -22,7 +22,7 @@ from bayes_direag.model.simulate import simulate_observations
 
 pytestmark = pytest.mark.slow
 
-SHORT = SamplingSettings(n_chains=2, n_warmup=300, n_draws=300)
+SHORT = SamplingSettings(n_chains=2, n_warmup=150, n_draws=150)
 BAYES = levels_apart(preset("bayes"))
 NAMES = BAYES.free_parameters("confidence")
 
@@ -95,13 +95,13 @@ def log_loss(fit: Fit, test: Observations) -> float:
 
 @pytest.mark.parametrize(("alien", "n_labels", "least_gain"), [(False, 30, 0.0), (True, 80, -0.05)])
 def test_few_labels_of_a_new_setting(alien: bool, n_labels: int, least_gain: float) -> None:
-    """With three settings of 300 labels each it is predicted better; where it is of another kind, little worse."""
+    """With three settings of 200 labels each it is predicted better; where it is of another kind, little worse."""
     gains = []
     for world in range(3):
         rng = np.random.default_rng(world)
         shared = centre(rng)
         seen = {
-            f"set {k}": simulate_observations(300, seed=1000 * world + k, parameters=truth(rng, shared))
+            f"set {k}": simulate_observations(200, seed=1000 * world + k, parameters=truth(rng, shared))
             for k in range(3)
         }
         own, stranger = truth(rng, shared), truth(rng, centre(rng))
