@@ -4,7 +4,9 @@ A text is shown as it is, whatever markup it looks like; only what stands in `ba
 """
 
 import base64
+import hashlib
 import io
+import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -31,13 +33,6 @@ class Paragraph(NamedTuple):
     role: Literal["", "note", "fine", "warning", "failure"] = ""
 
 
-class Steps(NamedTuple):
-    """Sentences in an order."""
-
-    title: str
-    items: tuple[str, ...]
-
-
 class Bullets(NamedTuple):
     """Sentences in no order."""
 
@@ -51,18 +46,36 @@ class Terms(NamedTuple):
     items: tuple[tuple[str, str], ...]
 
 
-class Tile(NamedTuple):
-    """One number that matters, what it is, and how far it can be relied on."""
+class Dot(NamedTuple):
+    """Answers of about one probability: what was said, how often they are right with its interval, and how many."""
 
-    name: str
-    value: str
-    detail: str
+    said: float
+    right: float
+    low: float
+    high: float
+    n: int
 
 
-class Tiles(NamedTuple):
-    """The few numbers to remember."""
+class Chart(NamedTuple):
+    """How often answers are right, by the probability given; drawn in the colours of the page."""
 
-    items: tuple[Tile, ...]
+    caption: str
+    dots: tuple[Dot, ...]
+
+
+class Explorer(NamedTuple):
+    """Every question, to be filtered, sorted and opened; without scripts it is not there.
+
+    ``levels`` names the columns of reports. Each question is a dictionary as the script reads it; see ``explorer.js``.
+    """
+
+    levels: tuple[str, ...]
+    questions: tuple[dict[str, object], ...]
+
+    @property
+    def data(self) -> str:
+        """All of it as JSON that no text in it can end."""
+        return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 class Cell(NamedTuple):
@@ -128,11 +141,11 @@ class Command(NamedTuple):
     text: str
 
 
-Block = Statements | Paragraph | Steps | Bullets | Terms | Tiles | Table | Picture | Verdict | Command
+Block = Statements | Paragraph | Bullets | Terms | Chart | Table | Explorer | Picture | Verdict | Command
 
 
 class Section(NamedTuple):
-    """One part of the report; ``name`` stands for it in links."""
+    """One part of the report; ``name`` stands for it in links. The first one is open, the others are folded."""
 
     name: str
     title: str
@@ -168,8 +181,9 @@ def render(report: Report) -> str:
         "pieces": _pieces,
         "data_uri": _data_uri,
     }
-    css = (_HERE / "report.css").read_text(encoding="utf-8")
-    return environment.get_template("template.html.j2").render(report=report, css=css)
+    css, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "explorer.js"))
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.get_template("template.html.j2").render(report=report, css=css, script=script, digest=digest)
 
 
 def _pieces(text: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The answer in a few sentences: how often right, how far off, and what is gained over a simple rule."""
+"""The answer in a few sentences: how often right, whether probabilities hold, what to do, and what is gained."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
+from scipy.stats import binomtest
 
 from analysis.display.numbers import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
@@ -16,9 +17,12 @@ from analysis.scores.scoring import cluster_of, scored_of
 
 _NAMES = {
     "mean_confidence": "the mean confidence",
+    "mean_confidence_platt": "the calibrated mean confidence",
     "majority": "the majority vote",
+    "majority_platt": "the calibrated vote",
     "vanilla": "a single answer as stated",
 }
+_THRESHOLDS, _ACCEPTED = (0.5, 0.7, 0.8, 0.9, 0.95), (0.9, 0.95)
 _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 
 
@@ -36,7 +40,12 @@ class Answer:
         columns of :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
     ece_if_calibrated : float
         What the calibration error of these probabilities would be on average, were they right: see
-        :func:`expected_ece`. NaN without a question.
+        :func:`eces_if_calibrated`. NaN without a question.
+    by_threshold : DataFrame
+        A row a ``threshold``: ``n`` answers given at least that, their ``share`` of the labelled questions, how many of
+        them are ``right``, from ``low`` to ``high`` (Wilson interval; NaN without one).
+    title : str
+        The answer in a sentence.
     sentences : tuple of str
         The answer.
     """
@@ -45,6 +54,8 @@ class Answer:
     reference: str
     differences: pd.DataFrame
     ece_if_calibrated: float
+    by_threshold: pd.DataFrame
+    title: str
     sentences: tuple[str, ...]
 
 
@@ -54,9 +65,33 @@ def answer(source: ReportSource) -> Answer:
     rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
     differences = method_differences(source)
-    by_chance = expected_ece(source.scores[source.method].confidence, rng=source.run.seed)
-    sentences = (*_absolute(source, by_chance), *_relative(source, differences, reference))
-    return Answer(source.method, reference, differences, by_chance, sentences)
+    by_chance = eces_if_calibrated(source.scores[source.method].confidence, rng=source.run.seed)
+    thresholds = by_threshold(source)
+    sentences = (
+        *_absolute(source, by_chance),
+        *_what_to_do(source, thresholds),
+        *_relative(source, differences, reference),
+        *_better_answers(source, differences),
+    )
+    return Answer(
+        source.method, reference, differences, float(by_chance.mean()), thresholds, _title(source, by_chance), sentences
+    )
+
+
+def by_threshold(source: ReportSource) -> pd.DataFrame:
+    """Return what accepting answers from a probability on gives: see :class:`Answer`."""
+    confidence, correct, *_ = source.scores[source.method]
+    rows = []
+    for threshold in _THRESHOLDS:
+        accepted = correct[confidence >= threshold]
+        row = {"threshold": threshold, "n": len(accepted), "share": len(accepted) / max(source.n_labelled, 1)}
+        row |= {"right": np.nan, "low": np.nan, "high": np.nan}
+        if len(accepted):
+            test = binomtest(int(accepted.sum()), len(accepted))
+            low, high = test.proportion_ci(source.run.interval_level, method="wilson")
+            row |= {"right": accepted.mean(), "low": low, "high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
 def method_differences(source: ReportSource) -> pd.DataFrame:
@@ -83,18 +118,18 @@ def method_differences(source: ReportSource) -> pd.DataFrame:
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "n", "metric"])
 
 
-def expected_ece(
+def eces_if_calibrated(
     confidence: Float[np.ndarray, " problem"], *, rng: np.random.Generator | int, n_draws: int = 200
-) -> float:
-    """Return the mean calibration error of probabilities that are right, on as many questions.
+) -> Float[np.ndarray, " draw"]:
+    """Return calibration errors that probabilities would have on as many questions, were they right.
 
     No error on a finite sample is 0: of ten answers given 80%, rarely just eight are right. Right and wrong are drawn
-    with the probabilities themselves, and the error is averaged over the draws.
+    with the probabilities themselves.
 
     Returns: In units of the ECE (ten bins of equal width); NaN without a question.
     """
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
-    return float(np.mean([ece(confidence, correct) for correct in draws]))
+    return np.array([ece(confidence, correct) for correct in draws])
 
 
 def spoken(method: str) -> str:
@@ -102,7 +137,19 @@ def spoken(method: str) -> str:
     return "DirEAG" if method == DIREAG else _NAMES.get(method, f"method {method}")
 
 
-def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
+def _hold(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> bool:
+    """Whether the probabilities are no further off than right ones would be in 19 of 20 cases."""
+    return bool(source.metrics["ece"] <= np.quantile(by_chance, 0.95))
+
+
+def _title(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> str:
+    if not source.metrics["n"]:
+        return "Nothing can be said of these answers"
+    hold = "and their probabilities hold" if _hold(source, by_chance) else "but their probabilities do not hold"
+    return f"{percent(source.metrics['accuracy'], 0)} of these answers are right, {hold}"
+
+
+def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> Iterator[str]:
     name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
     if not row["n"]:
         yield (
@@ -114,12 +161,39 @@ def _absolute(source: ReportSource, by_chance: float) -> Iterator[str]:
     right = percent(row["accuracy"])
     yield f"The answers that {name} selects are right {right} of the time [{level}: {low} to {high}]."
     claimed = percent(float(source.scores[source.method].confidence.mean()))
-    seeming = f"{number(100 * by_chance, 1)} points by which perfect ones would seem off on so many questions"
-    compared = f"more than the {seeming}" if row["ece"] > by_chance else f"not more than the {seeming}"
+    hold = "hold" if _hold(source, by_chance) else "do not hold"
     yield (
-        f"Its probabilities are off by {number(100 * row['ece'], 1)} points on average (ECE), {compared}. Overall it "
-        f"claims {claimed}, and {right} are right."
+        f"Its probabilities {hold}: they are off by {number(100 * row['ece'], 1)} points on average (ECE), where right "
+        f"ones would seem off by {number(100 * by_chance.mean(), 1)} on so many questions. Overall it claims "
+        f"{claimed}, and {right} are right."
     )
+
+
+def _what_to_do(source: ReportSource, thresholds: pd.DataFrame) -> Iterator[str]:
+    level = percent(source.run.interval_level, 0)
+    said = [
+        f"given {percent(row['threshold'], 0)} or more: {percent(row['share'], 0)} of the questions, "
+        f"{percent(row['right'])} of them right [{level}: {percent(row['low'])} to {percent(row['high'])}]"
+        for row in thresholds.to_dict("records")
+        if row["threshold"] in _ACCEPTED and row["n"]
+    ]
+    if said:
+        yield f"What to do: accept answers {'; '.join(said)}."
+    elif source.metrics["n"]:
+        yield f"What to do: check every answer; none is given {percent(_ACCEPTED[0], 0)} or more."
+
+
+def _better_answers(source: ReportSource, differences: pd.DataFrame) -> Iterator[str]:
+    """Say so if a plain vote selects better answers, beyond doubt."""
+    rows = differences[(differences["method"] == "majority") & (differences["metric"] == "accuracy_of_all")]
+    for _, row in rows.iterrows():
+        if row["high"] < 0:
+            bounds = interval(row["low"], row["high"], signed=True)[1:-1]
+            yield (
+                f"A plain vote selects better answers: {percent(row['first'])} of them are right, of "
+                f"{spoken(source.method)}'s {percent(row['second'])}; the difference is "
+                f"{number(row['difference'], signed=True)} [{percent(source.run.interval_level, 0)}: {bounds}]."
+            )
 
 
 def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -> Iterator[str]:
@@ -131,19 +205,18 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
     name, other, level = spoken(source.method), spoken(reference), percent(source.run.interval_level, 0)
     learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
     rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
-    yield (
-        f"What answers and probabilities are worth together is their benefit, accuracy less Brier score: {name} has "
-        f"{number(row['second'])}, {rival} evaluated, {number(row['first'])}. 1 is perfect, 0 is never answering."
+    benefit = (
+        f"What answers and probabilities are worth together is their benefit (accuracy less Brier score; 1 is perfect, "
+        f"0 is never answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
     )
     size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
     if is_told(row):
-        yield (
-            f"The difference is {size} [{level}: {bounds}]: {name} is {'better' if row['difference'] > 0 else 'worse'}."
-        )
+        better = "better" if row["difference"] > 0 else "worse"
+        yield f"{benefit} The difference is {size} [{level}: {bounds}]: {name} is {better}."
     else:
         yield (
-            f"{counted(int(row['n']), 'question')} do not tell the two apart: the difference is {size} [{level}: "
-            f"{bounds}]. That does not make them equal."
+            f"{benefit} {counted(int(row['n']), 'question')} do not tell the two apart: the difference is {size} "
+            f"[{level}: {bounds}]. That does not make them equal."
         )
 
 

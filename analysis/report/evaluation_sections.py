@@ -8,15 +8,15 @@ from analysis.display.numbers import counted, interval, number, percent
 from analysis.display.page import (
     Block,
     Cell,
+    Chart,
     Column,
+    Dot,
+    Explorer,
     Paragraph,
     Section,
     Statements,
-    Steps,
     Table,
     Terms,
-    Tile,
-    Tiles,
 )
 from analysis.report.answer import Answer, is_told, spoken
 from analysis.report.glossary import FIRST_METRICS, METRICS, method_words
@@ -31,22 +31,10 @@ _WIDE = 0.3
 
 def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]) -> Section:
     """Say what was evaluated, what was held out, and what came out."""
-    level = percent(source.run.interval_level, 0)
-    blocks: list[Block] = [
-        Paragraph(f"{_evaluated(source)} {_held_out(source)}"),
-        Statements(answer.sentences),
-        *(Paragraph(text, "failure") for text in cautions),
-    ]
+    blocks: list[Block] = [Statements(answer.sentences), *(Paragraph(text, "failure") for text in cautions)]
     if source.metrics["n"]:
-        blocks.append(_tiles(source, answer.ece_if_calibrated))
-    steps = (
-        f"Brackets behind a figure hold its {level} interval: where it could as well lie with other questions of the "
-        "same kind, as many. If that of a difference holds 0, chance alone may explain it.",
-        "The table of methods and the first picture after it, whether the probabilities hold, are the result; what "
-        "follows is detail. Names and abbreviations are explained below the table.",
-        "The last part says what these figures cannot tell: read it before you act on them.",
-    )
-    return Section("answer", "The answer", (*blocks, Steps("How to read this report", steps)))
+        blocks += [_chart(source), _threshold_table(source, answer)]
+    return Section("answer", "The answer", (*blocks, Paragraph(f"{_evaluated(source)} {_held_out(source)}", "note")))
 
 
 def methods_section(source: ReportSource, answer: Answer) -> Section:
@@ -132,6 +120,7 @@ def questions_section(source: ReportSource) -> Section:
     if source.observations is None:
         text = "Questions and right answers stand here too with `direag report FOLDER --obs OBSERVATIONS`."
         blocks.append(Paragraph(text, "note"))
+    blocks.append(_explorer(source))
     blocks.append(
         Paragraph("Why a question got its answer and its probability: `direag explain FIT OBSERVATIONS PROBLEM_ID`.")
     )
@@ -162,22 +151,34 @@ def _held_out(source: ReportSource) -> str:
     return f"{how}: no question was predicted by anything that had seen its right answer."
 
 
-def _tiles(source: ReportSource, by_chance: float) -> Tiles:
-    row, level = source.metrics, percent(source.run.interval_level, 0)
-    span = f"{percent(row['accuracy_low'])} to {percent(row['accuracy_high'])} ({level} interval)"
-    return Tiles(
-        (
-            Tile("right", percent(row["accuracy"]), span),
-            Tile("benefit", number(row["benefit"], 2), "accuracy less Brier score; 1 is perfect, 0 is never answering"),
-            Tile(
-                "probabilities off by",
-                f"{number(100 * row['ece'], 1)} points",
-                f"on average (ECE); perfect ones: {number(100 * by_chance, 1)}",
-            ),
-            Tile("tells right from wrong", number(row["auroc"], 2), "AUROC; 0.5 is a coin, 1 is perfect"),
-            Tile("questions", f"{int(row['n']):,}", "answered and with a known right answer"),
-        )
+def _chart(source: ReportSource) -> Chart:
+    confidence, correct, *_ = source.scores[source.method]
+    bins = binned_reliability(confidence, correct, level=source.run.interval_level)
+    dots = tuple(
+        Dot(row["confidence"], row["right"], row["right_low"], row["right_high"], row["n"])
+        for row in bins[bins["n"] > 0].to_dict("records")
     )
+    level = percent(source.run.interval_level, 0)
+    caption = (
+        f"How often the answers of {spoken(source.method)} are right, by the probability given: on the dashed line "
+        f"probabilities hold. Dots: held-out answers in ten ranges, larger for more; bars: {level} intervals."
+    )
+    return Chart(caption, dots)
+
+
+def _threshold_table(source: ReportSource, answer: Answer) -> Table:
+    level = percent(source.run.interval_level, 0)
+    rows = tuple(
+        (
+            Cell(f"{percent(row['threshold'], 0)} or more"),
+            Cell(percent(row["share"], 0), f"{row['n']:,}"),
+            Cell(percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["n"] else ""),
+        )
+        for row in answer.by_threshold.to_dict("records")
+    )
+    columns = (Column("accept answers given", holds="name"), Column("of all questions"), Column("right", level))
+    note = "Each interval is for a threshold chosen beforehand. For a guaranteed share: `direag predict --target-accuracy`."
+    return Table("Which answers to accept", columns, rows, note)
 
 
 def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note: str) -> Table:
@@ -266,6 +267,38 @@ def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> T
             cells.append(Cell(_cut(known[row["problem_id"]].question)))
         body.append(tuple(cells))
     return Table(caption, tuple(columns), tuple(body), "", "predictions.csv")
+
+
+def _explorer(source: ReportSource) -> Explorer:
+    observations = source.observations
+    place = {} if observations is None else {name: i for i, name in enumerate(observations.problem_id)}
+    questions = []
+    for row in source.predictions.to_dict("records"):
+        one: dict[str, object] = {
+            "id": row["problem_id"],
+            "p": None if pd.isna(row["confidence"]) else round(row["confidence"], 4),
+            "answer": None if pd.isna(row["answer"]) else _cut(row["answer"]),
+            "right": None if pd.isna(row["correct"]) else bool(row["correct"]),
+            "reports": [],
+        }
+        if observations is not None:
+            i = place[row["problem_id"]]
+            asked, said = (
+                observations.questions[i],
+                zip(observations.candidate[i], observations.confidence[i], strict=True),
+            )
+            one |= {
+                "gold": asked.gold_answer and _cut(asked.gold_answer),
+                "text": asked.question and _cut(asked.question),
+            }
+            one["reports"] = [
+                (level, _cut(observations.candidates[i][k]), round(float(stated), 4))
+                for level, (k, stated) in enumerate(said)
+                if k >= 0
+            ]
+        questions.append(one)
+    named = None if observations is None else observations.groups or observations.level_names
+    return Explorer(named or source.levels, tuple(questions))
 
 
 def _cut(text: str | None) -> str:

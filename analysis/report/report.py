@@ -171,17 +171,17 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
         on_step("checking the fit")
         diagnosis = diagnose(source.fit)
     return Report(
-        title="Can these answers be trusted?",
+        title=answer.title,
         about=source.about,
         subtitle=f"{source.run.protocol}; {source.run.fit_method.upper()}, preset {source.run.preset}",
         sections=(
             answer_section(source, answer, list(cautions(source, diagnosis))),
+            questions_section(source),
             methods_section(source, answer),
             pictures_section(source, on_step),
             reliability_section(source),
             learned_section(source, on_step),
             diagnostics_section(source, diagnosis, on_step),
-            questions_section(source),
             origin_section(source),
             limits_section(source, answer),
         ),
