@@ -177,7 +177,7 @@ def _threshold_table(source: ReportSource, answer: Answer) -> Table:
         for row in answer.by_threshold.to_dict("records")
     )
     columns = (Column("accept answers given", holds="name"), Column("of all questions"), Column("right", level))
-    note = "Each interval is for a threshold chosen beforehand. For a guaranteed share: `direag predict --target-accuracy`."
+    note = "Each interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`."
     return Table("Which answers to accept", columns, rows, note)
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.stats import binomtest
 
-from analysis.report.answer import answer, expected_ece
+from analysis.report.answer import answer, eces_if_calibrated
 from analysis.report.source import read_source
 from tests.analysis.made_runs import random_said, write_run
 
@@ -22,13 +23,40 @@ def test_it_says_how_often_right_and_how_far_off(tmp_path):
     assert first.endswith("Overall it claims 71.0%, and 60.0% are right.")
 
 
+def test_what_to_accept_is_counted_over_all_questions(tmp_path):
+    said = [(0.95, True), (0.95, True), (0.9, False), (0.35, False), (None, False)]
+    found = found_in(tmp_path / "run", {"direag": said})
+    low, high = binomtest(2, 3).proportion_ci(0.95, method="wilson")
+    (row,) = found.by_threshold.query("threshold == 0.9").to_dict("records")
+    assert row == pytest.approx({"threshold": 0.9, "n": 3, "share": 3 / 5, "right": 2 / 3, "low": low, "high": high})
+    assert f"90% or more: 60% of the questions, 66.7% of them right [95%: {100 * low:.1f}% to" in found.sentences[2]
+    unsure = found_in(tmp_path / "unsure", {"direag": [(0.5, True), (0.6, False)]})
+    assert unsure.sentences[2] == "What to do: check every answer; none is given 90% or more."
+
+
+@pytest.mark.parametrize(
+    ("given", "holds"), [(0.8, "and their probabilities hold"), (0.99, "but their probabilities do not hold")]
+)
+def test_the_title_says_whether_probabilities_hold(tmp_path, given, holds):
+    said = [(given, number % 5 > 0) for number in range(100)]
+    assert found_in(tmp_path / "run", {"direag": said}).title == f"80% of these answers are right, {holds}"
+
+
+def test_a_vote_that_selects_better_answers_is_named(tmp_path):
+    direag = [(0.6, number % 2 == 0) for number in range(100)]
+    vote = [(0.6, number % 10 > 0) for number in range(100)]
+    said = found_in(tmp_path / "better", {"majority": vote, "direag": direag}).sentences[-1]
+    assert said.startswith("A plain vote selects better answers: 90.0% of them are right, of DirEAG's 50.0%;")
+    assert "vote selects" not in found_in(tmp_path / "worse", {"majority": direag, "direag": vote}).sentences[-1]
+
+
 def test_what_perfect_probabilities_would_seem_off_by():
     """Two answers given 70% have a share right of 0, 1/2 or 1; one given 20% has 0 or 1; each bin counts as its n."""
     first = 0.09 * 0.7 + 0.42 * 0.2 + 0.49 * 0.3
     second = 0.8 * 0.2 + 0.2 * 0.8
-    found = expected_ece(np.array([0.7, 0.2, 0.7]), rng=0, n_draws=2000)
-    assert found == pytest.approx((2 * first + second) / 3, abs=4 * 0.17 / np.sqrt(2000))
-    assert np.isnan(expected_ece(np.empty(0), rng=0))
+    found = eces_if_calibrated(np.array([0.7, 0.2, 0.7]), rng=0, n_draws=2000)
+    assert found.mean() == pytest.approx((2 * first + second) / 3, abs=4 * 0.17 / np.sqrt(2000))
+    assert np.isnan(eces_if_calibrated(np.empty(0), rng=0)).all()
 
 
 class TestTheDifference:
@@ -48,15 +76,15 @@ class TestTheDifference:
         assert (row["low"], row["high"]) == pytest.approx((np.mean(gap) - half, np.mean(gap) + half), abs=half / 4)
         # A rule that learns nothing is not what it has to beat, however good it happens to be.
         assert found.reference == "majority_platt"
-        worth, verdict = found.sentences[-2:]
-        assert f"DirEAG has {row['second']:.3f}, method majority_platt, the best calibrated simple method" in worth
+        said = found.sentences[-1]
+        assert f"DirEAG has {row['second']:.3f}, the calibrated vote, the best calibrated simple method" in said
         low, high = row["low"], row["high"]
-        assert verdict == (f"The difference is +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}]: DirEAG is better.")
+        assert said.endswith(f"The difference is +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}]: DirEAG is better.")
 
     def test_of_a_worse_one(self, tmp_path):
         mean, direag = self.said(np.random.default_rng(2), worse=0.8)
         found = found_in(tmp_path / "run", {"majority": mean, "direag": direag})
-        assert "the majority vote, the best other method evaluated" in found.sentences[-2]
+        assert "the majority vote, the best other method" in found.sentences[-1]
         assert found.sentences[-1].endswith("DirEAG is worse.")
 
     def test_the_rival_is_the_best_of_the_calibrated_ones(self, tmp_path):
@@ -79,7 +107,7 @@ class TestTheDifference:
         found = found_in(tmp_path / "run", {"mean_confidence": other, "direag": direag}, level=0.99)
         row = found.differences.query("metric == 'benefit'").iloc[0]
         assert row["low"] < 0 < row["high"]
-        assert found.sentences[-1].startswith("60 questions do not tell the two apart")
+        assert "60 questions do not tell the two apart" in found.sentences[-1]
         assert "[99%: " in found.sentences[-1]
         assert found.sentences[-1].endswith("That does not make them equal.")
 

@@ -1,5 +1,8 @@
 """The report as a page: what stands in it, that it is escaped, and that it needs nothing else."""
 
+import base64
+import hashlib
+import json
 import re
 from pathlib import Path
 
@@ -7,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.display import page as page_module
 from analysis.report.glossary import METRICS
 from analysis.report.report import write_report
 from analysis.report.source import read_source
@@ -24,7 +28,7 @@ from tests.analysis.report.runs import (
 )
 
 SECTIONS = (
-    "answer", "methods", "pictures", "reliability", "learned", "diagnostics", "questions", "origin", "limits",
+    "answer", "questions", "methods", "pictures", "reliability", "learned", "diagnostics", "origin", "limits",
 )  # fmt: skip
 MAIN, FURTHER = "Every method on the same held-out questions", "Of each method's own answers"
 DASH, PRECISIONS = "\N{EN DASH}", ("pr_positive", "pr_negative")
@@ -59,9 +63,42 @@ def page(files) -> Page:
 
 
 class TestWhatStandsInIt:
-    def test_its_parts_in_order_each_linked_from_the_contents(self, page):
+    def test_its_parts_in_order_all_but_the_answer_folded(self, page):
         assert [one["id"] for one in page.attributes("section")] == list(SECTIONS)
-        assert [one["href"] for one in page.attributes("a")] == [f"#{name}" for name in SECTIONS]
+        assert page.attributes("details") == [{}] * (len(SECTIONS) - 1)
+
+    def test_the_chart_and_the_thresholds_are_of_the_held_out_answers(self, page, files):
+        scored = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'")
+        scored = scored.dropna(subset=["correct", "confidence"])
+        accepted = scored[scored["confidence"] >= 0.5]
+        assert page.tables["Which answers to accept"][1] == [
+            "50% or more",
+            f"{100 * len(accepted) / 58:.0f}%|{len(accepted)}",
+            page.tables["Which answers to accept"][1][2],
+        ]
+        assert page.tables["Which answers to accept"][1][2].startswith(
+            f"{100 * accepted['correct'].astype(bool).mean():.1f}%|"
+        )
+        _, *rows = page.tables["The probabilities of DirEAG on 57 held-out questions"]
+        assert len(page.attributes("circle")) == len(rows)
+
+    def test_the_explorer_holds_every_question_and_who_said_what(self, page, files):
+        stored = json.loads(page.script)
+        observations = small_observations()
+        assert stored["levels"] == list(observations.level_names)
+        rows = pd.read_csv(files / "evaluation" / "predictions.csv").query("method == 'direag'").set_index("problem_id")
+        assert len(stored["questions"]) == len(rows) == 60
+        for one in stored["questions"]:
+            place = observations.problem_id.index(one["id"])
+            said = [level for level, k in enumerate(observations.candidate[place]) if k >= 0]
+            assert [report[0] for report in one["reports"]] == said
+            assert one["text"] == f"How much is {place}?"
+            assert one["p"] == (
+                None if pd.isna(rows["confidence"][one["id"]]) else round(rows["confidence"][one["id"]], 4)
+            )
+            for level, answer, stated in one["reports"]:
+                assert answer == observations.candidates[place][observations.candidate[place, level]]
+                assert stated == round(observations.confidence[place, level], 4)
 
     def test_it_is_a_page_for_everyone(self, page):
         assert page.attributes("html")[0]["lang"] == "en"
@@ -76,7 +113,7 @@ class TestWhatStandsInIt:
 
     def test_every_picture_says_how_to_read_it_and_what_is_seen(self, page):
         pictures = page.attributes("img")
-        assert len(pictures) == len(page.attributes("figcaption")) == 6
+        assert len(pictures) == len(page.attributes("figcaption")) - 1 == 6
         assert all(len(one["alt"]) > 40 for one in pictures)
         assert any("Benefit: accuracy less Brier score" in own["alt"] for own in pictures)
 
@@ -183,7 +220,7 @@ class TestThatItNeedsNothingElse:
 
     def test_nothing_is_loaded_linked_or_run(self, any_page):
         tags = {tag for tag, _ in any_page.tags}
-        assert not tags & {"script", "link", "iframe", "object", "embed", "form", "base", "audio", "video", "source"}
+        assert not tags & {"link", "iframe", "object", "embed", "form", "base", "audio", "video", "source"}
         attributes = [(name, value) for _, own in any_page.tags for name, value in own.items()]
         names = {name for name, _ in attributes}
         assert not {name for name in names if name.startswith("on")} | names & {"srcset", "action", "style"}
@@ -191,7 +228,13 @@ class TestThatItNeedsNothingElse:
         assert all(re.fullmatch("#[a-z]+", value) for name, value in attributes if name == "href")
         assert not re.search(r"url\(|@import|expression", any_page.style)
         policies = [one["content"] for one in any_page.attributes("meta") if "http-equiv" in one]
-        assert policies == ["default-src 'none'; img-src data:; style-src 'unsafe-inline'"]
+        script = (Path(page_module.__file__).parent / "explorer.js").read_bytes()
+        allowed = base64.b64encode(hashlib.sha256(script).digest()).decode()
+        assert policies == [
+            f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{allowed}'"
+        ]
+        data, code = any_page.attributes("script")
+        assert (data, code) == ({"type": "application/json", "id": "explorer-data"}, {})
 
     def test_an_attack_stays_text(self, tmp_path):
         observations = attacking_observations()
