@@ -33,7 +33,7 @@ def report_command(
 ) -> None:
     """Write one HTML file with the answer, tables, pictures, diagnosis, settings and limits of an evaluation.
 
-    The file needs nothing else, no network and no script, so it can be sent as it is. Of quickstart's folder the fit
+    The file needs nothing else and no network, so it can be sent as it is. Of quickstart's folder the fit
     and the observations are found without being named.
 
     Example: direag report results --fit fit.nc
