@@ -28,6 +28,7 @@ SLOW = {
     "api.md",
     "figures.md",
     "how-many-labels.md",
+    "judges.md",
     "map-or-nuts.md",
     "pooling.md",
     "presets.md",

@@ -1,0 +1,176 @@
+"""Levels that only vote, and votes by label: panels of judges who say yes or no and state no confidence."""
+
+import json
+import math
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, fit_nuts
+from bayes_direag.data.counted import count_patterns
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.model.model import log_likelihood
+from bayes_direag.model.settings import SamplingSettings
+
+#: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
+JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5)}
+
+
+def panel(n: int, seed: int) -> list[dict[str, object]]:
+    rng = np.random.default_rng(seed)
+    records = []
+    for number, right in enumerate(rng.random(n) < 0.6):
+        said = {name: "yes" if rng.random() < rates[0 if right else 1] else "no" for name, rates in JUDGES.items()}
+        votes = [{"level": k, "level_name": name, "answer": said[name]} for k, name in enumerate(said)]
+        records.append({"problem_id": f"q{number}", "gold_answer": "yes" if right else "no", "observations": votes[:4]})
+    del records[0]["observations"][1]
+    return records
+
+
+RECORDS = panel(120, seed=1)
+OBSERVATIONS = Observations.from_records(RECORDS)
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return fit_map(OBSERVATIONS, preset="judges")
+
+
+def scores(fit: Fit, votes: dict[str, str]) -> dict[str | None, float]:
+    """Return the support of each answer, and of none, in plain Python."""
+    table = fit.parameters().set_index(["parameter", "level"])["mean"]
+    one = {name: table[name, np.nan] for name in ("prior_strength", "null_base", "null_gain", "sharpness")}
+    alpha = dict.fromkeys(sorted({*votes.values()}), one["prior_strength"] / (len({*votes.values()}) + 1))
+    null, vote = one["prior_strength"] / (len(alpha) + 1) + one["null_base"], dict.fromkeys(alpha, 0.0)
+    for judge, answer in votes.items():
+        belief = 1 / (1 + math.exp(-table["bias", judge]))
+        alpha[answer] += table["weight", judge] * belief
+        null += one["null_gain"] * table["weight", judge] * (1 - belief)
+        vote[answer] += table["vote", judge] + table[f"label_vote[{answer}]", judge]
+    score = {answer: own ** one["sharpness"] * math.exp(vote[answer]) for answer, own in alpha.items()}
+    score |= {None: null ** one["sharpness"]}
+    return {answer: own / sum(score.values()) for answer, own in score.items()}
+
+
+def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> None:
+    rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id")
+    raw = fit.tree["unconstrained_posterior"].to_dataset()
+    reached = log_likelihood(
+        {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()},
+        fit.likelihood_data,
+    )
+    for record, log_probability in zip(RECORDS, np.asarray(reached), strict=True):
+        votes = {vote["level_name"]: vote["answer"] for vote in record["observations"]}
+        expected = scores(fit, votes)
+        found = rows.get_group(record["problem_id"])
+        by_answer = {
+            None if pd.isna(name) else name: p for name, p in zip(found.answer, found.probability, strict=True)
+        }
+        assert by_answer == pytest.approx(expected, rel=1e-9)
+        gold = record["gold_answer"]
+        assert math.exp(log_probability) == pytest.approx(expected[gold if gold in expected else None], rel=1e-6)
+
+
+def test_every_door_takes_votes_and_says_the_same(fit: Fit, tmp_path: Path) -> None:
+    expected = fit.predict(OBSERVATIONS)
+    assert OBSERVATIONS.voting == tuple(JUDGES)
+    assert fit.variant == "level"
+    for name in ("panel.jsonl", "panel.csv", "panel.parquet"):
+        OBSERVATIONS.write(tmp_path / name)
+        pd.testing.assert_frame_equal(fit.predict(tmp_path / name), expected)
+    pd.testing.assert_frame_equal(fit.predict(OBSERVATIONS.to_frame()), expected)
+    predict_parquet(fit, tmp_path / "panel.parquet", tmp_path / "streamed.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "streamed.parquet"), expected, check_dtype=False)
+    fit.save(tmp_path / "fit.nc")
+    loaded = Fit.load(tmp_path / "fit.nc")
+    pd.testing.assert_frame_equal(loaded.predict(loaded.fitted).drop(columns="answer"), expected.drop(columns="answer"))
+    fit.export(tmp_path / "fit.json")
+    predictor = Predictor.load(tmp_path / "fit.json")
+    column = expected.columns[2]
+    for record, row in zip(RECORDS[:20], expected.to_dict("records"), strict=False):
+        said = predictor.predict(record["observations"])
+        assert (said["answer"], said[column]) == (row["answer"], pytest.approx(row[column], rel=1e-12))
+
+
+def test_a_label_not_met_before_counts_as_the_level_alone(fit: Fit) -> None:
+    other = [{"problem_id": "a", "observations": [{"level": 0, "level_name": "good", "answer": "unsure"}]}]
+    found = fit.predict_candidates(Observations.from_records(other, "text"))
+    table = fit.parameters()
+    for name in ("label_vote[no]", "label_vote[yes]"):
+        table.loc[table.parameter == name, "mean"] = 0.0
+    one = table.set_index(["parameter", "level"])["mean"]
+    share, belief = one["prior_strength", np.nan] / 2, 1 / (1 + math.exp(-one["bias", "good"]))
+    mine = (share + one["weight", "good"] * belief) ** one["sharpness", np.nan] * math.exp(one["vote", "good"])
+    doubt = one["null_gain", np.nan] * one["weight", "good"] * (1 - belief)
+    null = (share + one["null_base", np.nan] + doubt) ** one["sharpness", np.nan]
+    assert found.probability.tolist() == pytest.approx(sorted([mine / (mine + null), null / (mine + null)])[::-1])
+
+
+def test_a_level_without_confidences_votes_beside_others_that_state_them() -> None:
+    rows = [json.loads(json.dumps(record)) for record in RECORDS]
+    for number, row in enumerate(rows):
+        for report in row["observations"]:
+            if report["level_name"] != "coin":
+                report["confidence"] = 60 + (number % 4) * 10
+    mixed = Observations.from_records(rows)
+    fit = fit_map(mixed, preset="bayes")
+    assert (mixed.voting, fit.variant) == (("coin",), "confidence")
+    # the fit knows who states confidences, whatever another file holds of them
+    one = [dict(rows[1], observations=[{**own, "confidence": None} for own in rows[1]["observations"]])]
+    assert fit.predict(Observations.from_records(one)).n_used.tolist() == [1]
+    stated = [dict(rows[1], observations=[{**own, "confidence": 99} for own in rows[1]["observations"]])]
+    assert fit.predict(Observations.from_records(stated)).n_used.tolist() == [4]
+
+
+@pytest.mark.parametrize(
+    ("observations", "said"),
+    [
+        (
+            Observations.from_records(
+                [
+                    dict(own, gold_answer=str(k), observations=[{"level": 0, "answer": str(k)}])
+                    for k, own in enumerate(RECORDS)
+                ]
+            ),
+            "saw 120 different answers to 120 questions; expected at most 12 labels",
+        ),
+        (count_patterns(OBSERVATIONS), "votes by label look at each"),
+    ],
+)
+def test_answers_that_are_no_labels_are_refused(observations: Observations, said: str) -> None:
+    with pytest.raises(DirEAGError, match=said):
+        fit_map(observations, preset="judges")
+
+
+def test_counting_by_pattern_keeps_votes() -> None:
+    counted = count_patterns(OBSERVATIONS)
+    assert (counted.voting, counted.multiplicity.sum()) == (OBSERVATIONS.voting, len(OBSERVATIONS))
+    weights = LikelihoodData.of(counted, preset="paper").counted().weight
+    assert weights.sum() == len(OBSERVATIONS)
+
+
+@pytest.mark.slow
+def test_a_no_of_one_who_says_yes_to_everything_is_learned_to_count_more() -> None:
+    # of judges who are all there, labels tell only what a yes and a no of each are worth together
+    rng, records = np.random.default_rng(0), panel(1500, seed=2)
+    for record in records:
+        record["observations"] = [vote for vote in record["observations"] if rng.random() < 0.5]
+    fit = fit_map(Observations.from_records(records), preset="judges")
+    votes = fit.parameters().set_index(["parameter", "level"])["mean"]
+    gap = votes["label_vote[no]"] - votes["label_vote[yes]"]
+    assert gap.idxmax() == "yes-sayer"
+    assert gap["yes-sayer"] > gap["coin"] + 0.3
+
+
+@pytest.mark.slow
+def test_nuts_has_intervals_and_leave_one_out(fit: Fit) -> None:
+    sampled = fit_nuts(OBSERVATIONS, preset="judges", sampling=SamplingSettings(n_chains=2, n_warmup=300, n_draws=300))
+    assert sampled.tree["posterior"]["label_vote"].dims == ("chain", "draw", "level", "label")
+    assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
+    column = sampled.predict(OBSERVATIONS).columns[2]
+    both = [one.predict(OBSERVATIONS)[column].to_numpy() for one in (sampled, fit)]
+    assert np.abs(both[0] - both[1]).mean() < 0.05
