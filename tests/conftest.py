@@ -35,14 +35,13 @@ def few_memory_maps():
 
 @pytest.fixture(scope="session", autouse=True)
 def small_arrays():
-    """Fill fits up to 256 questions, not 2048, and batches to 32: nearly all tests share their programs."""
+    """Fill fits up to 256 questions, not 2048: the same programs for nearly all tests, and quick ones."""
     from bayes_direag.inference import map as map_fits  # here, as the type checks are not yet in place above
     from bayes_direag.inference import recalibration
 
     with pytest.MonkeyPatch.context() as patch:
         for module in (map_fits, recalibration):
             patch.setattr(module, "LEAST_SIZE", 256)
-        patch.setattr(map_fits, "_LEAST_BATCH", 32)
         yield
 
 
