@@ -14,7 +14,7 @@ from tqdm.auto import tqdm
 from analysis.display.folders import versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
-from analysis.methods.direag import FITTED_METHODS, DirEAG, Part, deal, learn_each
+from analysis.methods.direag import FITTED_METHODS, FitLearner, Part, deal, learn_each
 from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
 from analysis.methods.rules import VANILLA
@@ -258,7 +258,7 @@ def evaluate(
     fits = {
         (learner.variant, part.fold): fitted.fit
         for learner, states in learned.items()
-        if isinstance(learner, DirEAG)
+        if isinstance(learner, FitLearner)
         for part, fitted in zip(parts, states, strict=True)
     }
     return Evaluation(

@@ -32,7 +32,7 @@ FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True)
-class DirEAG:
+class FitLearner:
     """Learns by a fit; see :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts`` for the attributes."""
 
     preset: str | Preset
@@ -138,6 +138,6 @@ def learn_each(
     seed: int,
 ) -> list[Any]:
     """Learn from every part of what :func:`deal` dealt of the same; fits of all folds are made at once."""
-    if isinstance(learner, DirEAG):
+    if isinstance(learner, FitLearner):
         return learner.of_each_fold(observations, test, n_folds, seed)
     return [learner(part.labelled, seed) for part in parts]

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from analysis.methods.calibrations import CALIBRATIONS, Calibrated
 from analysis.methods.conditional_logit import conditional_logit
 from analysis.methods.dawid_skene import dawid_skene, dawid_skene_labelled
-from analysis.methods.direag import FITTED_METHODS, DirEAG, after_calibration, before_calibration
+from analysis.methods.direag import FITTED_METHODS, FitLearner, after_calibration, before_calibration
 from analysis.methods.method import Answerer, Learner, Method
 from analysis.methods.rules import RULES, VANILLA, best_level, cisc, vanilla
 from analysis.methods.votes import boosted_stack, level_logistic, vote_logistic
@@ -90,7 +90,7 @@ def fitted_methods(
     """Return the variants of the evidence, fitted in one way, before and after the final calibration."""
     return {
         name: Method(
-            DirEAG(preset, variant, fit_method, sampling, allow_weighted),
+            FitLearner(preset, variant, fit_method, sampling, allow_weighted),
             before_calibration if column == "support" else after_calibration,
         )
         for name, (variant, column) in FITTED_METHODS.items()
@@ -99,8 +99,8 @@ def fitted_methods(
 
 def preset_methods(sampling: SamplingSettings | None = None) -> dict[str, Method]:
     """Return ``map_PRESET`` for every preset, and ``nuts_PRESET`` for those that are a probability model."""
-    learners = {f"map_{name}": DirEAG(name) for name in PRESETS} | {
-        f"nuts_{name}": DirEAG(name, fit_method="nuts", sampling=sampling)
+    learners = {f"map_{name}": FitLearner(name) for name in PRESETS} | {
+        f"nuts_{name}": FitLearner(name, fit_method="nuts", sampling=sampling)
         for name, preset in PRESETS.items()
         if not (preset.is_bounded or preset.is_weighted)
     }

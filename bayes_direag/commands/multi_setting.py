@@ -104,6 +104,24 @@ def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "O
     return dict(zip(names, (questions for _, questions in files), strict=True))
 
 
+def setting_of_fit(path: Path, setting: str | None) -> "Fit":
+    """Load a fit, or a setting of a pooled one, ``new`` where none is named.
+
+    Raises DirEAGError if there is no such setting, or the fit is not pooled though one is asked for.
+    """
+    from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.multi_setting import NEW, MultiSettingFit, is_multi_setting
+
+    if is_multi_setting(path):
+        return MultiSettingFit.load(path).setting(setting or NEW)
+    if setting is not None:
+        raise DirEAGError(
+            f"--setting {setting}: {path} is not a pooled fit; expected one, as `direag fit A B "
+            "--pool` writes it. Leave the option out."
+        )
+    return Fit.load(path)
+
+
 def chosen_fit(
     path: Path, observations: Path, setting: str | None, columns: Columns | None = None
 ) -> tuple["Fit", str | None]:
@@ -114,23 +132,14 @@ def chosen_fit(
     """
     from bayes_direag.data.files import is_parquet
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.multi_setting import MultiSettingFit, is_multi_setting, pairs_of
 
-    if not is_multi_setting(path):
-        if setting is not None:
-            raise DirEAGError(
-                f"--setting {setting}: {path} is not a pooled fit; expected one, as `direag fit A B "
-                "--pool` writes it. Leave the option out."
-            )
-        return Fit.load(path), None
+    if not is_multi_setting(path) or setting is not None:
+        return setting_of_fit(path, setting), setting
     pooled = MultiSettingFit.load(path)
-    if setting is None:
-        kind = pooled.new.tree.attrs["answers"]
-        pairs = _parquet_pairs(observations) if columns is None and is_parquet(observations) else None
-        setting = pooled.setting_of(
-            pairs_of(Observations.read(observations, kind, columns)) if pairs is None else pairs
-        )
+    kind = pooled.new.tree.attrs["answers"]
+    pairs = _parquet_pairs(observations) if columns is None and is_parquet(observations) else None
+    setting = pooled.setting_of(pairs_of(Observations.read(observations, kind, columns)) if pairs is None else pairs)
     return pooled.setting(setting), setting
 
 

@@ -216,6 +216,11 @@ class TestChoice:
         options = ["--out", tmp_path / "out.csv", "--setting", "m, a"]
         assert "Setting: m, a." in direag("predict", read, tmp_path / "obs.jsonl", *options).stdout
 
+    def test_one_setting_is_exported(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
+        direag("export", read, "--out", tmp_path / "own.json", "--setting", "m, a")
+        pooled.settings["m, a"].export(tmp_path / "expected.json")
+        assert (tmp_path / "own.json").read_text() == (tmp_path / "expected.json").read_text()
+
     def test_what_cannot_be_chosen(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
         FRESH.write(tmp_path / "obs.jsonl")
         options = [tmp_path / "obs.jsonl", "--out", tmp_path / "out.csv", "--setting", "d"]

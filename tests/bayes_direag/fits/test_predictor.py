@@ -176,3 +176,11 @@ def test_the_command_writes_it(fit: Fit, exported: Path, tmp_path: Path) -> None
     result = CliRunner().invoke(alone, [str(tmp_path / "fit.nc"), "--out", str(path)])
     assert "predictor.json: Fit(MAP; preset bayes; variant count" in result.output
     assert path.read_text() == exported.read_text()
+
+
+def test_a_calibration_that_it_does_not_know_is_refused(exported: Path, tmp_path: Path) -> None:
+    stored = json.loads(exported.read_text())
+    stored["recalibration"]["method"] = "softmax"
+    (tmp_path / "other.json").write_text(json.dumps(stored))
+    with pytest.raises(FitFileError, match="saw a final calibration by softmax; expected one of platt"):
+        Predictor.load(tmp_path / "other.json")
