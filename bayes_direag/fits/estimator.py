@@ -22,8 +22,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.selection import RecalibrationMethod
-from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import Method, Preset, RecalibrationMethod, SamplingSettings, Variant
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]

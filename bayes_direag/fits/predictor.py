@@ -19,7 +19,6 @@ from bayes_direag.model.selection import (
     IsotonicRecalibration,
     LogisticRecalibration,
     Recalibration,
-    RecalibrationMethod,
     Samples,
     Table,
     clipped_logit,
@@ -80,8 +79,8 @@ class Predictor:
             parameters = {name: np.array(values, float) for name, values in stored["parameters"].items()}
             n, levels, labels = len(parameters["weight"]), tuple(stored["levels"]), tuple(stored["labels"] or ())
             method, values = stored["recalibration"]["method"], stored["recalibration"]["values"]
-            if method not in get_args(RecalibrationMethod):
-                methods = ", ".join(get_args(RecalibrationMethod))
+            if method not in (*LogisticRecalibration.METHODS, IsotonicRecalibration.method):
+                methods = ", ".join((*LogisticRecalibration.METHODS, IsotonicRecalibration.method))
                 raise ValueError(f"saw a final calibration by {method}; expected one of {methods}")
             shapes: dict[str, tuple[int, ...]] = dict.fromkeys(parameters, (n,))
             shapes |= dict.fromkeys(("weight", "bias", "vote"), (n, len(levels)))

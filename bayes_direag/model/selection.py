@@ -7,7 +7,7 @@ done so, and what answers questions as a service needs no more than this. The te
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
@@ -22,9 +22,6 @@ type Samples = Mapping[str, Float[np.ndarray, "sample ..."]]
 Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
 _VOTES = frozenset({"vote", "label_vote", "vote_slope"})
-#: How support becomes a probability; see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
-RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
-
 _LARGEST = math.log(np.finfo(float).max) - 1
 
 
@@ -43,6 +40,8 @@ class LogisticRecalibration:
     coefficients
         ``intercept`` and ``slope``, each (chain, draw).
     """
+
+    METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "temperature", "none")
 
     method: str
     coefficients: dict[str, Float[np.ndarray, "chain draw"]]

@@ -6,10 +6,10 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.selection import RecalibrationMethod
 
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
+RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
 Method = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes", "judges"]
 

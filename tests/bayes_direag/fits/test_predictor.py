@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -18,7 +19,8 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
 from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.presets import preset
-from bayes_direag.model.settings import VARIANTS
+from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration
+from bayes_direag.model.settings import VARIANTS, RecalibrationMethod
 from tests.bayes_direag.family import VOTING
 from tests.bayes_direag.fits.test_groups import grouped
 
@@ -184,3 +186,4 @@ def test_a_calibration_that_it_does_not_know_is_refused(exported: Path, tmp_path
     (tmp_path / "other.json").write_text(json.dumps(stored))
     with pytest.raises(FitFileError, match="saw a final calibration by softmax; expected one of platt"):
         Predictor.load(tmp_path / "other.json")
+    assert {*LogisticRecalibration.METHODS, IsotonicRecalibration.method} == {*get_args(RecalibrationMethod)}
