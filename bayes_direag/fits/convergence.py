@@ -1,5 +1,6 @@
 """Has the sampler explored the posterior? The raw draws by parameter, their convergence, and how each chain moved."""
 
+import itertools
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -123,7 +124,7 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     """Return every raw parameter, on the real line, where NUTS has moved and where every prior is normal.
 
     Those that the preset fixes are not among them. Under a preset that pools levels ``weight`` is a level's offset
-    from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``.
+    from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``. A vote by label has level and label.
     """
     posterior = fit.tree["unconstrained_posterior"].to_dataset()
     n_levels = len(fit.level_names)
@@ -132,11 +133,14 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     levels: list[str | None] = []
     columns, means, sds = [], [], []
     for name, prior in raw_priors(fit.preset, fit.variant, n_levels, total).items():
-        draws = posterior[f"{name}_raw"].to_numpy()
-        own = fit.level_names if draws.ndim == 3 else (None,)
+        draws = posterior[f"{name}_raw"]
+        places = itertools.product(
+            *(draws[dim].to_numpy() for dim in draws.dims[2:])
+        )  # levels, labels, both or neither
+        own = [", ".join(map(str, place)) or None for place in places]
         parameters += [name] * len(own)
         levels += own
-        columns.append(draws.reshape(*draws.shape[:2], len(own)))
+        columns.append(draws.to_numpy().reshape(*draws.shape[:2], len(own)))
         means += [float(prior.loc)] * len(own)
         sds += [float(prior.scale)] * len(own)
     return ParameterDraws(

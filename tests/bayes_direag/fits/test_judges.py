@@ -9,9 +9,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, fit_nuts
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.convergence import raw_draws
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.model.model import log_likelihood
 from bayes_direag.model.settings import SamplingSettings
@@ -169,6 +171,15 @@ def test_a_no_of_one_who_says_yes_to_everything_is_learned_to_count_more() -> No
 @pytest.mark.slow
 def test_nuts_has_intervals_and_leave_one_out(fit: Fit) -> None:
     sampled = fit_nuts(OBSERVATIONS, preset="judges", sampling=SamplingSettings(n_chains=2, n_warmup=300, n_draws=300))
+    draws, levels, labels = raw_draws(sampled), sampled.level_names, ("no", "yes")
+    own = [(level, label) for level in levels for label in labels]
+    both = [place for place, name in enumerate(draws.parameter) if name == "label_vote"]
+    assert [draws.level[place] for place in both] == [f"{level}, {label}" for level, label in own]
+    raw = sampled.tree["unconstrained_posterior"]["label_vote_raw"].to_numpy()
+    np.testing.assert_array_equal(draws.values[..., both], raw.reshape(*raw.shape[:2], len(own)))
+    centres = [draws.level[place] for place, name in enumerate(draws.parameter) if name == "label_vote_centre"]
+    assert centres == [*labels]
+    assert diagnose(sampled).parameters["parameter"].tolist() == [*draws.parameter]
     assert sampled.tree["posterior"]["label_vote"].dims == ("chain", "draw", "level", "label")
     assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
     column = sampled.predict(OBSERVATIONS).columns[2]
