@@ -39,7 +39,8 @@ from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Vari
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.family import VOTING
 
-EVERY = [(preset, variant) for preset in PRESETS.values() for variant in VARIANTS]
+#: Of judges, whose answers have to be a few labels: tests/bayes_direag/fits/test_judges.py.
+EVERY = [(preset, variant) for preset in PRESETS.values() if preset.label_vote is None for variant in VARIANTS]
 #: Which of them are held by default: every preset and every variant; the others are slow.
 QUICK = {"paper-level", "release-confidence", "bayes-count", "bayes-confidence"}
 each_model = pytest.mark.parametrize(
