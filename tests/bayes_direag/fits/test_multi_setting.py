@@ -227,7 +227,7 @@ class TestChoice:
         line = refuse("predict", read, *options)
         assert "setting 'd': there is none of that name; expected 'm, a', 'm, b', 'm, blank' or 'new'" in line
         pooled.settings["m, a"].save(tmp_path / "own.nc")
-        assert "expected a pooled fit" in refuse("predict", tmp_path / "own.nc", *options)
+        assert "is not a pooled fit; expected one" in refuse("predict", tmp_path / "own.nc", *options)
         twins = MultiSettingFit(
             {"x": pooled.settings["m, a"], "y": pooled.settings["m, a"]}, pooled.new, pooled.hierarchy
         )
