@@ -206,7 +206,7 @@ def _parameter(message: str) -> str | None:
     """Return the parameter that a server says it does not know, None if that is not what it says."""
     if not re.search(r"supported|permitted|unknown|unrecognized|unexpected", message, re.IGNORECASE):
         return None
-    names = Sampling.model_fields.keys() - {"repairs", "structured"}
+    names = Sampling.model_fields.keys() - {"repairs", "structured", "lenient"}
     words = re.findall(r"\w+", message)
     return next((word for word in words if word in names), None)
 

@@ -14,10 +14,10 @@ from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
 from elicitation.live import LiveView, levels_table
-from elicitation.models import find_preset
-from elicitation.prompts import ProtocolName, load_protocol
+from elicitation.models import choose_sampling, find_preset
+from elicitation.prompts import ProtocolName, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
-from elicitation.run import RunSummary, Sampling, elicit
+from elicitation.run import RunSummary, elicit
 
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
@@ -46,6 +46,12 @@ def elicit_command(
     protocol: Annotated[
         ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
     ] = "steered",
+    wording: Annotated[
+        Wording, typer.Option(help="ours, or released: prompts and sampling of the released code of the paper.")
+    ] = "ours",
+    lenient: Annotated[
+        bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
+    ] = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
@@ -62,7 +68,10 @@ def elicit_command(
     structured: Annotated[
         bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
     ] = False,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the run; every request's seed derives from it.")] = 0,
+    seed: Annotated[
+        int | None,
+        typer.Option(min=0, help="Seed of the run; every request's seed derives from it. Left out: 0, or the model's."),
+    ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")] = 64,
     vllm_python: Annotated[
         Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
@@ -97,12 +106,15 @@ def elicit_command(
         id_column=id_column,
         kind=answers,
     )
+    preset = None if model is None else find_preset(model)
+    if seed is None:
+        seed = preset.seed if preset is not None and wording == "released" else 0
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
-    prompts = load_protocol(protocol, levels, examples)
-    preset = None if model is None else find_preset(model)
-    sampling = (Sampling() if preset is None else preset.sampling).override(overrides or ())
-    sampling = sampling.model_copy(update={"structured": structured or sampling.structured})
+    prompts = load_protocol(protocol, levels, examples, wording)
+    sampling = choose_sampling(preset, wording).override(overrides or ())
+    flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
+    sampling = sampling.model_copy(update=flags)
     served = model is not None and not base_url and batch is None
     if sum([served, bool(base_url), batch is not None, replay is not None]) != 1 or (results and batch is None):
         raise DirEAGError(

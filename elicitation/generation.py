@@ -19,6 +19,10 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
+def _is_false(value: object) -> bool:
+    return value is False
+
+
 def _is_derived(value: object) -> bool:
     return value == "derived"
 
@@ -53,6 +57,9 @@ class Sampling(BaseModel):
     structured : bool
         Whether replies are forced into the protocol's pattern (vLLM only). This changes what models answer and how
         confidently, so results with and without it are not comparable.
+    lenient : bool
+        Whether replies without a final line, cut off or not, are read by the fall-back of the released code of the
+        paper (:func:`~elicitation.parsing.read_last_number`), and not asked for again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -70,11 +77,12 @@ class Sampling(BaseModel):
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
+    lenient: Annotated[bool, Field(exclude_if=_is_false)] = False
 
     @property
     def parameters(self) -> dict[str, object]:
         """What is sent of these settings."""
-        return self.model_dump(exclude={"repairs", "structured", "seed"}, exclude_none=True)
+        return self.model_dump(exclude={"repairs", "structured", "lenient", "seed"}, exclude_none=True)
 
     def override(self, assignments: Sequence[str]) -> "Sampling":
         """Return these settings with some replaced, each given as ``field=value``; the value ``none`` stands for None.

@@ -1,7 +1,8 @@
 """Recorded model presets: the three models of the paper with its sampling settings.
 
 The paper samples at temperature 0.7 and top-p 1, at most 1024 new tokens, in bfloat16, and asks at most twice again
-where a reply cannot be read.
+where a reply cannot be read. Its released code samples with transformers, which takes what the code does not set from
+the model's generation config, and where that says nothing, from its own defaults (top-k 50, no repetition penalty).
 """
 
 from collections.abc import Mapping
@@ -9,8 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from elicitation.generation import Sampling
+from elicitation.prompts import Wording
 
 _PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
+_RELEASED = _PAPER.model_copy(update={"top_k": 50})
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,18 @@ class ModelPreset:
         Its name on the hub.
     server_arguments : tuple of str
         What ``vllm serve`` is told beyond the model.
+    seed : int
+        The seed that the released code's configuration has for the model: of subsets and folds, not of replies.
+    released : Sampling
+        How the released code draws replies, its configuration and the model's generation config taken together.
     sampling : Sampling
-        How replies are drawn, and how often one that cannot be read is asked for again.
+        How the paper says that replies are drawn, and how often one that cannot be read is asked for again.
     """
 
     name: str
     repository: str
+    seed: int
+    released: Sampling = _RELEASED
     server_arguments: tuple[str, ...] = ("--dtype", "bfloat16", "--max-model-len", "4096")
     sampling: Sampling = _PAPER
 
@@ -39,9 +48,14 @@ class ModelPreset:
 MODELS: Mapping[str, ModelPreset] = {
     preset.name: preset
     for preset in (
-        ModelPreset("Qwen2.5-7B-Instruct", "Qwen/Qwen2.5-7B-Instruct"),
-        ModelPreset("Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-Instruct-v0.3"),
-        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it"),
+        ModelPreset(
+            "Qwen2.5-7B-Instruct",
+            "Qwen/Qwen2.5-7B-Instruct",
+            seed=20260517,
+            released=_PAPER.model_copy(update={"top_k": 20, "repetition_penalty": 1.05}),
+        ),
+        ModelPreset("Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-Instruct-v0.3", seed=20260520),
+        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", seed=20260526),
     )
 }
 
@@ -58,3 +72,10 @@ def find_preset(model: str | Path) -> ModelPreset | None:
     """
     name = Path(model).name.lower()
     return next((preset for key, preset in MODELS.items() if key.lower() == name), None)
+
+
+def choose_sampling(preset: ModelPreset | None, wording: Wording) -> Sampling:
+    """Return how replies are drawn by default; a model without a preset is taken to have no generation config."""
+    if wording == "released":
+        return _RELEASED if preset is None else preset.released
+    return Sampling() if preset is None else preset.sampling

@@ -13,6 +13,9 @@ stands behind them must be one answer and one confidence in percent that can be 
   answer without a confidence, ``18,95%`` two values, and ``1,234%`` is ambiguous.
 - A confidence above 0 and below 1 (and 1 without a percent sign) may be of a 0-to-1 scale: ambiguous.
 - A reply that was cut off is not read at all.
+
+Other protocols ask for other ends (``Final Answer: 51``, ``Guess 1: 51, 95%``, ``1. 51, 95%``), and the same holds for
+them. The released code of the paper guesses where this module does not: :func:`read_last_number` is its fall-back.
 """
 
 import re
@@ -28,6 +31,7 @@ class ParseStatus(StrEnum):
 
     OK = "ok"
     REPAIRED = "repaired"
+    GUESSED = "guessed"
     NO_ANSWER = "no_answer"
     NO_CONFIDENCE = "no_confidence"
     OUT_OF_RANGE = "out_of_range"
@@ -46,7 +50,7 @@ class Reading:
     confidence : float or None
         In percent, 0..100; None if none was stated that can be read.
     status : ParseStatus
-        ``ok`` if both are there, else what is wrong.
+        ``ok`` if what was asked for is there, else what is wrong; ``guessed`` by :func:`read_last_number` alone.
     """
 
     answer: str | None
@@ -83,6 +87,10 @@ _CONFIDENCE = re.compile(
     r"^(?:[^\w\n]|_)*(?:(?:my|the)\s+)?confidence(?:[ \t]+(?:level|score))?[ \t*_]*(?:\(0\s*-\s*100%?\))?[ \t*_]*[:=]",
     re.I | re.M,
 )
+_NUMBERED = re.compile(r"^[^\w\n]*(?P<rank>\d{1,3})[ \t*_]*[.)](?=[ \t*_]*[^\s\d*_]|[ \t*_]+\S)", re.M)
+_TOP = re.compile(r"^[^\w\n]*top[ \t]+(?:\d+[ \t]+)?(?:answers|guesses)\b[^\n]*$", re.I | re.M)
+_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?")
+_PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
 _GUESS = re.compile(r"^(?:[^\w\n]|_)*guess[ \t]*#?(?P<rank>\d{1,3})[ \t*_]*[:.)=]", re.I | re.M)
 _NEW_QUESTION = re.compile(
     r"^[^\w\n]*(?:(?:next|new)\s+)?(?:question|problem|user|human|instructions?)\b[ \t*_]*\d*[ \t*_]*:"
@@ -144,7 +152,42 @@ def read_reply(text: str, finish_reason: str | None, *, kind: AnswerKind = "nume
     return Reading(None, None, ParseStatus.NO_ANSWER) if content is None else _read_pair(content, kind)
 
 
-def read_top_k(text: str, finish_reason: str | None, k: int = 5, *, kind: AnswerKind = "numeric") -> TopK:
+def read_answer(text: str, finish_reason: str | None, *, kind: AnswerKind = "numeric") -> Reading:
+    r"""Read the last line ``Final Answer: ...`` of a reply that was not asked for a confidence.
+
+    Examples
+    --------
+    >>> read_answer("3 + 4 = 7\nFinal Answer: 7", "stop")
+    Reading(answer='7', confidence=None, status=<ParseStatus.OK: 'ok'>)
+    """
+    if finish_reason in _CUT_OFF:
+        return Reading(None, None, ParseStatus.TRUNCATED)
+    lines = _lines(_plain(text), _ANSWER)
+    if not lines:
+        return Reading(None, None, ParseStatus.NO_ANSWER)
+    return _judged(_bare(_PLACEHOLDER.sub(" ", lines[-1][1])), None, ParseStatus.OK, kind)
+
+
+def read_last_number(text: str, *, confident: bool) -> Reading:
+    """Read a reply without a final line as the released code of the paper does.
+
+    Its answer is the last number of the text, a percentage included; its confidence, if one is asked for, the first
+    percentage, and nothing is read where there is none. This is guessing, and the status says so.
+
+    Examples
+    --------
+    >>> read_last_number("I am 90% sure that 3 + 4 = 7.", confident=True)
+    Reading(answer='7', confidence=90.0, status=<ParseStatus.GUESSED: 'guessed'>)
+    """
+    answers, percentages = _NUMBER.findall(text), _PERCENTAGE.findall(text)
+    if not answers or (confident and not percentages):
+        return Reading(None, None, ParseStatus.NO_ANSWER)
+    return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
+
+
+def read_top_k(
+    text: str, finish_reason: str | None, k: int = 5, *, kind: AnswerKind = "numeric", numbered: bool = False
+) -> TopK:
     """Read a list of guesses, each a line ``Guess 1: <number>, <probability>%``.
 
     Of several lists the last counts. A list may be shorter than ``k``; one that is longer, or not numbered 1, 2, 3
@@ -156,10 +199,16 @@ def read_top_k(text: str, finish_reason: str | None, k: int = 5, *, kind: Answer
         As for :func:`read_reply`.
     k : int
         The most guesses there may be.
+    numbered : bool
+        Whether the lines are ``1. <number>, <probability>%``. Then the list stands behind the last line ``Top
+        Answers``, or, without one, is made of the numbered lines that state a percentage.
     """
     if finish_reason in _CUT_OFF:
         return TopK((), ParseStatus.TRUNCATED)
-    lines = [(int(label["rank"]), content) for label, content in _lines(_plain(text), _GUESS)]
+    text = _plain(text)
+    headings = [*_TOP.finditer(text)] if numbered else []
+    found = _lines(text[headings[-1].end() if headings else 0 :], _NUMBERED if numbered else _GUESS)
+    lines = [(int(label["rank"]), said) for label, said in found if headings or not numbered or "%" in said]
     starts = [place for place, (rank, _) in enumerate(lines) if rank == 1]
     lines = lines[starts[-1] if starts else 0 :]
     if not lines:

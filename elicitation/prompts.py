@@ -4,13 +4,15 @@
 ``samples``  the neutral level alone, asked five times: plain chain-of-thought samples
 ``topk``     one list of five guesses with their probabilities
 
+Each comes in two wordings: ``ours``, and ``released``, which asks as the released code of the paper does.
+
 A request is one user message, after the example turns if there are any; there is no system message, because some
 model families (Gemma) refuse one.
 
-What comes first is what is shared. The example turns, the instruction and the form of the final line stand first and
-are the same in every request of a run; then comes the question, which all levels of a question share; the note of the
-level comes last. So the levels differ only in their last sentence, and a server with prefix caching computes the rest
-once a question. A re-ask appends to the prompt, and shares all of it.
+In our wording, what comes first is what is shared. The example turns, the instruction and the form of the final line
+stand first and are the same in every request of a run; then comes the question, which all levels of a question share;
+the note of the level comes last. So the levels differ only in their last sentence, and a server with prefix caching
+computes the rest once a question. A re-ask appends to the prompt, and shares all of it.
 """
 
 import hashlib
@@ -29,6 +31,7 @@ from pydantic.dataclasses import dataclass
 from bayes_direag.errors import DirEAGError
 
 ProtocolName = Literal["steered", "samples", "topk"]
+Wording = Literal["ours", "released"]
 
 
 def _without_blank_ends(text: str) -> str:
@@ -96,6 +99,11 @@ class Protocol:
         Turns shown before the prompt, in the same frame without a note.
     reply_pattern : str
         A regular expression for a whole reply, for servers that can hold a reply to one.
+    form : {"pair", "answer", "guesses", "numbered"}
+        How a reply ends: with an answer and a confidence, with an answer alone (``Final Answer: 51``), with lines
+        ``Guess 1: 51, 95%``, or with lines ``1. 51, 95%``.
+    repairs : int, optional
+        The most re-asks of a reply that cannot be read, whatever a run's settings say.
     """
 
     name: ProtocolName
@@ -105,6 +113,8 @@ class Protocol:
     repair: _Text
     examples: tuple[Example, ...]
     reply_pattern: _Pattern
+    form: Literal["pair", "answer", "guesses", "numbered"] = "pair"
+    repairs: Annotated[int, Field(ge=0, strict=True)] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Protocol":
@@ -121,12 +131,12 @@ class Protocol:
 
 
 class _Shipped(Mapping[str, Protocol]):
-    """The protocols that come with the package, each read when first asked for."""
+    """The protocols that come with the package in our wording, each read when first asked for."""
 
     def __getitem__(self, name: str) -> Protocol:
         if name not in get_args(ProtocolName):
             raise KeyError(name)
-        return _shipped(name)
+        return _shipped(name, "ours")
 
     def __iter__(self) -> Iterator[str]:
         return iter(get_args(ProtocolName))
@@ -139,7 +149,10 @@ PROTOCOLS: Mapping[str, Protocol] = _Shipped()
 
 
 def load_protocol(
-    name: str, levels_file: str | Path | None = None, examples_file: str | Path | None = None
+    name: str,
+    levels_file: str | Path | None = None,
+    examples_file: str | Path | None = None,
+    wording: Wording = "ours",
 ) -> Protocol:
     """Return a shipped protocol, with your own levels, wording or examples where files give them.
 
@@ -149,9 +162,11 @@ def load_protocol(
         Which protocol.
     levels_file : path-like, optional
         A TOML file in the form of the shipped ones. What it gives (``levels`` as a whole, ``n_samples``, ``frame``,
-        ``repair``, ``reply_pattern``) takes the place of the shipped; what it leaves out stays.
+        ``repair``, ``reply_pattern``, ``form``, ``repairs``) takes the place of the shipped; what it leaves out stays.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
+    wording : {"ours", "released"}
+        Whose meaning, order and form of the reply: ours, or those of the released code of the paper.
 
     Raises
     ------
@@ -166,8 +181,8 @@ def load_protocol(
     if name not in PROTOCOLS:
         raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}.")
     if levels_file is None and examples_file is None:
-        return PROTOCOLS[name]
-    settings = _shipped_settings(name)
+        return _shipped(name, wording)
+    settings = _shipped_settings(name, wording)
     paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
     for path in paths:
         settings |= _read_toml(path)
@@ -221,12 +236,15 @@ def _fill(template: str, **values: str) -> str:
 
 
 @cache
-def _shipped(name: str) -> Protocol:
-    return _protocol(name, _shipped_settings(name), f"{name}.toml")
+def _shipped(name: str, wording: Wording) -> Protocol:
+    return _protocol(name, _shipped_settings(name, wording), f"{name}.toml")
 
 
-def _shipped_settings(name: str) -> dict[str, Any]:
-    return tomllib.loads((files("elicitation") / "prompt_files" / f"{name}.toml").read_text("utf-8"))
+def _shipped_settings(name: str, wording: Wording) -> dict[str, Any]:
+    folder = files("elicitation") / "prompt_files"
+    return tomllib.loads(
+        ((folder / "released" if wording == "released" else folder) / f"{name}.toml").read_text("utf-8")
+    )
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -81,7 +81,7 @@ def elicit(
     ``raw_output``, ``parse_status``, ``finish_reason``, ``attempts`` and ``seed`` of every observation as well:
 
     - protocol ``steered``: one observation a steering level, under its number and name;
-    - ``samples``: level i, called ``sample_i``, has answer and confidence of sample i of the one prompt;
+    - ``samples``: level i, called ``sample_i``, has answer and confidence (if asked for) of sample i of the one prompt;
     - ``topk``: level i, called ``rank_i``, has the answer in place i of the list and its probability in percent.
 
     A confidence that was not stated is null, never made up.
@@ -117,7 +117,10 @@ def elicit(
     EngineError
         If the engine fails for good. As after Ctrl-C, the same call goes on from where this one stopped.
     """
-    run = _Run(questions, protocol, sampling or Sampling(), seed, engine.model, Path(folder))
+    sampling = sampling or Sampling()
+    if protocol.repairs is not None:
+        sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
+    run = _Run(questions, protocol, sampling, seed, engine.model, Path(folder))
     run.claim_folder()
     with Journal(run.folder / "journal.jsonl", run.identity) as journal, view or nullcontext():
         run.take_up(journal)

@@ -8,11 +8,11 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
 from elicitation.journal import Entry, JournalError
-from elicitation.parsing import ParseStatus, read_reply, read_top_k
+from elicitation.parsing import ParseStatus, read_answer, read_last_number, read_reply, read_top_k
 from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
 
-READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED})
+READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED})
 """The statuses of replies that could be read."""
 
 
@@ -127,10 +127,13 @@ class Task:
 
     def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""
-        if self.protocol.name == "topk":
-            listed = read_top_k(reply.text, reply.finish_reason, kind=self.kind)
+        form, said = self.protocol.form, (reply.text, reply.finish_reason)
+        if form in ("guesses", "numbered"):
+            listed = read_top_k(*said, kind=self.kind, numbered=form == "numbered")
             return listed.status, [*listed.answers] or [(None, None)]
-        reading = read_reply(reply.text, reply.finish_reason, kind=self.kind)
+        reading = (read_answer if form == "answer" else read_reply)(*said, kind=self.kind)
+        if self.sampling.lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
+            reading = read_last_number(reply.text, confident=form == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 
     def _place(self, slot: Slot, rank: int) -> tuple[int, str]:

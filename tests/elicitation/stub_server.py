@@ -33,8 +33,14 @@ def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
         return "I am not sure what you mean \ud83d, 12, or 7?"
     right = draw < garbage + 0.6 * (1 - garbage)
     total = sum(map(int, re.findall(r"\d+", question))) + (0 if right else 1 + seed % 3)
-    confidence = 60 + seed % 31 + 10 * right
-    return f"Adding up.\nAnswer and Confidence (0-100): {total}, {min(confidence, 100)}%"
+    confidence = min(60 + seed % 31 + 10 * right, 100)
+    if "Final Answer:" in prompt:
+        return f"Adding up.\nFinal Answer: {total}"
+    if "Top Answers:" in prompt:
+        return f"Adding up.\nTop Answers:\n1. {total}, {confidence}%\n2. {total + 1}, {100 - confidence}%"
+    if "Guess 1:" in prompt:
+        return f"Adding up.\nGuess 1: {total}, {confidence}%\nGuess 2: {total + 1}, {100 - confidence}%"
+    return f"Adding up.\nAnswer and Confidence (0-100): {total}, {confidence}%"
 
 
 class Stub:

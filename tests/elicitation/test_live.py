@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation
 from elicitation.command import elicit_command
-from elicitation.generation import Key
+from elicitation.engines import CannedEngine
+from elicitation.generation import ChatRequest, Generation, Key, Sampling
 from elicitation.journal import Entry
 from elicitation.live import LiveView, facts_of, levels_table
 from elicitation.parsing import ParseStatus
@@ -130,6 +131,38 @@ def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Pat
     replayed = CliRunner().invoke(app, [*asked, "--out", again, "--replay", f"{run}/journal.jsonl", "--json"])
     assert json.loads(replayed.stdout)["statuses"] == {"ok": 20}
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "generations", "said"), [("steered", 20, 80), ("samples", 20, None), ("topk", 4, 80)]
+)
+def test_the_released_wording_is_asked_and_read(tmp_path: Path, protocol: str, generations: int, said: Any) -> None:
+    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), "--wording", "released", "--json"]
+    with Stub("Qwen2.5-7B-Instruct") as stub:
+        server = ["--base-url", stub.url, "--model", "Qwen2.5-7B-Instruct", "--protocol", protocol]
+        result = CliRunner().invoke(app, [*asked, *server])
+    assert json.loads(result.stdout)["statuses"] == {"ok": generations}, result.output
+    sent = stub.requests[0]
+    assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["repetition_penalty"]) == (0.7, 1.0, 20, 1.05)
+    identity = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]
+    assert (identity["seed"], identity["sampling"]["repairs"]) == (20260517, 2 if protocol == "steered" else 0)
+    confidences = {
+        one.confidence
+        for q in Observations.read(tmp_path / "run" / "observations.jsonl").questions
+        for one in q.observations
+    }
+    assert (confidences == {None}) is (said is None)
+
+
+def test_a_reply_without_its_final_line_is_guessed_only_if_asked_for(tmp_path: Path) -> None:
+    def reply(request: ChatRequest) -> Generation:
+        return Generation("It is 7, I am 80% sure, 7", "length" if request.key.level == 4 else "stop")
+
+    sampling = Sampling(lenient=True)
+    assert runs.ask(2, CannedEngine(reply), tmp_path / "lenient", sampling=sampling).statuses == {"guessed": 10}
+    (first, _) = Observations.read(tmp_path / "lenient" / "observations.jsonl").questions
+    assert {(one.answer, one.confidence) for one in first.observations} == {("7", 80.0)}
+    assert runs.ask(2, CannedEngine(reply), tmp_path / "strict").statuses == {"no_answer": 8, "truncated": 2}
 
 
 @pytest.mark.parametrize(

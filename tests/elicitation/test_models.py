@@ -2,7 +2,7 @@
 
 import pytest
 
-from elicitation.models import MODELS, find_preset
+from elicitation.models import MODELS, choose_sampling, find_preset
 
 
 @pytest.mark.parametrize("name", ["Qwen2.5-7B-Instruct", "Mistral-7B-Instruct-v0.3", "gemma-2-9b-it"])
@@ -15,6 +15,24 @@ def test_the_models_of_the_paper(name: str) -> None:
     assert arguments["--dtype"] == "bfloat16"
     assert int(arguments["--max-model-len"]) > 2 * sampling.max_tokens
     assert preset.repository.endswith(f"/{name}")
+
+
+@pytest.mark.parametrize(
+    ("name", "top_k", "penalty", "seed"),
+    [
+        ("Qwen2.5-7B-Instruct", 20, 1.05, 20260517),
+        ("Mistral-7B-Instruct-v0.3", 50, 1.0, 20260520),
+        ("gemma-2-9b-it", 50, 1.0, 20260526),
+    ],
+)
+def test_the_released_code_samples_by_the_generation_config_of_the_model(
+    name: str, top_k: int, penalty: float, seed: int
+) -> None:
+    preset = MODELS[name]
+    assert choose_sampling(preset, "ours") == preset.sampling
+    changed = {"top_k": top_k, "repetition_penalty": penalty}
+    assert choose_sampling(preset, "released") == preset.sampling.model_copy(update=changed)
+    assert preset.seed == seed
 
 
 @pytest.mark.parametrize("model", ["google/gemma-2-9b-it", "gemma-2-9b-it", "/models/Gemma-2-9b-it/", "gemma-2-9B-it"])

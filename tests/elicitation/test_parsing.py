@@ -10,12 +10,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bayes_direag.data.answers import canonical
-from elicitation.parsing import ParseStatus, Reading, TopK, read_reply, read_top_k
-from elicitation.prompts import PROTOCOLS, messages
+from elicitation.parsing import ParseStatus, Reading, TopK, read_answer, read_last_number, read_reply, read_top_k
+from elicitation.prompts import PROTOCOLS, load_protocol, messages
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "reply_cases.json").read_text("utf-8"))
 LABEL = "Answer and Confidence (0-100):"
 OK = ParseStatus.OK
+RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
 
 
 @pytest.mark.parametrize("case", CASES, ids=[case["why"] for case in CASES])
@@ -28,7 +29,7 @@ def test_the_table_of_cases(case: dict[str, Any]) -> None:
 def test_the_table_is_worth_having() -> None:
     assert len({case["why"] for case in CASES}) == len(CASES) >= 70
     reached = {case["status"] for case in CASES}
-    assert reached == {status.value for status in ParseStatus} - {"repaired"}  # which a run sets
+    assert reached == {status.value for status in ParseStatus} - {"repaired", "guessed"}  # which a run sets
 
 
 def test_minus_zero_is_zero() -> None:
@@ -85,16 +86,21 @@ def test_what_the_reply_pattern_allows_can_be_read(data: st.DataObject) -> None:
     for name in ("steered", "samples"):
         text = data.draw(st.from_regex(PROTOCOLS[name].reply_pattern, fullmatch=True, alphabet=letters))
         assert read_reply(text, "stop").status is OK
-    listed = data.draw(st.from_regex(PROTOCOLS["topk"].reply_pattern, fullmatch=True, alphabet=letters))
-    assert read_top_k(listed, "stop").status is OK
-    assert len(read_top_k(listed, "stop").answers) == 5
+    final = data.draw(st.from_regex(RELEASED["samples"].reply_pattern, fullmatch=True, alphabet=letters))
+    assert read_answer(final, "stop").status is OK
+    for protocol in (PROTOCOLS["topk"], RELEASED["topk"]):
+        listed = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
+        reading = read_top_k(listed, "stop", numbered=protocol.form == "numbered")
+        assert (reading.status, len(reading.answers)) == (OK, 5)
 
 
-@pytest.mark.parametrize("name", PROTOCOLS)
-def test_an_echoed_prompt_is_not_an_answer(name: Any) -> None:
-    prompt = messages(PROTOCOLS[name], 0, "What is 20 - 2?")[-1]["content"]
-    assert read_reply(prompt, "stop") == Reading(None, None, ParseStatus.NO_ANSWER)
-    assert read_top_k(prompt, "stop") == TopK((), ParseStatus.NO_ANSWER)
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values()])
+def test_an_echoed_prompt_is_not_an_answer(protocol: Any) -> None:
+    prompt = messages(protocol, 0, "What is 20 - 2?")[-1]["content"]
+    for read in (read_reply, read_answer):
+        assert read(prompt, "stop") == Reading(None, None, ParseStatus.NO_ANSWER)
+    for numbered in (False, True):
+        assert read_top_k(prompt, "stop", numbered=numbered) == TopK((), ParseStatus.NO_ANSWER)
 
 
 FIVE = "Guess 1: 18, 60%\nGuess 2: 20, 20%\nGuess 3: 1,600, 10%\nGuess 4: 2, 5%\nGuess 5: 38, 5%"
@@ -129,3 +135,53 @@ def test_lists_of_guesses(text: str, answers: tuple[tuple[str, float], ...], sta
 def test_a_list_may_be_asked_to_be_shorter() -> None:
     assert read_top_k(FIVE, "stop", k=3).status is ParseStatus.AMBIGUOUS
     assert read_top_k("\n".join(FIVE.splitlines()[:3]), "stop", k=3) == TopK(READ[:3], OK)
+
+
+TOP = "1. Add 3 and 4 (100% of them).\n2. That is 7.\nTop Answers:\n1. 18, 60%\n2. $1,600, 20%\n3. 2, 5%"
+
+
+@pytest.mark.parametrize(
+    ("text", "answers", "status"),
+    [
+        pytest.param(TOP, (("18", 60.0), ("$1,600", 20.0), ("2", 5.0)), OK, id="the form asked for"),
+        pytest.param("1. 51, 95%", (("51", 95.0),), OK, id="without its heading"),
+        pytest.param(
+            "First 1. of all\n**Top 5 Answers:**\n1) 51 (95%)\n2) 5, 4%", (("51", 95.0), ("5", 4.0)), OK, id="Markdown"
+        ),
+        pytest.param("1.5 + 2 = 3.5\n1. 3.5, 90%", (("3.5", 90.0),), OK, id="a decimal is no number of a line"),
+        pytest.param("Top Answers:\n1. 18\n2. 20, 20%", (("20", 20.0),), ParseStatus.NO_CONFIDENCE, id="no percentage"),
+        pytest.param("1. Add 3 and 4.\n2. That is 7.", (), ParseStatus.NO_ANSWER, id="steps of an explanation"),
+    ],
+)
+def test_numbered_lists(text: str, answers: tuple[tuple[str, float], ...], status: ParseStatus) -> None:
+    assert read_top_k(text, "stop", numbered=True) == TopK(answers, status)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer", "status"),
+    [
+        ("So it is 51.\nFinal Answer: 51", "51", OK),
+        ("**Final Answer:** $\\boxed{51}$", "51", OK),
+        ("Final Answer: 50\nNo.\nFinal answer: 1,234 apples.", "1,234 apples.", OK),
+        ("Final Answer: 3 or 4", None, ParseStatus.AMBIGUOUS),
+        ("The final answer is 51", None, ParseStatus.NO_ANSWER),
+    ],
+)
+def test_final_answers(text: str, answer: str | None, status: ParseStatus) -> None:
+    assert read_answer(text, "stop") == Reading(answer, None, status)
+    assert read_answer(text, "length") == Reading(None, None, ParseStatus.TRUNCATED)
+
+
+@pytest.mark.parametrize(
+    ("text", "confident", "answer", "confidence"),
+    [
+        ("90% sure, no, 80%: it is 1,234.50 in all", True, "1,234.50", 90.0),
+        ("It is 51, I am 120% sure.", True, "120", 100.0),  # as the released code has it: the last number of all
+        ("It is 51.", True, None, None),
+        ("5-3 is 2, or -1/2", False, "-1/2", None),
+        ("no number", False, None, None),
+    ],
+)
+def test_the_fall_back_guesses(text: str, confident: bool, answer: str | None, confidence: float | None) -> None:
+    status = ParseStatus.NO_ANSWER if answer is None else ParseStatus.GUESSED
+    assert read_last_number(text, confident=confident) == Reading(answer, confidence, status)

@@ -17,6 +17,7 @@ from bayes_direag.errors import DirEAGError
 from elicitation.prompts import PROTOCOLS, Example, load_protocol, messages, prompt_hash, repair_messages
 
 STEERED = PROTOCOLS["steered"]
+RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
 LABEL = "Answer and Confidence (0-100): <number>, <confidence>%"
 WARY = "avoid giving a wrong answer with high confidence"
 BOLD = "avoid giving a right answer with low confidence"
@@ -42,13 +43,13 @@ def test_the_protocols() -> None:
         PROTOCOLS["other"]
 
 
-def test_the_five_levels_say_what_the_paper_lists_in_its_order() -> None:
+@pytest.mark.parametrize(("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (RELEASED["steered"], "Note:", "\n")])
+def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, start: str, end: str) -> None:
     names = ["very_cautious", "cautious", "vanilla", "confident", "very_confident"]
-    assert [(level.index, level.name) for level in STEERED.levels] == list(enumerate(names))
-    notes = [" ".join(prompt(level).partition("Notes:")[2].split()) for level in range(5)]
-    assert all(
-        note.startswith("(1) The confidence indicates how likely you think your answer is true.") for note in notes
-    )
+    assert [(level.index, level.name) for level in protocol.levels] == list(enumerate(names))
+    prompts = [messages(protocol, level, "Q?")[0]["content"] for level in range(5)]
+    notes = [" ".join(text.partition(start)[2].strip().partition(end)[0].split()) for text in prompts]
+    assert all(re.match(r"\(1\) The confidence \w+ how likely you think .*\btrue\.", note) for note in notes)
     assert [WARY in note for note in notes] == [True, True, False, False, False]
     assert [BOLD in note for note in notes] == [False, False, False, True, True]
     assert ["mportant decisions" in note for note in notes] == [True, True, False, True, True]
@@ -58,11 +59,21 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order() -> None:
     assert ["very confident" in note and "high confidence on almost all" in note for note in notes] == [False] * 4 + [
         True
     ]
-    assert notes[2] == "(1) The confidence indicates how likely you think your answer is true."
-    assert all(LABEL in prompt(level) and "step by step" in prompt(level) for level in range(5))
+    assert "(2)" not in notes[2]
+    assert all("Answer and Confidence (0-100):" in text and "step by step" in text for text in prompts)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS.values(), ids=PROTOCOLS)
+def test_the_released_wording_has_the_form_and_order_of_the_released_code() -> None:
+    prompts = {name: messages(protocol, 0, "Why?")[0]["content"] for name, protocol in RELEASED.items()}
+    forms = {"steered": "```\nExplanation: ", "samples": "\nFinal Answer: [", "topk": "\nTop Answers:\n1. ["}
+    assert all(forms[name] in text and text.endswith("\n\nQuestion:\nWhy?") for name, text in prompts.items())
+    assert all("step by step" in text for text in prompts.values())
+    assert {name: protocol.repairs for name, protocol in RELEASED.items()} == {"steered": None, "samples": 0, "topk": 0}
+    assert [len(protocol.levels) * protocol.n_samples for protocol in RELEASED.values()] == [5, 5, 1]
+    assert "confidence" not in prompts["samples"].lower()
+
+
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values()])
 def test_a_chat_is_one_user_message(protocol: Any) -> None:
     for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
         assert [list(message) for message in chat] == [["role", "content"]]
@@ -193,8 +204,10 @@ def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
 
 def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
     # A change of a prompt makes finished runs and new ones different runs: then change these on purpose.
-    recorded = {"steered": "339e7d0496d7", "samples": "77fa2024721a", "topk": "50735ae5c827"}
+    recorded = {"steered": "339e7d0496d7", "samples": "77fa2024721a", "topk": "f92f4a4ea4cf"}
+    released = {"steered": "6d0b90875eeb", "samples": "c8ebf8eb8e89", "topk": "ab98354d3614"}
     assert {name: prompt_hash(protocol)[:12] for name, protocol in PROTOCOLS.items()} == recorded
+    assert {name: prompt_hash(protocol)[:12] for name, protocol in RELEASED.items()} == released
 
 
 def test_importing_the_prompts_reads_no_file_and_loads_no_jax() -> None:
