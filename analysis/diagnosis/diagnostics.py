@@ -32,6 +32,7 @@ from analysis.diagnosis.verdict import (
     Finding,
     calibration_finding,
     learning_findings,
+    level_findings,
     loo_finding,
     parameter_labels,
     predictive_finding,
@@ -171,6 +172,7 @@ class Diagnosis(Result):
         findings = [weighted_finding()] if self.is_weighted else []
         findings += sampling_findings(self.parameters, self.chains, self.sampling)
         findings += learning_findings(self.parameters, self.flat, self.scale)
+        findings += level_findings(self.fit.fitted)
         if not self.is_weighted:
             findings.append(predictive_finding(self.predictive))
             several = self.n_several_correct

@@ -9,6 +9,8 @@ import pandas as pd
 
 from analysis.diagnosis.checks import ALL_QUESTIONS, PARETO_RANGES, UNDEFINED_K, CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import FlatDirection, Scale
+from bayes_direag.data.level_remarks import level_remarks
+from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
@@ -47,6 +49,12 @@ def weighted_finding() -> Finding:
         "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
         "that means something set null_target_weight to 1.",
     )
+
+
+def level_findings(observations: Observations) -> Iterator[Finding]:
+    """Name levels that repeat another, or hardly vary in their confidence."""
+    for remark in level_remarks(observations):
+        yield Finding("warning", "levels", remark)
 
 
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from jaxtyping import Float
 
 from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
 from bayes_direag.data.answers import canonical
+from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.errors import DirEAGError
@@ -84,6 +85,9 @@ class Explanation:
     parts : DataFrame
         What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
         or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
+    level_remarks : tuple of str
+        What stands out about the levels of its reports in the questions fitted to; see
+        :mod:`bayes_direag.data.level_remarks`.
     """
 
     problem_id: str
@@ -109,6 +113,7 @@ class Explanation:
     states: pd.DataFrame
     calibration: pd.DataFrame
     parts: pd.DataFrame
+    level_remarks: tuple[str, ...]
 
 
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
@@ -163,6 +168,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         states=states,
         calibration=_calibration(fit, parts, None if answer is None else order[0]),
         parts=_parts(parts, order),
+        level_remarks=level_remarks(fit.fitted, [question.level_names[level] for level in parts.level]),
     )
 
 

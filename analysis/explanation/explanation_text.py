@@ -249,6 +249,8 @@ def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         None: ", counted by pattern; it does not say whether this one is among them",
     }[explanation.learned_from]
     yield "the fit", f"learned from {counted(explanation.n_fitted, 'question')}{this}"
+    if explanation.level_remarks:
+        yield "its levels", "\n".join(explanation.level_remarks)
     if explanation.labelled:
         yield "right answer", _gold(explanation)
 

@@ -262,11 +262,13 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
 
 
 def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
-    """Say what is usable in observations, and how their answers are compared."""
+    """Say what is usable in observations, how their answers are compared, and which levels stand out."""
+    from bayes_direag.data.level_remarks import level_remarks
+
     how = " (inferred from the gold answers)" if inferred else ""
     counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
     out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
-    if note := voting_note(observations):
+    for note in filter(None, (voting_note(observations), *level_remarks(observations))):
         out.print(f"{note}\n", soft_wrap=True)
 
 

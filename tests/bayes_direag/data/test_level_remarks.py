@@ -1,0 +1,70 @@
+"""Which levels stand out: copies, shared mistakes, one confidence nearly always."""
+
+import numpy as np
+import pytest
+
+from bayes_direag import Observations, fit_map
+from bayes_direag.data.level_remarks import level_remarks
+from tests.command_line import succeed
+
+N = 60
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    """Return five levels: one of its own, a copy of it, two that err alike, and one that always says 95%."""
+    rng = np.random.default_rng(5)
+    gold = rng.integers(4, size=N)
+    own, alike = ((gold + (rng.random(N) < wrong) * rng.integers(1, 4, N)) % 4 for wrong in (0.4, 0.5))
+    steady = (gold + (rng.random(N) < 0.3) * rng.integers(1, 4, N)) % 4
+    other = np.where(rng.random(N) < 0.1, gold, alike)
+    stated = rng.integers(30, 99, (4, N))
+    answers = {"own": own, "copy": own, "alike": alike, "other": other, "steady": steady}
+    confidences = {"own": stated[0], "copy": stated[0], "alike": stated[1], "other": stated[2]}
+    return Observations.from_records(
+        [
+            {
+                "problem_id": f"q{question}",
+                "level": name,
+                "answer": "ABCD"[answer[question]],
+                "confidence": int(confidences.get(name, np.full(N, 95))[question]),
+                "gold_answer": "ABCD"[gold[question]],
+            }
+            for question in range(N)
+            for name, answer in answers.items()
+        ],
+        "choice",
+    )
+
+
+class TestLevelRemarks:
+    def test_copies_shared_mistakes_and_constant_confidences_are_named(self, observations):
+        copied, mistaken, constant = level_remarks(observations)
+        assert copied.startswith("copy is nearly a copy of own: the same answer and confidence in 100% of 60 questions")
+        wrong = ~observations.correct[:, 2] | ~observations.correct[:, 3]
+        both = observations.candidate[wrong, 2] == observations.candidate[wrong, 3]
+        assert mistaken.startswith("alike and other make the same mistakes")
+        assert f"{both.mean():.0%} of the {wrong.sum()} questions" in mistaken
+        assert constant.endswith("tells little: steady (95% in 100%).")
+
+    def test_only_levels_asked_for_are_named(self, observations):
+        assert level_remarks(observations, ["own", "alike", "steady"]) == level_remarks(observations)[2:]
+
+    def test_few_questions_say_nothing(self, observations):
+        assert level_remarks(observations.select(slice(0, 19))) == ()
+
+    def test_without_labels_no_mistakes_are_counted(self, observations):
+        records = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
+        remarks = level_remarks(Observations.from_questions(records, "choice"))
+        assert [remark.split()[0] for remark in remarks] == ["copy", "Most"]
+
+    def test_a_fit_remembers_them(self, observations):
+        assert level_remarks(fit_map(observations).fitted) == level_remarks(observations)
+
+
+def test_fit_and_explain_name_them(observations, tmp_path):
+    observations.write(tmp_path / "o.jsonl")
+    fitted = succeed("fit", tmp_path / "o.jsonl", "--out", tmp_path / "fit.nc")
+    explained = succeed("explain", tmp_path / "fit.nc", tmp_path / "o.jsonl", "q7")
+    for said in (fitted, explained):
+        assert all(text in said for text in ("nearly a copy of own", "alike and other make the same", "steady (95%"))
