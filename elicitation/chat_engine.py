@@ -3,7 +3,7 @@
 import asyncio
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from json import JSONDecodeError
 from types import TracebackType
@@ -24,6 +24,12 @@ from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_r
 from elicitation.engines import EngineError, EngineInfo
 from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, too_long
 
+#: How versions of vLLM are told to hold a reply to a pattern; a version ignores the other word without a sign.
+_CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
+    "structured_outputs": lambda pattern: {"structured_outputs": {"regex": pattern}},  # the only word from 0.12 on
+    "guided_regex": lambda pattern: {"guided_regex": pattern},  # ignored from 0.12 on
+}
+_PROBE = "(amber|teal)-[0-9]{3}"  # what no model says by itself
 _RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the same ones
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
@@ -64,6 +70,8 @@ class ChatEngine:
         self._patience, self._timeout = patience, timeout
         self._clients: list[AsyncOpenAI] = []
         self._stack = AsyncExitStack()
+        self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to obey
+        self._probing = asyncio.Lock()
         self._route = list(range(len(self.urls)))  # the endpoint that each lane uses at present
 
     @property
@@ -116,8 +124,12 @@ class ChatEngine:
         place = self._route[lane]
         client = self._clients[place]
         try:
+            body = request.body(self.model)
+            if request.pattern is not None:
+                del body["structured_outputs"]
+                body |= _CONSTRAINTS[await self._constraint(place)](request.pattern)
             reply = await client.chat.completions.create(
-                model=self.model, messages=cast("Any", request.messages), extra_body=request.body(self.model)
+                model=self.model, messages=cast("Any", request.messages), extra_body=body
             )
             return _generation(reply)
         except JSONDecodeError as error:
@@ -127,6 +139,34 @@ class ChatEngine:
             if _passes(error):
                 self._leave(place, lane)
             raise
+
+    async def _constraint(self, place: int) -> str:
+        """Return the word by which an endpoint holds a reply to a pattern, once it has been seen to obey it.
+
+        Raises
+        ------
+        EngineError
+            If it obeys none.
+        """
+        async with self._probing:
+            if place not in self._constraints:
+                question: Any = [{"role": "user", "content": "Say hello."}]
+                for word, constrain in _CONSTRAINTS.items():
+                    try:
+                        reply = await self._clients[place].chat.completions.create(
+                            model=self.model, messages=question, max_tokens=32, extra_body=constrain(_PROBE)
+                        )
+                    except BadRequestError:
+                        continue
+                    if re.fullmatch(_PROBE, _generation(reply).text):
+                        self._constraints[place] = word
+                        break
+                else:
+                    raise EngineError(
+                        f"{_public(self.urls[place])}: saw replies that do not keep to a pattern; expected a server "
+                        "that holds them to one, as vLLM 0.12 and later. Update it, or leave out --structured."
+                    )
+            return self._constraints[place]
 
     def _leave(self, place: int, lane: int) -> None:
         """Send what follows in a lane to the next endpoint, unless another request has seen to that."""

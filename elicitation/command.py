@@ -1,5 +1,6 @@
 """The command ``direag elicit``: choose questions, prompts and engine, run, and say what came out."""
 
+import asyncio
 import math
 import shlex
 from dataclasses import asdict
@@ -13,6 +14,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
+from elicitation.journal import recorded_revision
 from elicitation.live import LiveView, levels_table
 from elicitation.models import choose_sampling, find_preset
 from elicitation.prompts import ProtocolName, Wording, load_protocol
@@ -82,7 +84,9 @@ def elicit_command(
     key_variable: Annotated[
         str, typer.Option(help="Environment variable that holds the key for --base-url.")
     ] = "OPENAI_API_KEY",
-    ready_within: Annotated[float, typer.Option(help="Seconds that a started server may take to be ready.")] = 1800.0,
+    ready_within: Annotated[
+        float, typer.Option(help="Seconds that a started server may take to be ready, without the download.")
+    ] = 1800.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying a request that fails.")] = 120.0,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")] = False,
@@ -130,7 +134,8 @@ def elicit_command(
         engine = BatchEngine(_name(model, "--batch"), batch, results or ())
     else:
         arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
-        engine = _serve(str(model), arguments, target, vllm_python, ready_within, patience, timeout)
+        revision = None if preset is None else preset.revision
+        engine = _serve(str(model), revision, arguments, target, vllm_python, ready_within, patience, timeout)
     summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
     if isinstance(engine, BatchEngine) and not as_json:
@@ -151,6 +156,7 @@ def _name(model: str | None, option: str) -> str:
 
 def _serve(
     model: str,
+    revision: str | None,
     arguments: tuple[str, ...],
     folder: Path,
     interpreter: Path | None,
@@ -158,11 +164,19 @@ def _serve(
     patience: float,
     timeout: float,
 ) -> Engine:
-    from elicitation.server import ServedEngine, Server, launch_command
+    from elicitation.server import ServedEngine, Server, launch_command, python_of
 
-    name = Path(model).resolve().name if Path(model).is_dir() else model
-    launch = launch_command(interpreter)
-    server = Server(model, name, folder / "server.log", launch=launch, arguments=arguments)
+    launch, log = launch_command(interpreter), folder / "server.log"
+    if Path(model).is_dir():
+        name = Path(model).resolve().name
+        server = Server(model, name, log, launch=launch, arguments=arguments)
+    else:
+        name, fetcher = model, python_of(launch)
+        revision = revision or recorded_revision(folder / "journal.jsonl")
+        server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
+        if server.revision is None:  # which is part of what the run is
+            err.print(f"fetching {model}", soft_wrap=True)
+            asyncio.run(server.fetch())
     return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout)
 
 

@@ -38,6 +38,8 @@ class EngineInfo:
         The folder or name that a server started by the run itself was given.
     arguments : tuple of str
         The further arguments that it was given.
+    device : str, optional
+        The GPU that it ran on, if its model was fetched for it.
     """
 
     kind: str
@@ -46,11 +48,16 @@ class EngineInfo:
     context: int | None = None
     model_source: str | None = None
     arguments: tuple[str, ...] = ()
+    device: str | None = None
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """What a run needs. It is entered only if there is something to ask, and left whatever happens."""
+    """What a run needs. It is entered only if there is something to ask, and left whatever happens.
+
+    An engine may also have an ``identity``, a mapping of JSON values: what a run that goes on must find unchanged,
+    beyond the name of the model.
+    """
 
     @property
     def model(self) -> str:

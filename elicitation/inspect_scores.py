@@ -9,7 +9,10 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.parsing import read_reply
 
-_HERE = 'Inspect\'s scores need inspect_ai, which is not installed. Run: pip install "bayes-direag[inspect]"'
+_HERE = (
+    "Inspect's scores need inspect_ai, which is not installed. "
+    'Run: pip install ".[inspect]" in the checkout of bayes-direag'
+)
 
 
 def direag_reducer(fit: str | Path) -> Any:

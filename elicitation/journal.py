@@ -188,6 +188,13 @@ def read_identity(path: str | Path) -> dict[str, JsonValue]:
     return _header(Path(path), _whole_lines(Path(path)))
 
 
+def recorded_revision(path: str | Path) -> str | None:
+    """Return the commit of the model that a journal was written under, None if there is none, or no journal yet."""
+    server = read_identity(path).get("server") if Path(path).exists() and Path(path).stat().st_size else None
+    revision = server.get("revision") if isinstance(server, dict) else None
+    return None if revision is None else str(revision)
+
+
 def _whole_lines(path: Path) -> bytes:
     if not path.is_file():
         raise JournalError(f"{path}: saw no such file; expected the journal of a run. Check the path.")

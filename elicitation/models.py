@@ -28,6 +28,8 @@ class ModelPreset:
         Its name on the hub.
     server_arguments : tuple of str
         What ``vllm serve`` is told beyond the model.
+    revision : str
+        The commit that is served.
     seed : int
         The seed that the released code's configuration has for the model: of subsets and folds, not of replies.
     released : Sampling
@@ -38,6 +40,7 @@ class ModelPreset:
 
     name: str
     repository: str
+    revision: str
     seed: int
     released: Sampling = _RELEASED
     server_arguments: tuple[str, ...] = ("--dtype", "bfloat16", "--max-model-len", "4096")
@@ -51,17 +54,25 @@ MODELS: Mapping[str, ModelPreset] = {
         ModelPreset(
             "Qwen2.5-7B-Instruct",
             "Qwen/Qwen2.5-7B-Instruct",
+            "a09a35458c702b33eeacc393d103063234e8bc28",
             seed=20260517,
             released=_PAPER.model_copy(update={"top_k": 20, "repetition_penalty": 1.05}),
         ),
-        ModelPreset("Mistral-7B-Instruct-v0.3", "mistralai/Mistral-7B-Instruct-v0.3", seed=20260520),
-        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", seed=20260526),
+        ModelPreset(
+            "Mistral-7B-Instruct-v0.3",
+            "mistralai/Mistral-7B-Instruct-v0.3",
+            "c170c708c41dac9275d15a8fff4eca08d52bab71",
+            seed=20260520,
+        ),
+        ModelPreset("gemma-2-9b-it", "google/gemma-2-9b-it", "11c9b309abf73637e4b6f9a3fa1e92e615547819", seed=20260526),
     )
 }
 
 
 def find_preset(model: str | Path) -> ModelPreset | None:
     """Return the preset of a model named by its hub name or by a folder of that name, None if there is none.
+
+    A model of that name by another owner is another model.
 
     Examples
     --------
@@ -70,8 +81,10 @@ def find_preset(model: str | Path) -> ModelPreset | None:
     >>> find_preset("/models/my-own") is None
     True
     """
-    name = Path(model).name.lower()
-    return next((preset for key, preset in MODELS.items() if key.lower() == name), None)
+    named = str(model).lower()
+    if named.count("/") == 1 and not named.startswith((".", "/")) and not Path(model).is_dir():
+        return next((preset for preset in MODELS.values() if preset.repository.lower() == named), None)
+    return next((preset for key, preset in MODELS.items() if key.lower() == Path(named).name), None)
 
 
 def choose_sampling(preset: ModelPreset | None, wording: Wording) -> Sampling:

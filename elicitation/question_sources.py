@@ -141,7 +141,7 @@ def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
     except ImportError as error:
         raise DirEAGError(
             f"reading {name} by name needs the Hugging Face datasets library, which is not installed, or "
-            'a path to the published file. Run: pip install "bayes-direag[datasets]"'
+            'a path to the published file. Run: pip install ".[datasets]" in the checkout of bayes-direag'
         ) from error
     records: list[Record] = []
     for part in source.default if split is None else (split,):

@@ -120,7 +120,7 @@ def elicit(
     sampling = sampling or Sampling()
     if protocol.repairs is not None:
         sampling = sampling.model_copy(update={"repairs": min(sampling.repairs, protocol.repairs)})
-    run = _Run(questions, protocol, sampling, seed, engine.model, Path(folder))
+    run = _Run(questions, protocol, sampling, seed, engine, Path(folder))
     run.claim_folder()
     with Journal(run.folder / "journal.jsonl", run.identity) as journal, view or nullcontext():
         run.take_up(journal)
@@ -149,17 +149,18 @@ class _Run:
     """The state of a run: which slots are settled, how, and which are open."""
 
     def __init__(
-        self, questions: QuestionSet, protocol: Protocol, sampling: Sampling, seed: int, model: str, folder: Path
+        self, questions: QuestionSet, protocol: Protocol, sampling: Sampling, seed: int, engine: Engine, folder: Path
     ) -> None:
-        self.questions, self.model, self.folder = questions, model, folder
+        self.questions, self.model, self.folder = questions, engine.model, folder
         self.task = Task(protocol, sampling, seed, questions.kind)
         self.identity: dict[str, JsonValue] = {
-            "model": model,
+            "model": engine.model,
             "dataset": questions.name,
             "protocol": protocol.name,
             "prompts": prompt_hash(protocol),
             "seed": seed,
             "sampling": sampling.model_dump(),
+            **getattr(engine, "identity", {}),
         }
         self.outcomes: dict[Slot, Outcome] = {}
         self.open_slots: list[tuple[Slot, ...]] = []

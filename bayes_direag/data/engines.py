@@ -59,7 +59,7 @@ def _join_cluster() -> None:
     except ModuleNotFoundError as error:
         raise DirEAGError(
             f"--engine ray: there is no module {error.name!r}; expected Ray Data. Install it: "
-            "pip install 'bayes-direag[ray]'"
+            "pip install '.[ray]' in the checkout of bayes-direag"
         ) from error
     if ray.is_initialized():
         return

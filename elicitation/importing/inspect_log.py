@@ -24,7 +24,7 @@ def replies(log: Log) -> Iterator[Reply]:
     except ImportError as error:
         raise DirEAGError(
             "reading a log of Inspect needs inspect_ai, which is not installed. Run: "
-            'pip install "bayes-direag[inspect]"'
+            'pip install ".[inspect]" in the checkout of bayes-direag'
         ) from error
     try:
         found = read_eval_log(str(log.path), resolve_attachments=True)

@@ -50,6 +50,7 @@ class Stub:
     connection closes), ``cut`` (in the middle of the body), ``html``, ``broken`` (JSON), ``empty`` (no choices) or
     ``long`` (the prompt). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that
     were in flight together. ``rules`` names a set of :data:`RULES`.
+    ``obeys`` is the parameter by which it holds a reply to a pattern; any other is ignored, as vLLM does it.
     """
 
     def __init__(
@@ -59,9 +60,11 @@ class Stub:
         garbage: float = 0.0,
         key: str | None = None,
         rules: str = "vllm",
+        obeys: str = "structured_outputs",
     ) -> None:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
         self.refused = RULES[rules]
+        self.obeys = obeys
         self.faults: deque[int | str] = deque()
         self.always: int | str | None = None
         self.answered: Counter[int] = Counter()
@@ -179,6 +182,8 @@ class Stub:
 
     def _completion(self, request: dict[str, Any]) -> dict[str, Any]:
         text = solve(request["messages"][-1]["content"], request.get("seed", 0), self.garbage)
+        if "amber" in json.dumps(request.get(self.obeys, "")):
+            text = "amber-042"
         choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
         return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}

@@ -95,10 +95,21 @@ def test_a_reasoning_model_is_asked_in_its_own_words() -> None:
     assert str(error.value).endswith("--set max_tokens=none --set max_completion_tokens=4096.")
 
 
-def test_a_pattern_is_sent() -> None:
-    with Stub() as stub:
+@pytest.mark.parametrize(("obeys", "sent"), [("structured_outputs", {"regex": "[0-9]+"}), ("guided_regex", "[0-9]+")])
+def test_a_pattern_is_sent_in_the_word_that_the_server_obeys(obeys: str, sent: object) -> None:
+    with Stub(obeys=obeys) as stub:
         generate(runs.chat(stub.url), replace(request(), pattern="[0-9]+"))
-        assert stub.requests[0]["structured_outputs"] == {"regex": "[0-9]+"}
+        assert stub.requests[-1][obeys] == sent
+        assert len(stub.requests) == (2 if obeys == "structured_outputs" else 3)  # one probe a word
+
+
+@pytest.mark.parametrize(("obeys", "rules"), [("nothing", "vllm"), ("guided_regex", "hosted")])
+def test_a_server_that_obeys_no_pattern_is_told_at_the_start(obeys: str, rules: str) -> None:
+    asked = replace(request(), pattern="[0-9]+", sampling=Sampling(top_k=None, min_p=None, repetition_penalty=None))
+    with Stub(obeys=obeys, rules=rules) as stub:
+        stub.refused = stub.refused | {"guided_regex"} if rules == "hosted" else stub.refused
+        with pytest.raises(EngineError, match=r"do not keep to a pattern.*vLLM 0\.12.*leave out --structured"):
+            generate(runs.chat(stub.url), asked)
 
 
 @pytest.mark.parametrize("fault", [408, 409, 429, 500, 503, "drop", "cut", "html", "broken", "empty"])

@@ -103,5 +103,5 @@ def test_more_epochs_than_levels_are_refused(fit: Path) -> None:
 def test_without_inspect_the_command_that_installs_it_is_named(fit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "inspect_ai.scorer", None)
     for needs in (benefit, lambda: direag_reducer(fit)):
-        with pytest.raises(DirEAGError, match=r'pip install "bayes-direag\[inspect\]"'):
+        with pytest.raises(DirEAGError, match=r'pip install "\.\[inspect\]"'):
             needs()

@@ -1,5 +1,7 @@
 """The recorded presets say what the paper says."""
 
+import re
+
 import pytest
 
 from elicitation.models import MODELS, choose_sampling, find_preset
@@ -15,6 +17,7 @@ def test_the_models_of_the_paper(name: str) -> None:
     assert arguments["--dtype"] == "bfloat16"
     assert int(arguments["--max-model-len"]) > 2 * sampling.max_tokens
     assert preset.repository.endswith(f"/{name}")
+    assert re.fullmatch("[0-9a-f]{40}", preset.revision)
 
 
 @pytest.mark.parametrize(
@@ -40,6 +43,8 @@ def test_a_model_is_found_by_hub_name_and_by_folder(model: str) -> None:
     assert find_preset(model) is MODELS["gemma-2-9b-it"]
 
 
-@pytest.mark.parametrize("model", ["google/gemma-2-9b", "SmolLM2-135M-Instruct", "", "/"])
+@pytest.mark.parametrize(
+    "model", ["google/gemma-2-9b", "Qwen/Qwen2.5-7B", "unsloth/gemma-2-9b-it", "SmolLM2-135M-Instruct", "", "/"]
+)
 def test_another_model_has_no_preset(model: str) -> None:
     assert find_preset(model) is None

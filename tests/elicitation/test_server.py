@@ -13,11 +13,13 @@ from bayes_direag.data.observations import Observations
 from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.generation import Sampling
+from elicitation.journal import JournalError
 from elicitation.prompts import PROTOCOLS
 from elicitation.run import elicit
 from elicitation.server import ServedEngine, Server, launch_command
 from tests.elicitation import runs, stub_server
 
+SAY_OFFLINE = "import os; print(os.environ.get('HF_HUB_OFFLINE'))"
 STUB = (sys.executable, stub_server.__file__, "--model")
 
 
@@ -26,9 +28,13 @@ def short_grace(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "GRACE", 0.5)
 
 
-def served(folder: Path, *arguments: str, launch: tuple[str, ...] = STUB, **settings: Any) -> ServedEngine:
-    own = ("--child-file", str(folder / "processes"), *arguments)
-    server = Server("some/model", "stub", folder / "server.log", launch=launch, arguments=own)
+def served(
+    folder: Path, *arguments: str, launch: tuple[str, ...] = STUB, vllm: tuple[str, ...] = (), **settings: Any
+) -> ServedEngine:
+    """Return an engine whose server gets arguments of its own, which are not part of the run, and those of vLLM."""
+    if launch == STUB:
+        launch = (*STUB[:2], "--child-file", str(folder / "processes"), *arguments, *STUB[2:])
+    server = Server("some/model", "stub", folder / "server.log", launch=launch, arguments=vllm)
     return ServedEngine(server, "stub", **({"ready_within": 20.0, "patience": 5.0} | settings))
 
 
@@ -90,6 +96,14 @@ def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: P
     assert runs.observations(tmp_path / "run") == runs.observations(tmp_path / "undisturbed")
 
 
+def test_a_run_goes_on_only_with_the_same_precision(tmp_path: Path) -> None:
+    first, run = ("--dtype", "bfloat16", "--max-num-seqs", "8"), tmp_path / "run"
+    runs.ask(2, served(tmp_path, vllm=first), run)
+    with pytest.raises(JournalError, match=r'server\.--quantization: nothing there, "fp8" here'):
+        runs.ask(3, served(tmp_path, vllm=(*first, "-q", "fp8")), run)
+    assert runs.ask(3, served(tmp_path, vllm=("--dtype=bfloat16", "--enforce-eager")), run).asked == 5
+
+
 def test_a_server_that_does_not_start_is_told_with_its_last_words(tmp_path: Path) -> None:
     launch = (sys.executable, "-c", "print('out of memory'); raise SystemExit(3)")
     with pytest.raises(EngineError, match=r"(?s)status 3.*out of memory"):
@@ -148,17 +162,20 @@ def test_the_command_is_vllm_serve_or_the_module_of_another_environment(
         "--model",
     )
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(EngineError, match=r"bayes-direag\[vllm\]"):
+    with pytest.raises(EngineError, match=r"pip install .vllm>=0\.12"):
         launch_command()
     (tmp_path / "vllm").touch(0o755)
     assert launch_command() == (str(tmp_path / "vllm"), "serve")
 
 
 def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None:
-    local = Server(str(tmp_path), "m", tmp_path / "log", launch=STUB)
-    named = Server("some/model", "m", tmp_path / "log", launch=STUB)
-    assert local._environment["HF_HUB_OFFLINE"] == "1"
-    assert "HF_HUB_OFFLINE" not in named._environment
+    for model, offline in ((str(tmp_path), "1"), ("some/model", "None")):
+        server = Server(model, "m", tmp_path / "log", launch=(sys.executable, "-c", SAY_OFFLINE))
+        server.start()
+        assert server._process is not None
+        server._process.wait(20)
+        server.stop()
+        assert (tmp_path / "log").read_text().splitlines()[-1] == offline
 
 
 def test_stopping_twice_or_before_starting_is_nothing(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ ROWS = 200
 def test_a_missing_extra_is_named(tmp_path, monkeypatch):
     simulate_observations(3, seed=1).write(tmp_path / "o.parquet")
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(DirEAGError, match=r"Install it: pip install 'bayes-direag\[ray\]'"):
+    with pytest.raises(DirEAGError, match=r"Install it: pip install '\.\[ray\]'"):
         prepare("ray", tmp_path / "o.parquet")
     with pytest.raises(DirEAGError, match="Install it"):
         count_parquet(tmp_path / "o.parquet", engine="ray")

@@ -168,7 +168,7 @@ class TestInspect:
         with pytest.raises(DirEAGError, match=r"a\.eval: inspect_ai cannot read this log \(.*expected an \.eval"):
             import_logs("inspect", [tmp_path / "a.eval"])
         monkeypatch.setitem(sys.modules, "inspect_ai.log", None)
-        with pytest.raises(DirEAGError, match=r'pip install "bayes-direag\[inspect\]"'):
+        with pytest.raises(DirEAGError, match=r'pip install "\.\[inspect\]"'):
             import_logs("inspect", [tmp_path / "a.eval"])
 
     def test_a_log_without_samples_is_named(self, tmp_path: Path) -> None:

@@ -1,0 +1,169 @@
+"""Fetch a model before it is served, once it is known that this machine can run it.
+
+A program of its own, started by path on the interpreter that has vLLM, and so torch and huggingface_hub:
+``python fetch.py REQUEST`` with a :class:`Request` as JSON. It prints one line of JSON: a :class:`Fetched`, or
+``{"error": ...}``.
+"""
+
+import json
+import sys
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+SHARE, RESERVE = 0.9, 2e9
+"""What vLLM takes of a GPU, and the bytes that it is taken to need of that beside weights and cache."""
+
+_TOKENS = 1000  # of prompt and reply together, as most sequences have
+_NOT_SERVED = ["consolidated*", "original/*", "*.pth", "*.gguf", "*.msgpack", "*.h5", "*.onnx"]
+
+
+class Request(NamedTuple):
+    """What is to be fetched.
+
+    Attributes
+    ----------
+    repository : str
+        The model's name on the hub.
+    revision : str, optional
+        Its commit there; the present one if left out.
+    dtype : str
+        What the server computes in.
+    gpus : int
+        Over how many GPUs it is split.
+    whole : bool
+        Whether weights are served as they are, neither quantized nor offloaded.
+    """
+
+    repository: str
+    revision: str | None
+    dtype: str = "bfloat16"
+    gpus: int = 1
+    whole: bool = True
+
+
+class Fetched(NamedTuple):
+    """A model that is ready to be served: commit, folder, GPU, and how many sequences it holds (None: not known)."""
+
+    revision: str
+    path: str
+    device: str | None
+    sequences: int | None
+
+
+class RefusedError(Exception):
+    """Why a model cannot be served here, and what to do."""
+
+
+def sequences(memory: float, weights: float, cache: float) -> int:
+    """Return how many sequences of usual length fit beside the weights, at most 256; 0 if the weights do not fit.
+
+    Parameters
+    ----------
+    memory, weights, cache : float
+        Bytes of all GPUs that the model is split over, of the weights, and of the cache of one token.
+    """
+    return max(0, min(256, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
+
+
+def cache_of_token(config: dict[str, Any]) -> float:
+    """Return the bytes that keys and values of one token take in 16 bits, by ``config.json``; 1 if that is unknown."""
+    try:
+        heads = config["num_attention_heads"]
+        size = config.get("head_dim") or config["hidden_size"] / heads
+        return float(4 * config["num_hidden_layers"] * config.get("num_key_value_heads", heads) * size)
+    except KeyError:
+        return 1.0
+
+
+def fetch(request: Request) -> Fetched:
+    """Check the GPU, then the licence, then whether the model fits, and only then download.
+
+    Without a connection, files that were downloaded before will do.
+
+    Raises
+    ------
+    RefusedError
+        If one of the checks fails, or the hub has no such model.
+    """
+    gpu = _gpu(request)
+    hub = import_module("huggingface_hub")
+    about = _about(hub, request)
+    if about is None:
+        path = hub.snapshot_download(request.repository, revision=request.revision, local_files_only=True)
+        return Fetched(Path(path).name, path, gpu and gpu[0], None)
+    room = None
+    if gpu is not None and request.whole:
+        weights = sum(one.size or 0 for one in about.siblings if _is_weight(one.rfilename))
+        config = Path(hub.hf_hub_download(request.repository, "config.json", revision=about.sha)).read_text("utf-8")
+        room = sequences(gpu[1], weights, cache_of_token(json.loads(config)))
+        if room == 0:
+            raise RefusedError(
+                f"{request.repository}: saw {gpu[1] / 1e9:.0f} GB on {gpu[0]}; expected room for "
+                f"{weights / 1e9:.1f} GB of weights and their cache. Take a larger GPU, or split the model over two "
+                "with --vllm-args '--tensor-parallel-size 2'. Nothing was downloaded."
+            )
+    path = hub.snapshot_download(request.repository, revision=about.sha, ignore_patterns=_NOT_SERVED)
+    return Fetched(about.sha, path, gpu and gpu[0], room)
+
+
+def _gpu(request: Request) -> tuple[str, float] | None:
+    """Return name and memory of the GPUs, None without one; refuse one that cannot compute in bfloat16."""
+    try:
+        cuda = import_module("torch").cuda
+    except ImportError:
+        return None
+    if not cuda.is_available():
+        return None
+    about = cuda.get_device_properties(0)
+    if request.dtype in ("bfloat16", "auto") and (about.major, about.minor) < (8, 0):
+        raise RefusedError(
+            f"saw {about.name}, of compute capability {about.major}.{about.minor}; expected 8.0 or higher (A100, L4, "
+            "RTX 30 and later), because the paper's models run in bfloat16. Take such a GPU, or --vllm-args "
+            "'--dtype half', whose replies are not the paper's. Nothing was downloaded."
+        )
+    return about.name, float(about.total_memory) * request.gpus
+
+
+def _about(hub: Any, request: Request) -> Any:
+    """Return what the hub says of a model, None if it cannot be reached; refuse one that is not open to us."""
+    errors, page = import_module("huggingface_hub.errors"), f"https://huggingface.co/{request.repository}"
+    try:
+        about = hub.HfApi().model_info(request.repository, revision=request.revision, files_metadata=True)
+        if about.gated:
+            hub.HfApi().auth_check(request.repository)
+        return about
+    except errors.GatedRepoError:
+        seen = "no HF_TOKEN" if hub.get_token() is None else "an HF_TOKEN without access"
+        raise RefusedError(
+            f"{request.repository}: saw {seen}; expected one of an account that has accepted the model's licence. Log "
+            f"in, accept it at {page}, make a token at https://huggingface.co/settings/tokens, and set HF_TOKEN to it."
+        ) from None
+    except errors.RevisionNotFoundError:
+        raise RefusedError(f"{request.repository}: there is no revision {request.revision}. See {page}.") from None
+    except errors.RepositoryNotFoundError:
+        raise RefusedError(
+            f"{request.repository}: there is no such model, or HF_TOKEN does not open it. Check the name at {page}."
+        ) from None
+    except Exception as error:
+        try:
+            hub.snapshot_download(request.repository, revision=request.revision, local_files_only=True)
+        except Exception:
+            raise RefusedError(
+                f"{request.repository}: the hub cannot be reached ({type(error).__name__}: {str(error)[:200]}), and "
+                "the model was not downloaded before. Connect, or give the model's folder with --model."
+            ) from None
+        return None
+
+
+def _is_weight(name: str) -> bool:
+    return name.endswith(".safetensors") and not name.startswith("consolidated") and "/" not in name
+
+
+if __name__ == "__main__":
+    sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
+    try:
+        said: dict[str, Any] = fetch(Request(**json.loads(sys.argv[1])))._asdict()
+    except RefusedError as refusal:
+        said = {"error": str(refusal)}
+    sys.stdout.write(json.dumps(said) + "\n")

@@ -1,0 +1,221 @@
+"""Fetching a model: what is checked before anything is downloaded, and what is told. Hub and GPU are stand-ins."""
+
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from elicitation.command import elicit_command
+from elicitation.engines import EngineError
+from elicitation.fetch import cache_of_token, sequences
+from elicitation.journal import JournalError
+from elicitation.server import Server
+from tests.elicitation.runs import ROOT
+from tests.elicitation.test_server import STUB
+
+REVISION = "c0ffee" * 6 + "c0ff"
+GIB = 2.0**30
+# Layers, heads of keys and values, and head size as in the config.json of each model; bytes of its weights.
+QWEN = ({"num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4, "hidden_size": 3584}, 15.23e9)
+MISTRAL = ({"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096}, 14.5e9)
+GEMMA = (
+    {
+        "num_hidden_layers": 42,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 8,
+        "head_dim": 256,
+        "hidden_size": 3584,
+    },
+    18.48e9,
+)
+
+TORCH = """
+from types import SimpleNamespace as Of
+SAID = {said!r}
+cuda = Of(is_available=lambda: SAID is not None, get_device_properties=lambda _: Of(**SAID))
+"""
+
+HUB = """
+import json, os
+from pathlib import Path
+from types import SimpleNamespace as Of
+from huggingface_hub import errors
+FOLDER, GATED, TOKEN, LOST = Path({folder!r}), {gated!r}, {token!r}, {lost!r}
+
+def get_token():
+    return TOKEN
+
+class HfApi:
+    def model_info(self, name, revision, files_metadata):
+        if LOST:
+            raise LOST_ERROR[LOST]("lost")
+        sizes = [("model-1.safetensors", 15.23e9), ("consolidated.safetensors", 15e9), ("config.json", 99)]
+        return Of(sha=revision or {revision!r}, gated=GATED, siblings=[Of(rfilename=n, size=s) for n, s in sizes])
+
+    def auth_check(self, name):
+        if TOKEN != "good":
+            raise errors.GatedRepoError("gated")
+
+LOST_ERROR = {{
+    "repository": errors.RepositoryNotFoundError, "revision": errors.RevisionNotFoundError, "network": OSError
+}}
+
+def hf_hub_download(name, file, revision):
+    (FOLDER / file).write_text(json.dumps({config!r}))
+    return str(FOLDER / file)
+
+def snapshot_download(name, revision, ignore_patterns=(), local_files_only=False):
+    path = FOLDER / (revision or {revision!r})
+    if local_files_only and not path.exists():
+        raise FileNotFoundError(path)
+    path.mkdir(exist_ok=True)
+    return str(path)
+"""
+
+ERRORS = """
+class RepositoryNotFoundError(Exception): pass
+class GatedRepoError(RepositoryNotFoundError): pass
+class RevisionNotFoundError(Exception): pass
+"""
+
+
+class Machine:
+    """A machine with a GPU of its own, before a hub of its own."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self._monkeypatch = folder, monkeypatch
+        self.set()
+
+    def set(
+        self, gib: float | None = 24, major: int = 8, gated: bool = False, token: str | None = None, lost: str = ""
+    ) -> None:
+        gpu = {"name": "Test GPU", "major": major, "minor": 0, "total_memory": (gib or 0) * GIB}
+        hub = self.folder / "modules" / "huggingface_hub"
+        hub.mkdir(parents=True, exist_ok=True)
+        (hub.parent / "torch.py").write_text(TORCH.format(said=gpu if gib else None))
+        facts = {"folder": str(self.folder), "gated": gated, "token": token, "lost": lost, "revision": REVISION}
+        (hub / "__init__.py").write_text(HUB.format(config=QWEN[0], **facts))
+        (hub / "errors.py").write_text(ERRORS)
+        self._monkeypatch.setenv("PYTHONPATH", f"{hub.parent}{os.pathsep}{ROOT}")
+        self._monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+
+    def server(self, *arguments: str, revision: str | None = None) -> Server:
+        log = self.folder / "run" / "server.log"
+        settings: dict[str, Any] = {"launch": STUB, "arguments": arguments, "fetcher": sys.executable}
+        return Server("some/model", "stub", log, revision=revision, **settings)
+
+    def downloaded(self) -> list[str]:
+        return [path.name for path in self.folder.iterdir() if len(path.name) == 40]
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
+    return Machine(tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize(
+    ("model", "gib", "expected"),
+    [
+        (QWEN, 16, 0),
+        (QWEN, 24, 103),
+        (QWEN, 80, 256),
+        (MISTRAL, 16, 0),
+        (MISTRAL, 24, 51),
+        (MISTRAL, 80, 256),
+        (GEMMA, 24, 7),
+        (GEMMA, 40, 52),
+        (GEMMA, 80, 165),
+    ],
+)
+def test_what_fits_where(model: tuple[dict[str, Any], float], gib: int, expected: int) -> None:
+    config, weights = model
+    assert sequences(gib * GIB, weights, cache_of_token(config)) == expected
+
+
+@pytest.mark.parametrize("given", [None, "a" * 40])
+def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Machine, given: str | None) -> None:
+    server = machine.server("--dtype", "bfloat16", revision=given)
+    fetched = asyncio.run(server.fetch())
+    assert fetched is not None
+    assert (fetched.device, fetched.sequences) == ("Test GPU", 103)
+    assert server.identity == {"revision": given or REVISION, "--dtype": "bfloat16"}
+    assert machine.downloaded() == [given or REVISION]
+    server.start()
+    server.stop()
+    command = server.log.read_text().splitlines()[1]
+    assert f"--model {fetched.path} " in command
+    assert "--max-num-seqs 103" in command
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments", "message"),
+    [
+        ({"major": 7}, (), r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
+        ({"gib": 16}, (), r"saw 17 GB on Test GPU; expected room for 15\.2 GB of weights"),
+        ({"gated": True}, (), "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
+        ({"gated": True, "token": "bad"}, (), r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
+        ({"lost": "repository"}, (), "there is no such model, or HF_TOKEN does not open it"),
+        ({"lost": "revision"}, (), "there is no revision"),
+        ({"lost": "network"}, (), r"the hub cannot be reached \(OSError: lost\), and the model was not downloaded"),
+    ],
+)
+def test_what_cannot_be_served_is_told_before_the_download(
+    machine: Machine, state: dict[str, Any], arguments: tuple[str, ...], message: str
+) -> None:
+    machine.set(**state)
+    with pytest.raises(EngineError, match=message):
+        asyncio.run(machine.server("--dtype", "bfloat16", *arguments).fetch())
+    assert machine.downloaded() == []
+
+
+@pytest.mark.parametrize(
+    ("state", "arguments"),
+    [
+        ({"gib": 16}, ("--quantization", "fp8")),
+        ({"gib": 16}, ("--tensor-parallel-size", "2")),
+        ({"major": 7}, ("--dtype", "half")),
+        ({"gib": None}, ()),
+        ({"gated": True, "token": "good"}, ()),
+    ],
+)
+def test_what_can_be_served_is_fetched(machine: Machine, state: dict[str, Any], arguments: tuple[str, ...]) -> None:
+    machine.set(**state)
+    asyncio.run(machine.server(*arguments).fetch())
+    assert machine.downloaded() == [REVISION]
+
+
+def test_without_a_connection_what_was_fetched_before_will_do(machine: Machine) -> None:
+    asyncio.run(machine.server().fetch())
+    machine.set(lost="network")
+    fetched = asyncio.run(machine.server(revision=REVISION).fetch())
+    assert fetched is not None
+    assert fetched.revision == REVISION
+
+
+def test_a_fetch_that_breaks_is_told_with_its_last_words(machine: Machine) -> None:
+    (machine.folder / "modules" / "huggingface_hub" / "__init__.py").write_text("raise ValueError('broken')")
+    with pytest.raises(EngineError, match=r"(?s)some/model could not be fetched.*ValueError: broken"):
+        asyncio.run(machine.server().fetch())
+
+
+def test_a_run_records_the_commit_and_goes_on_with_no_other(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command()(elicit_command)
+    monkeypatch.setattr("elicitation.server.launch_command", lambda _: (*STUB[:2], "-m", *STUB[2:]))
+    run = machine.folder / "run"
+    asked = ["--questions", "arithmetic:2", "--out", str(run), "--model", "some/model", "--json"]
+    assert CliRunner().invoke(app, asked).exit_code == 0
+    manifest = json.loads((run / "manifest.json").read_text())
+    assert manifest["identity"]["server"] == {"revision": REVISION}
+    assert manifest["sessions"][0]["engine"]["device"] == "Test GPU"
+    machine.set(lost="repository")  # nothing is left to ask, and the commit is known
+    assert json.loads(CliRunner().invoke(app, asked).stdout)["asked"] == 0
+    other = CliRunner().invoke(app, [*asked, "--vllm-args", f"--revision {'b' * 40}"])
+    assert isinstance(other.exception, JournalError)
+    assert f'server.revision: "{REVISION}" there, "bbb' in str(other.exception)
