@@ -66,22 +66,22 @@ def parameter_tables(fit: "Fit") -> Group:
     rows = fit.parameters().to_dict("records")
     levels, single = plain_table("level"), plain_table("parameter")
     columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
-    if fit.preset.label_vote:
-        names = (str(row["parameter"]) for row in rows)
-        columns |= {name: [] for name in names if name == "vote" or name.startswith("label_vote[")}
+    columns |= {
+        row["parameter"]: [] for row in rows if isinstance(row["level"], str) and row["parameter"] not in columns
+    }
     for header in ("value", "relative"):
         single.add_column(header, justify="right")
     for row in rows:
         estimate = _estimate(row["mean"], row["sd"])
         if not isinstance(row["level"], str):
             single.add_row(row["parameter"], estimate, _number(row["relative"]))
-        elif row["parameter"] in columns:
+        else:
             columns[row["parameter"]].append(estimate)
         if row["parameter"] == "weight":
             columns["share"].append(_number(row["relative"], 3))
     given = {name: cells for name, cells in columns.items() if cells}
     for name in given:
-        levels.add_column(name, justify="right")
+        levels.add_column(name.replace("[", "\n["), justify="right", overflow="fold")
     for level, *cells in zip(fit.level_names, *given.values(), strict=True):
         levels.add_row(Text(level), *cells)
     free = fit.variant == "level" and fit.preset.null_gain.fixed is None
