@@ -35,16 +35,16 @@ Engine = Literal["local", "ray"]
 #: Questions, and where they were read.
 type Records = tuple[tuple[Question, ...], Origin]
 
-#: A record with one of these is a question, one without is a row.
-_WITH_REPORTS = frozenset({"observations", "outputs"})
-
-# The names of the released implementation of the paper, by those of this project.
-_RELEASED = {
-    "observations": "outputs",
-    "level": "level_index",
-    "answer": "pred_answer_norm",
-    "gold_answer": "gold_answer_norm",
+# The names in the files of the released implementation of the paper, by those of this project: its steered replies, and
+# the samples and lists of guesses of its baselines, whose items have no or no numbered level.
+_RELEASED: Mapping[str, Mapping[str, str]] = {
+    "outputs": {"level": "level_index", "answer": "pred_answer_norm"},
+    "samples": {"level": "sample_id", "answer": "pred_answer_norm"},
+    "topk_items": {"answer": "answer_norm"},
 }
+
+#: A record with one of these is a question, one without is a row.
+_WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
 
 @contextmanager
@@ -349,8 +349,10 @@ def _json_lines(text: str, path: Path) -> Iterator[tuple[int, object]]:
 def _question(record: object, path: Path | None, line: int, spelling: Mapping[str, str]) -> Question:
     if not isinstance(record, dict) or "observations" in record:
         return question_from_record(record, path, line, spelling=spelling)
-    if "outputs" in record:
-        return question_from_record(_renamed(record), path, line, spelling=_RELEASED)
+    for form, names in _RELEASED.items():
+        if form in record:
+            spelled = {"observations": form, "gold_answer": "gold_answer_norm", **names}
+            return question_from_record(_renamed(record, form), path, line, spelling=spelled)
     raise ObservationError(
         "this object holds neither observations nor outputs",
         path=path,
@@ -376,27 +378,31 @@ def _not_json(error: ValueError, path: Path, number: int, line: str, complete: i
     )
 
 
-def _renamed(record: dict[str, object]) -> dict[str, object]:
+def _renamed(record: dict[str, object], form: str) -> dict[str, object]:
     """Return a record of the released implementation under this project's names.
 
     Its normalised answers go before its raw ones, which stand in only where the field is absent (a null means
     that there was no answer). Its ``level``, the signed strength of the prompt, gives way to ``level_index``.
     """
-    outputs = record["outputs"]
-    gold = record.get("gold_answer_norm")
-    renamed = {name: value for name, value in record.items() if name != "outputs"}
+    items, gold = record[form], record.get("gold_answer_norm")
+    renamed = {name: value for name, value in record.items() if name not in (form, "confidence", "raw_output")}
     renamed["gold_answer"] = record.get("gold_answer_raw") if gold is None else gold
-    renamed["observations"] = [_renamed_output(output) for output in outputs] if isinstance(outputs, list) else outputs
-    return renamed
+    if isinstance(items, list):
+        items = [_renamed_item(item, form, place) for place, item in enumerate(items)]
+    return {**renamed, "observations": items}
 
 
-def _renamed_output(output: object) -> object:
-    if not isinstance(output, dict):
-        return output
-    kept = {name: value for name, value in output.items() if name not in ("level", "level_index")}
-    if "level_index" in output:
-        kept["level"] = output["level_index"]
-    kept["answer"] = output.get("pred_answer_norm", output.get("pred_answer_raw"))
+def _renamed_item(item: object, form: str, place: int) -> object:
+    if not isinstance(item, dict):
+        return item
+    names = _RELEASED[form]
+    kept = {name: value for name, value in item.items() if name != "level"}
+    if form == "topk_items":
+        kept |= {"level": place, "level_name": f"rank_{place}"}
+    elif names["level"] in item:
+        kept["level"] = kept.pop(names["level"])
+        kept |= {"level_name": f"sample_{kept['level']}"} if form == "samples" else {}
+    kept["answer"] = item.get(names["answer"], item.get(names["answer"].replace("_norm", "_raw")))
     return kept
 
 

@@ -112,6 +112,26 @@ def test_the_released_form_is_corrected_in_its_own_words(tmp_path, field, value)
     assert (error.line, error.field) == (1, field)
 
 
+def test_the_baselines_of_the_released_code_are_read(tmp_path):
+    about = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "model_tag": "m"}
+    answers = [{"sample_id": i, "raw_output": "?", "pred_answer_norm": n} for i, n in enumerate(["9", "8", None])]
+    (samples,) = read_questions(written(tmp_path, {**about, "samples": answers}))
+    said = [(one.level, one.level_name, one.answer, one.confidence) for one in samples.observations]
+    assert said == [(0, "sample_0", "9", None), (1, "sample_1", "8", None), (2, "sample_2", None, None)]
+    items = [{"answer_raw": "9.", "answer_norm": "9", "confidence": 60.0}, {"answer_raw": "8", "confidence": 70.0}]
+    best = {"pred_answer_raw": "8", "pred_answer_norm": "8", "confidence": 70.0, "raw_output": "?"}
+    (listed, none) = read_questions(
+        written(tmp_path, {**about, **best, "topk_items": items}, {**about, "problem_id": "b", "topk_items": []})
+    )
+    said = [(one.level, one.level_name, one.answer, one.confidence) for one in listed.observations]
+    assert said == [(0, "rank_0", "9", 60.0), (1, "rank_1", "8", 70.0)]
+    assert (listed.gold_answer, none.observations) == ("9", ())
+    for field in ("samples[0].sample_id", "topk_items[0].confidence"):
+        record = {**about, "samples": answers} if field.startswith("s") else {**about, "topk_items": items}
+        error, _ = error_of(written(tmp_path, changed(record, field, "x")))
+        assert error.field == field
+
+
 def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
     path = written(tmp_path, changed(changed(GOOD, "observations[0].confidence", 101), "observations[1].level", "x"))
     error, message = error_of(path)
