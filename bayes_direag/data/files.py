@@ -35,13 +35,8 @@ Engine = Literal["local", "ray"]
 #: Questions, and where they were read.
 type Records = tuple[tuple[Question, ...], Origin]
 
-# The names in the files of the released implementation of the paper, by those of this project: its steered replies, and
-# the samples and lists of guesses of its baselines, whose items have no or no numbered level.
-_RELEASED: Mapping[str, Mapping[str, str]] = {
-    "outputs": {"level": "level_index", "answer": "pred_answer_norm"},
-    "samples": {"level": "sample_id", "answer": "pred_answer_norm"},
-    "topk_items": {"answer": "answer_norm"},
-}
+# Where files of the paper's released implementation hold replies, samples and guesses, and what answers are called.
+_RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
 
 #: A record with one of these is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
@@ -349,9 +344,14 @@ def _json_lines(text: str, path: Path) -> Iterator[tuple[int, object]]:
 def _question(record: object, path: Path | None, line: int, spelling: Mapping[str, str]) -> Question:
     if not isinstance(record, dict) or "observations" in record:
         return question_from_record(record, path, line, spelling=spelling)
-    for form, names in _RELEASED.items():
+    for form, answer in _RELEASED.items():
         if form in record:
-            spelled = {"observations": form, "gold_answer": "gold_answer_norm", **names}
+            spelled = {
+                "observations": form,
+                "level": "level_index",
+                "gold_answer": "gold_answer_norm",
+                "answer": answer,
+            }
             return question_from_record(_renamed(record, form), path, line, spelling=spelled)
     raise ObservationError(
         "this object holds neither observations nor outputs",
@@ -395,15 +395,13 @@ def _renamed(record: dict[str, object], form: str) -> dict[str, object]:
 def _renamed_item(item: object, form: str, place: int) -> object:
     if not isinstance(item, dict):
         return item
-    names = _RELEASED[form]
-    kept = {name: value for name, value in item.items() if name != "level"}
-    if form == "topk_items":
-        kept |= {"level": place, "level_name": f"rank_{place}"}
-    elif names["level"] in item:
-        kept["level"] = kept.pop(names["level"])
-        kept |= {"level_name": f"sample_{kept['level']}"} if form == "samples" else {}
-    kept["answer"] = item.get(names["answer"], item.get(names["answer"].replace("_norm", "_raw")))
-    return kept
+    answer = _RELEASED[form]
+    kept = {name: value for name, value in item.items() if name not in ("level", "level_index")}
+    if form != "outputs":
+        kept |= {"level": place, "level_name": f"{'sample' if form == 'samples' else 'rank'}_{place}"}
+    elif "level_index" in item:
+        kept["level"] = item["level_index"]
+    return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
 
 
 def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[tuple[int, Row]]]:

@@ -126,9 +126,9 @@ def test_the_baselines_of_the_released_code_are_read(tmp_path):
     said = [(one.level, one.level_name, one.answer, one.confidence) for one in listed.observations]
     assert said == [(0, "rank_0", "9", 60.0), (1, "rank_1", "8", 70.0)]
     assert (listed.gold_answer, none.observations) == ("9", ())
-    for field in ("samples[0].sample_id", "topk_items[0].confidence"):
+    for field in ("samples[0].pred_answer_norm", "topk_items[0].confidence"):
         record = {**about, "samples": answers} if field.startswith("s") else {**about, "topk_items": items}
-        error, _ = error_of(written(tmp_path, changed(record, field, "x")))
+        error, _ = error_of(written(tmp_path, changed(record, field, [0])))
         assert error.field == field
 
 
