@@ -15,6 +15,7 @@ from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.fetch import cache_of_token, sequences
 from elicitation.journal import JournalError
+from elicitation.models import MODELS
 from elicitation.server import Server
 from tests.elicitation.runs import ROOT
 from tests.elicitation.test_server import STUB
@@ -119,23 +120,16 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(
-    ("model", "gib", "expected"),
-    [
-        (QWEN, 16, 0),
-        (QWEN, 24, 103),
-        (QWEN, 80, 256),
-        (MISTRAL, 16, 0),
-        (MISTRAL, 24, 51),
-        (MISTRAL, 80, 256),
-        (GEMMA, 24, 7),
-        (GEMMA, 40, 52),
-        (GEMMA, 80, 165),
-    ],
-)
-def test_what_fits_where(model: tuple[dict[str, Any], float], gib: int, expected: int) -> None:
-    config, weights = model
-    assert sequences(gib * GIB, weights, cache_of_token(config)) == expected
+@pytest.mark.parametrize(("model", "facts"), zip(MODELS, (QWEN, MISTRAL, GEMMA), strict=True))
+def test_what_fits_where_is_as_the_page_says(model: str, facts: tuple[dict[str, Any], float]) -> None:
+    config, weights = facts
+    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs" / "paper-protocol.md").read_text().splitlines()]
+    (sizes,) = (row[1:] for row in rows if row[0] == "GPU memory")
+    (said,) = (row[1:] for row in rows if row[0] == model)
+    found = [sequences(int(size.split()[0]) * GIB, weights, cache_of_token(config)) for size in sizes]
+    assert [int(number) for number in said] == found
+    (listed,) = (row[1:3] for row in rows if row[0] == f"`{MODELS[model].repository}`")
+    assert listed == [f"`{MODELS[model].revision}`", f"{weights / 1e9:.1f} GB"]
 
 
 @pytest.mark.parametrize("given", [None, "a" * 40])
