@@ -120,7 +120,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     return Machine(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize(("model", "facts"), zip(MODELS, (QWEN, MISTRAL, GEMMA), strict=True))
+@pytest.mark.parametrize(("model", "facts"), [*zip(MODELS, (QWEN, MISTRAL, GEMMA), strict=True)])
 def test_what_fits_where_is_as_the_page_says(model: str, facts: tuple[dict[str, Any], float]) -> None:
     config, weights = facts
     rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs" / "paper-protocol.md").read_text().splitlines()]
