@@ -71,7 +71,6 @@ class ChatEngine:
         self._clients: list[AsyncOpenAI] = []
         self._stack = AsyncExitStack()
         self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to obey
-        self._probing = asyncio.Lock()
         self._route = list(range(len(self.urls)))  # the endpoint that each lane uses at present
 
     @property
@@ -81,6 +80,7 @@ class ChatEngine:
 
     async def __aenter__(self) -> EngineInfo:
         """Connect, and make sure that every endpoint serves the model."""
+        self._probing = asyncio.Lock()
         async with AsyncExitStack() as stack:
             self._clients = [await stack.enter_async_context(self._client(url)) for url in self.urls]
             contexts = [await self._check_model(client) for client in self._clients]
