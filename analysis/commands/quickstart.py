@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from analysis.commands.evaluate import show_evaluation
 from bayes_direag.commands.options import SeedOption, out, progress, require_parent
@@ -16,7 +17,7 @@ def quickstart_command(
 ) -> None:
     """Do the main job on the bundled example: evaluate, fit, predict, show what came out, write the report.
 
-    The example is real: 150 word problems, each asked five times of a model of 1.5 billion parameters.
+    The example is real: 300 word problems, each asked five times of a model of 1.5 billion parameters.
 
     Example: direag quickstart --out direag-quickstart
     """
@@ -44,9 +45,10 @@ def quickstart_command(
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
-        write_report(read_source(target), target / REPORT, step)
+        answer = write_report(read_source(target), target / REPORT, step)
     model = questions.questions[0].model
     title = f"{model}, {len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
+    out.print(Text(f"{answer.title}.", style="bold"), *answer.sentences, sep="\n\n", end="\n\n")
     show_evaluation(evaluation, title, results, as_json=False)
     out.print(reliability_table(evaluation.predictions, "direag"))
     out.print(

@@ -23,7 +23,7 @@ def example_observations(protocol: Literal["steered", "samples", "topk"] = "stee
     --------
     >>> observations = example_observations()
     >>> len(observations), observations.level_names[0]
-    (150, 'very_cautious')
+    (300, 'very_cautious')
     """
     with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
         return Observations.read(path, "numeric")

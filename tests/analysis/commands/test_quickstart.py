@@ -1,6 +1,7 @@
 """``direag quickstart``: all of the main job from end to end, and what it says to do next."""
 
 import json
+import re
 from pathlib import Path
 
 import pandas as pd
@@ -24,7 +25,7 @@ def test_it_writes_all_of_the_main_job(made):
     folder, _ = made
     names = sorted(path.name for path in folder.iterdir())
     assert names == ["evaluation", "fit.nc", "observations.jsonl", "predictions.csv", "report.html"]
-    assert len(pd.read_csv(folder / "predictions.csv")) == 150
+    assert len(pd.read_csv(folder / "predictions.csv")) == 300
     assert pd.read_csv(folder / "evaluation" / "metrics.csv")["method"].tolist() == [
         name for name in DEFAULT_METHODS if name not in SAMPLED_METHODS
     ]
@@ -32,11 +33,18 @@ def test_it_writes_all_of_the_main_job(made):
 
 def test_everything_says_what_was_asked_of_whom(made):
     folder, printed = made
-    assert "Qwen2.5-Coder-1.5B-Instruct, 150 questions asked at 5 levels" in printed
+    assert "Qwen2.5-Coder-1.5B-Instruct, 300 questions asked at 5 levels" in printed
     attributes = Fit.load(folder / "fit.nc").tree.attrs
     assert (attributes["dataset"], attributes["model"]) == ("svamp", "Qwen2.5-Coder-1.5B-Instruct")
     manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text())
-    assert manifest["observations"]["questions"] == 150
+    assert manifest["observations"]["questions"] == 300
+
+
+def test_it_gives_the_answer_first_and_ends_with_the_report(made):
+    folder, printed = made
+    assert re.match(r"\d\d% of these answers are right, ", printed)
+    assert "What to do: accept answers given 90% or more" in printed
+    assert str(folder / "report.html") in printed.splitlines()[-1]
 
 
 def test_it_shows_the_reliability_and_how_to_go_on(made):
