@@ -108,14 +108,19 @@ def fetch(request: Request) -> Fetched:
 
 
 def _gpu(request: Request) -> tuple[str, float] | None:
-    """Return name and memory of the GPUs, None without one; refuse one that cannot compute in bfloat16."""
+    """Return name and memory of the GPUs, None on a CPU; refuse one that is missing or cannot compute in bfloat16."""
     try:
-        cuda = import_module("torch").cuda
+        torch = import_module("torch")
     except ImportError:
         return None
-    if not cuda.is_available():
-        return None
-    about = cuda.get_device_properties(0)
+    if not torch.cuda.is_available():
+        if torch.version.cuda is None:
+            return None
+        raise RefusedError(
+            f"saw no GPU; expected one, because this PyTorch is built for CUDA {torch.version.cuda}. See what "
+            "nvidia-smi says, or name another Python with --vllm-python. Nothing was downloaded."
+        )
+    about = torch.cuda.get_device_properties(0)
     if request.dtype in ("bfloat16", "auto") and (about.major, about.minor) < (8, 0):
         raise RefusedError(
             f"saw {about.name}, of compute capability {about.major}.{about.minor}; expected 8.0 or higher (A100, L4, "

@@ -171,6 +171,11 @@ class Server:
         """
         if self._fetched is not None or self._fetcher is None:
             return self._fetched
+        if not re.fullmatch(r"\w[\w.-]*(/[\w.-]+)?", self.model):
+            raise EngineError(
+                f"--model {self.model}: saw no such folder; expected a folder, or a name on the hub as OWNER/NAME. "
+                "Check the path."
+            )
         given = parsed(self.arguments)
         request = Request(
             self.model,

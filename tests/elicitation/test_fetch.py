@@ -39,6 +39,7 @@ GEMMA = (
 TORCH = """
 from types import SimpleNamespace as Of
 SAID = {said!r}
+version = Of(cuda={built!r})
 cuda = Of(is_available=lambda: SAID is not None, get_device_properties=lambda _: Of(**SAID))
 """
 
@@ -94,12 +95,18 @@ class Machine:
         self.set()
 
     def set(
-        self, gib: float | None = 24, major: int = 8, gated: bool = False, token: str | None = None, lost: str = ""
+        self,
+        gib: float | None = 24,
+        major: int = 8,
+        built: str | None = None,
+        gated: bool = False,
+        token: str | None = None,
+        lost: str = "",
     ) -> None:
         gpu = {"name": "Test GPU", "major": major, "minor": 0, "total_memory": (gib or 0) * GIB}
         hub = self.folder / "modules" / "huggingface_hub"
         hub.mkdir(parents=True, exist_ok=True)
-        (hub.parent / "torch.py").write_text(TORCH.format(said=gpu if gib else None))
+        (hub.parent / "torch.py").write_text(TORCH.format(said=gpu if gib else None, built=built))
         facts = {"folder": str(self.folder), "gated": gated, "token": token, "lost": lost, "revision": REVISION}
         (hub / "__init__.py").write_text(HUB.format(config=QWEN[0], **facts))
         (hub / "errors.py").write_text(ERRORS)
@@ -151,6 +158,7 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
     ("state", "arguments", "message"),
     [
         ({"major": 7}, (), r"Test GPU, of compute capability 7\.0; expected 8\.0 or higher"),
+        ({"gib": None, "built": "12.8"}, (), r"saw no GPU; expected one, because this PyTorch is built for CUDA 12\.8"),
         ({"gib": 16}, (), r"saw 17 GB on Test GPU; expected room for 15\.2 GB of weights"),
         ({"gated": True}, (), "saw no HF_TOKEN; expected one of an account that has accepted the model's licence"),
         ({"gated": True, "token": "bad"}, (), r"an HF_TOKEN without access.*accept it at https://huggingface\.co/some"),
@@ -182,6 +190,12 @@ def test_what_can_be_served_is_fetched(machine: Machine, state: dict[str, Any], 
     machine.set(**state)
     asyncio.run(machine.server(*arguments).fetch())
     assert machine.downloaded() == [REVISION]
+
+
+def test_a_folder_that_is_not_there_is_no_name_on_the_hub(machine: Machine) -> None:
+    server = Server("./models/mine", "m", machine.folder / "server.log", launch=STUB, fetcher=sys.executable)
+    with pytest.raises(EngineError, match=r"--model \./models/mine: saw no such folder"):
+        asyncio.run(server.fetch())
 
 
 def test_without_a_connection_what_was_fetched_before_will_do(machine: Machine) -> None:
