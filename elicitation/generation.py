@@ -52,6 +52,9 @@ class Sampling(BaseModel):
         The least probability of a token, relative to the most probable one.
     repetition_penalty : float, optional
         1 is none.
+    add_special_tokens : bool, optional
+        Whether the server puts its start token before a chat that has one from its template (vLLM); not sent by
+        default. The released code of the paper does so.
     repairs : int
         How often a reply that cannot be read is asked for again.
     structured : bool
@@ -75,6 +78,7 @@ class Sampling(BaseModel):
     top_k: Annotated[int, Field(ge=0)] | None = 0
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
+    add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_none)] = None
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
     lenient: Annotated[bool, Field(exclude_if=_is_false)] = False

@@ -2,7 +2,8 @@
 
 The paper samples at temperature 0.7 and top-p 1, at most 1024 new tokens, in bfloat16, and asks at most twice again
 where a reply cannot be read. Its released code samples with transformers, which takes what the code does not set from
-the model's generation config, and where that says nothing, from its own defaults (top-k 50, no repetition penalty).
+the model's generation config, and where that says nothing, from its own defaults (top-k 50, no repetition penalty). It
+renders the chat as text and tokenizes that with special tokens, which gives it a second start token.
 """
 
 from collections.abc import Mapping
@@ -13,7 +14,7 @@ from elicitation.generation import Sampling
 from elicitation.prompts import Wording
 
 _PAPER = Sampling(temperature=0.7, top_p=1.0, max_tokens=1024, repairs=2)
-_RELEASED = _PAPER.model_copy(update={"top_k": 50})
+_RELEASED = _PAPER.model_copy(update={"top_k": 50, "add_special_tokens": True})
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ MODELS: Mapping[str, ModelPreset] = {
             "Qwen/Qwen2.5-7B-Instruct",
             "a09a35458c702b33eeacc393d103063234e8bc28",
             seed=20260517,
-            released=_PAPER.model_copy(update={"top_k": 20, "repetition_penalty": 1.05}),
+            released=_RELEASED.model_copy(update={"top_k": 20, "repetition_penalty": 1.05}),
         ),
         ModelPreset(
             "Mistral-7B-Instruct-v0.3",

@@ -77,6 +77,7 @@ def snapshot_download(name, revision, ignore_patterns=(), local_files_only=False
     if local_files_only and not path.exists():
         raise FileNotFoundError(path)
     path.mkdir(exist_ok=True)
+    (path / "left_out").write_text(str(ignore_patterns))
     return str(path)
 """
 
@@ -147,6 +148,7 @@ def test_a_model_is_fetched_at_its_commit_and_served_from_its_folder(machine: Ma
     assert (fetched.device, fetched.sequences) == ("Test GPU", 103)
     assert server.identity == {"revision": given or REVISION, "--dtype": "bfloat16"}
     assert machine.downloaded() == [given or REVISION]
+    assert "'consolidated*'" in (Path(fetched.path) / "left_out").read_text()  # a second set of Mistral's weights
     server.start()
     server.stop()
     command = server.log.read_text().splitlines()[1]

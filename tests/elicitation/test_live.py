@@ -144,6 +144,7 @@ def test_the_released_wording_is_asked_and_read(tmp_path: Path, protocol: str, g
     assert json.loads(result.stdout)["statuses"] == {"ok": generations}, result.output
     sent = stub.requests[0]
     assert (sent["temperature"], sent["top_p"], sent["top_k"], sent["repetition_penalty"]) == (0.7, 1.0, 20, 1.05)
+    assert sent["add_special_tokens"] is True
     identity = json.loads((tmp_path / "run" / "manifest.json").read_text())["identity"]
     assert (identity["seed"], identity["sampling"]["repairs"]) == (20260517, 2 if protocol == "steered" else 0)
     confidences = {

@@ -33,7 +33,7 @@ def test_the_released_code_samples_by_the_generation_config_of_the_model(
 ) -> None:
     preset = MODELS[name]
     assert choose_sampling(preset, "ours") == preset.sampling
-    changed = {"top_k": top_k, "repetition_penalty": penalty}
+    changed = {"top_k": top_k, "repetition_penalty": penalty, "add_special_tokens": True}
     assert choose_sampling(preset, "released") == preset.sampling.model_copy(update=changed)
     assert preset.seed == seed
 
