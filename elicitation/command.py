@@ -5,7 +5,7 @@ import math
 import shlex
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -20,6 +20,9 @@ from elicitation.models import choose_sampling, find_preset
 from elicitation.prompts import ProtocolName, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import RunSummary, elicit
+
+if TYPE_CHECKING:
+    from elicitation.server import ServedEngine
 
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
@@ -135,7 +138,7 @@ def elicit_command(
     else:
         arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
         revision = None if preset is None else preset.revision
-        engine = _serve(str(model), revision, arguments, target, vllm_python, ready_within, patience, timeout)
+        engine = serve(str(model), revision, arguments, target, vllm_python, ready_within, patience, timeout)
     summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
     if isinstance(engine, BatchEngine) and not as_json:
@@ -154,7 +157,7 @@ def _name(model: str | None, option: str) -> str:
     return model
 
 
-def _serve(
+def serve(
     model: str,
     revision: str | None,
     arguments: tuple[str, ...],
@@ -163,7 +166,14 @@ def _serve(
     ready_within: float,
     patience: float,
     timeout: float,
-) -> Engine:
+    journal: Path | None = None,
+    *,
+    keep: bool = False,
+) -> "ServedEngine":
+    """Return an engine that serves a model, logging to a folder; nothing is started yet.
+
+    A commit that the journal records (left out: the folder's own) is served again. ``keep``: see ServedEngine.
+    """
     from elicitation.server import ServedEngine, Server, launch_command, python_of
 
     launch, log = launch_command(interpreter), folder / "server.log"
@@ -172,12 +182,12 @@ def _serve(
         server = Server(model, name, log, launch=launch, arguments=arguments)
     else:
         name, fetcher = model, python_of(launch)
-        revision = revision or recorded_revision(folder / "journal.jsonl")
+        revision = revision or recorded_revision(journal or folder / "journal.jsonl")
         server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
         if server.revision is None:  # which is part of what the run is
             err.print(f"fetching {model}", soft_wrap=True)
             asyncio.run(server.fetch())
-    return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout)
+    return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout, keep=keep)
 
 
 def _tell_odd_rows(questions: QuestionSet) -> None:

@@ -228,6 +228,11 @@ class Server:
                 start_new_session=True,
             )
 
+    @property
+    def running(self) -> bool:
+        """Whether the process has been started and has not ended."""
+        return self._process is not None and self._process.poll() is None
+
     def check(self) -> None:
         """Raise EngineError if the process has ended."""
         status = None if self._process is None else self._process.poll()
@@ -263,7 +268,7 @@ class Server:
 
 
 class ServedEngine(ChatEngine):
-    """A chat engine whose server it starts on entering and stops on leaving.
+    """A chat engine whose server it starts on entering and stops on leaving, or keeps for the next run.
 
     Parameters
     ----------
@@ -275,6 +280,8 @@ class ServedEngine(ChatEngine):
         For how many seconds to wait until it answers; loading a large model takes minutes. Its download comes before.
     patience, timeout : float
         See :class:`~elicitation.chat_engine.ChatEngine`.
+    keep : bool
+        Leave the server running after a run that ends well; whoever made it then stops it.
     """
 
     def __init__(
@@ -285,10 +292,11 @@ class ServedEngine(ChatEngine):
         ready_within: float = 1800.0,
         patience: float = 120.0,
         timeout: float = 900.0,
+        keep: bool = False,
     ) -> None:
         super().__init__([server.url], model, key_variable="VLLM_API_KEY", patience=patience, timeout=timeout)
         self.server = server
-        self._ready_within = ready_within
+        self._ready_within, self._keep = ready_within, keep
 
     @property
     def identity(self) -> dict[str, JsonValue]:
@@ -299,7 +307,8 @@ class ServedEngine(ChatEngine):
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
             fetched = await self.server.fetch()  # however long that takes: loading is what --ready-within is for
-            self.server.start()
+            if not self.server.running:
+                self.server.start()
             info = await self._connect()
             source, arguments = self.server.model, self.server.arguments  # its endpoint is gone after the run
             device = None if fetched is None else fetched.device
@@ -314,7 +323,8 @@ class ServedEngine(ChatEngine):
         try:
             await super().__aexit__(kind, error, trace)
         finally:
-            self.server.stop()
+            if error is not None or not self._keep:
+                self.server.stop()
 
     async def watch(self) -> None:
         """Raise EngineError as soon as the server has ended."""

@@ -1,20 +1,13 @@
-"""The command ``direag tables``: the paper's two tables from evaluation folders, to look at, to typeset, as data."""
+"""The command ``direag tables``: the paper's tables and figures from evaluations, to look at, to typeset, as data."""
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from analysis.commands.free_folder import check_free_folder
 from bayes_direag.commands.options import SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-    from analysis.runs.evaluated_run import EvaluatedRun
-
 
 TableFormat = Literal["console", "csv", "markdown", "latex"]
 
@@ -23,7 +16,7 @@ def tables_command(
     folders: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders written by `direag evaluate`.")],
     target: Annotated[
         Path | None,
-        typer.Option("--out", help="Folder for table1 and table2 (.csv, .md, .tex, .json) and differences.csv."),
+        typer.Option("--out", help="Folder for the tables (.csv, .md, .tex, .json) and Figures 2 and 3 (.png, .csv)."),
     ] = None,
     form: Annotated[
         TableFormat, typer.Option("--format", metavar="FORMAT", help="What to print: console, csv, markdown or latex.")
@@ -39,7 +32,9 @@ def tables_command(
     observations that were evaluated; where the paper has the same, its figures stand beside. A third table says
     what tells DirEAG from each other method, on the same questions.
 
-    With --format csv the first two tables are printed, one under the other; differences.csv comes with --out.
+    --out also gets both tables in one piece, set as in the paper (table1-long, table2-long), and Figures 2 and 3: each
+    run against its base rate, and its null probability. With --format csv the first two tables are printed, one under
+    the other; differences.csv comes with --out.
 
     Example: direag tables results --out tables
     """
@@ -49,40 +44,26 @@ def tables_command(
         check_free_folder(target)
     with progress() as step:
         step("reading")
-        from analysis.paper.paper_layouts import differences_layout, paper_layout, to_console, to_latex, to_markdown
-        from analysis.paper.paper_tables import PRINTED_TABLES, in_printed_order, method_differences, paper_table
-        from analysis.runs.evaluated_run import read_evaluated_run
+        from analysis.paper.paper_folder import FILES, paper_results
+        from analysis.paper.paper_layouts import to_console, to_latex, to_markdown
 
-        runs = in_printed_order([read_evaluated_run(folder) for folder in _distinct(folders)])
-        tables = [paper_table(table, runs, level=level, seed=seed) for table in PRINTED_TABLES]
-        layouts = [paper_layout(*pair, runs, level) for pair in zip(PRINTED_TABLES, tables, strict=True)]
-        differences = method_differences(runs, level=level, seed=seed, on_step=step)
-    everything = [*layouts, differences_layout(differences, runs, level)]
-    if target is not None:
-        from bayes_direag.data.files import write_table
-
-        target.mkdir(exist_ok=True)
-        for table, rows, layout in zip(PRINTED_TABLES, tables, layouts, strict=True):
-            stem = target / f"table{table.number}"
-            write_table(rows, stem.with_suffix(".csv"))
-            _write(stem.with_suffix(".json"), _as_json(rows, runs, level, seed))
-            _write(stem.with_suffix(".md"), to_markdown(layout))
-            _write(stem.with_suffix(".tex"), to_latex(layout))
-        write_table(differences, target / "differences.csv")
+        results = paper_results(_distinct(folders), level=level, seed=seed, on_step=step)
+        if target is not None:
+            step("drawing")
+            results.write(target)
     match form:
         case "console":
-            out.print(*map(to_console, everything))
+            out.print(*map(to_console, results.layouts))
             if target is not None:
-                files = "table1 and table2 as .csv, .md, .tex, .json; differences.csv"
-                out.print(f"{target}: {files}", soft_wrap=True)
+                out.print(f"{target}: {FILES}", soft_wrap=True)
         case "csv":
             import pandas as pd
 
-            typer.echo(pd.concat(tables).to_csv(index=False), nl=False)
+            typer.echo(pd.concat(results.tables).to_csv(index=False), nl=False)
         case "markdown":
-            typer.echo("\n".join(map(to_markdown, everything)), nl=False)
+            typer.echo("\n".join(map(to_markdown, results.layouts)), nl=False)
         case "latex":
-            typer.echo("\n".join(map(to_latex, everything)), nl=False)
+            typer.echo("\n".join(map(to_latex, results.layouts)), nl=False)
 
 
 def _distinct(folders: list[Path]) -> list[Path]:
@@ -90,31 +71,3 @@ def _distinct(folders: list[Path]) -> list[Path]:
         if any(folder.resolve() == earlier.resolve() for earlier in folders[:position]):
             raise DirEAGError(f"{folder}: saw this run twice; expected each once. Leave one out.")
     return folders
-
-
-def _as_json(rows: "pd.DataFrame", runs: "list[EvaluatedRun]", level: float, seed: int) -> str:
-    """Return a table with what it takes to repeat it."""
-    from importlib.metadata import version
-
-    from bayes_direag.data.files import as_records
-
-    origin = [
-        {"run": str(run.folder), **run.protocol._asdict(), "fit_method": run.fit_method, "preset": run.preset}
-        for run in runs
-    ]
-    values = {
-        "interval_level": level,
-        "seed": seed,
-        "ece_bins": 10,
-        "bayes-direag": version("bayes-direag"),
-        "runs": origin,
-        "rows": as_records(rows),
-    }
-    return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
-
-
-def _write(path: Path, text: str) -> None:
-    from bayes_direag.data.files import atomic_path
-
-    with atomic_path(path) as partial_path:
-        partial_path.write_text(text, encoding="utf-8")

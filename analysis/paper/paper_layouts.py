@@ -18,6 +18,7 @@ from analysis.paper.paper_tables import (
     DECIMALS,
     N_RESAMPLES,
     PRINTED_METRICS,
+    REFERENCE,
     PrintedTable,
     as_printed,
     printed_protocol,
@@ -163,6 +164,59 @@ def _latex_table(layout: Layout, number: int, section: Section) -> str:
 \end{{minipage}}
 \end{{table}}
 """
+
+
+def long_markdown(table: PrintedTable, rows: pd.DataFrame) -> str:
+    """Return one table over all runs, set as in the paper: best underlined, DirEAG in bold."""
+    headers = ["model", "dataset", table.column, *_metric_headers()]
+    lines = [f"## {_long_title(table)}", "", *map(_markdown_row, (headers, ["---"] * 3 + ["---:"] * 6))]
+    for texts, best, own in _long_rows(rows):
+        cells = [
+            f"<u>{text}</u>" if mark else text for text, mark in zip(map(_markdown_text, texts), best, strict=True)
+        ]
+        lines.append(_markdown_row([f"**{cell}**" if own and cell else cell for cell in cells]))
+    return "\n".join([*lines, ""])
+
+
+def long_latex(table: PrintedTable, rows: pd.DataFrame) -> str:
+    r"""Return one ``longtable`` over all runs, set as in the paper: best underlined, DirEAG in bold."""
+    headers = [_latex_text(header) for header in ("Model", "Dataset", table.column.capitalize(), *_metric_headers())]
+    body = []
+    for texts, best, own in _long_rows(rows):
+        cells = [
+            rf"\underline{{{text}}}" if mark else text for text, mark in zip(map(_latex_text, texts), best, strict=True)
+        ]
+        body += [r"\midrule"] if texts[0] else []
+        body.append(rf"{' & '.join(rf'\textbf{{{cell}}}' if own and cell else cell for cell in cells)} \\")
+    return rf"""% Needs \usepackage{{booktabs,longtable}}.
+\begin{{longtable}}{{lllrrrrrr}}
+\caption{{{_latex_text(_long_title(table))}}}\label{{tab:direag-{table.number}-long}}\\
+\toprule
+{" & ".join(headers)} \\
+\endhead
+{"\n".join(body)}
+\bottomrule
+\end{{longtable}}
+"""
+
+
+def _long_title(table: PrintedTable) -> str:
+    return f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}"
+
+
+def _metric_headers() -> list[str]:
+    return [f"{name} {'↑' if more_is_better else '↓'}" for name, _, more_is_better in PRINTED_METRICS.values()]
+
+
+def _long_rows(rows: pd.DataFrame) -> Iterator[tuple[list[str], list[bool], bool]]:
+    """Yield the texts of each row, which of them are the best of their run, and whether the row is DirEAG's."""
+    for _, of_run in rows.groupby("run", sort=False):
+        for place, row in enumerate(of_run.to_dict("records")):
+            where = [str(row["model"]), str(row["dataset"])] if place == 0 else ["", ""]
+            texts = [*where, str(row["method"]), *(_n(row[name]) for name in PRINTED_METRICS)]
+            ranks = [row[f"{name}_rank"] for name in PRINTED_METRICS]
+            best = [False] * 3 + [not pd.isna(rank) and rank == 1 for rank in ranks]
+            yield texts, best, row["name"] == REFERENCE
 
 
 def _caption(layout: Layout, second_best: str) -> str:

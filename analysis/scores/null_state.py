@@ -91,6 +91,18 @@ class NullState:
         return self.summary[self.summary["quantity"] == name].iloc[0]
 
 
+def gold_present(predictions: pd.DataFrame) -> pd.Series:
+    """Return by problem_id whether some candidate is right, as one method's distribution shows it.
+
+    None is where the state that occurred is the null state. NA where that is not known: without a label or an answer,
+    or where the null state has no probability.
+    """
+    right, null = predictions["correct"], predictions["null_probability"]
+    present = (predictions["state_probability"] != null).astype("boolean") | right
+    known = predictions["state_probability"].notna() & right.notna() & ((null > 0) | right)
+    return present.where(known).set_axis(predictions["problem_id"])
+
+
 def null_state(
     predictions: pd.DataFrame, gold_present: pd.Series, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> NullState:

@@ -14,8 +14,11 @@ from tests.analysis.made_runs import random_said, write_run
 from tests.analysis.paper.test_paper_layouts import check_latex
 from tests.command_line import direag
 
-FILES = {f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")} | {
-    "differences.csv"
+FILES = {
+    *(f"table{number}.{suffix}" for number in (1, 2) for suffix in ("csv", "json", "md", "tex")),
+    *(f"table{number}-long.{suffix}" for number in (1, 2) for suffix in ("md", "tex")),
+    *(f"figure{number}.{suffix}" for number in (2, 3) for suffix in ("png", "csv")),
+    "differences.csv",
 }
 
 succeed, refuse = partial(command_line.succeed, "tables"), partial(command_line.refuse, "tables")

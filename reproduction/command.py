@@ -1,0 +1,274 @@
+"""The command ``direag paper``: ask, evaluate, and make the tables and figures, for many models and data sets."""
+
+import asyncio
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bayes_direag.commands.options import err, out, progress, require_parent
+from bayes_direag.data.files import atomic_path
+from bayes_direag.errors import DirEAGError
+from bayes_direag.model.settings import PresetName
+from elicitation.prompts import Wording
+from reproduction.workload import ASSUMED_PACE, Part, estimate, load_parts
+
+if TYPE_CHECKING:
+    from elicitation.engines import Engine
+    from elicitation.generation import Sampling
+RECORD = "paper.json"
+PAPER_MODELS = "Qwen/Qwen2.5-7B-Instruct,mistralai/Mistral-7B-Instruct-v0.3,google/gemma-2-9b-it"
+
+
+def paper_command(
+    target: Annotated[Path, typer.Option("--out", help="Folder of everything. What is interrupted is resumed.")],
+    models: Annotated[
+        str, typer.Option(help="Names on the hub or folders, separated by commas; with --base-url served names.")
+    ] = PAPER_MODELS,
+    datasets: Annotated[str, typer.Option(help="Some of gsm8k, svamp and gsm_hard.")] = "gsm8k,svamp,gsm_hard",
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder of the published files gsm8k_train.jsonl, gsm8k_test.jsonl, svamp.json and gsm_hard.jsonl. "
+            "Left out: from the Hugging Face hub."
+        ),
+    ] = None,
+    limit: Annotated[int | None, typer.Option(min=5, help="Only the first N questions of each, to rehearse.")] = None,
+    base_url: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Ask a running server: one for all models, or one for each in their order."),
+    ] = None,
+    wording: Annotated[
+        Wording, typer.Option(help="released: prompts and sampling of the paper's released code. Or ours.")
+    ] = "released",
+    lenient: Annotated[
+        bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
+    ] = False,
+    preset: Annotated[
+        PresetName, typer.Option(metavar="PRESET", help="Of the fits: paper, release or bayes.")
+    ] = "paper",
+    overrides: Annotated[
+        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting.")
+    ] = None,
+    structured: Annotated[
+        bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
+    ] = False,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Of replies, folds and intervals. Left out: the model's, or 0.")
+    ] = None,
+    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 64,
+    vllm_python: Annotated[
+        Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
+    ] = None,
+    vllm_args: Annotated[
+        str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--max-num-seqs 32'.")
+    ] = "",
+    ready_within: Annotated[float, typer.Option(help="Seconds that a started server may take to be ready.")] = 1800.0,
+    pace: Annotated[
+        float, typer.Option(min=1, help="Tokens a second, for the estimate; that of one A100 of 80 GB is assumed.")
+    ] = ASSUMED_PACE,
+    estimate_only: Annotated[bool, typer.Option("--estimate", help="Print the estimate, and stop.")] = False,
+) -> None:
+    """Do the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
+
+    Each model is served once by vLLM, started and stopped by this command, or by a running server (--base-url). The
+    same command goes on after an interruption. An evaluation that is there is kept; of other replies or settings it
+    is refused.
+
+    The folder gets MODEL/DATASET/ with steered, samples and topk (of gsm8k also train), each a run of direag elicit,
+    and evaluation, as of direag evaluate; tables/, of all evaluations in the folder; and paper.json.
+
+    Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
+    """
+    from elicitation.models import choose_sampling, find_preset
+
+    require_parent(target)
+    folders = _folders(_names(models), target)
+    parts = load_parts(_names(datasets), questions, limit, wording)
+    urls = _urls(base_url, list(folders))
+    presets = {model: find_preset(model) for model in folders}
+    flags = {"structured": structured, "lenient": lenient}
+    sampling = {
+        model: choose_sampling(own, wording).override(overrides or ()).model_copy(update=flags)
+        for model, own in presets.items()
+    }
+    most = max(own.max_tokens or own.max_completion_tokens or 0 for own in sampling.values())
+    err.print(estimate(parts, folders, pace, most))
+    if estimate_only:
+        return
+    chosen = {"limit": limit, "wording": wording, "preset": preset, "seed": seed}
+    _claim(target, chosen | {"sampling": overrides or [], **flags})
+    seeds = {
+        model: seed if seed is not None else own.seed if own and wording == "released" else 0
+        for model, own in presets.items()
+    }
+    missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
+    arguments = shlex.split(vllm_args)
+    engines = {
+        model: _engine(model, urls[model], folders[model], arguments, vllm_python, ready_within)
+        for model, own in missing.items()
+        if own
+    }
+    for engine in engines.values():
+        _fetch(engine)
+    for model, folder in folders.items():
+        if model in engines:
+            _ask(missing[model], folder, engines[model], sampling[model], seeds[model], concurrency)
+        for dataset in dict.fromkeys(part.dataset for part in parts):
+            _evaluate(folder / dataset, preset, seeds[model])
+    _tabulate(target)
+
+
+def _names(text: str) -> list[str]:
+    return list(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+
+
+def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
+    """Return each model's folder, by the last part of its name."""
+    if not models:
+        raise DirEAGError("--models: saw none; expected at least one name or folder.")
+    folders = {model: target / Path(model).name for model in models}
+    if len(set(folders.values())) < len(folders):
+        raise DirEAGError(f"--models: saw {', '.join(models)}; expected names that differ in their last part.")
+    return folders
+
+
+def _urls(urls: Sequence[str] | None, models: Sequence[str]) -> dict[str, str | None]:
+    if not urls:
+        return dict.fromkeys(models)
+    if len(urls) not in (1, len(models)):
+        raise DirEAGError(
+            f"--base-url: saw {len(urls)} servers for {len(models)} models; expected one for all, or one for each."
+        )
+    return dict(zip(models, cycle(urls), strict=False))
+
+
+def _claim(target: Path, settings: Mapping[str, object]) -> None:
+    """Record the settings in a new folder; refuse a folder of others."""
+    path = target / RECORD
+    if path.is_file():
+        there = json.loads(path.read_text(encoding="utf-8"))
+        differing = [name for name in settings if there.get(name) != settings[name]]
+        if differing:
+            seen = "; ".join(f"{name} {there.get(name)!r} there, {settings[name]!r} here" for name in differing)
+            raise DirEAGError(
+                f"--out {target}: saw a run with other settings ({seen}); expected the same. Choose another folder."
+            )
+        return
+    if target.is_dir() and any(target.iterdir()):
+        raise DirEAGError(f"--out {target}: saw files and no {RECORD}; expected a new or empty folder. Choose another.")
+    target.mkdir(exist_ok=True)
+    with atomic_path(path) as partial:
+        partial.write_text(json.dumps(settings, indent=2) + "\n", encoding="utf-8")
+
+
+def _engine(
+    model: str, url: str | None, folder: Path, arguments: Sequence[str], interpreter: Path | None, ready_within: float
+) -> "Engine":
+    from elicitation.chat_engine import ChatEngine
+    from elicitation.command import serve
+    from elicitation.models import find_preset
+
+    if url is not None:
+        return ChatEngine([url], model)
+    preset, patience, timeout = find_preset(model), 120.0, 900.0
+    arguments = (*(() if preset is None else preset.server_arguments), *arguments)
+    revision = None if preset is None else preset.revision
+    journal = next(iter(sorted(folder.glob("*/*/journal.jsonl"))), None)
+    folder.mkdir(exist_ok=True)
+    return serve(
+        model, revision, arguments, folder, interpreter, ready_within, patience, timeout, journal=journal, keep=True
+    )
+
+
+def _fetch(engine: "Engine") -> None:
+    """Download a model that is to be served here, so that whatever it lacks shows before anything is asked."""
+    from elicitation.server import ServedEngine
+
+    if isinstance(engine, ServedEngine):
+        asyncio.run(engine.server.fetch())
+
+
+def _ask(
+    parts: Sequence[Part], folder: Path, engine: "Engine", sampling: "Sampling", seed: int, concurrency: int
+) -> None:
+    """Ask for all that is missing, of one server start."""
+    from elicitation.live import LiveView
+    from elicitation.run import elicit
+    from elicitation.server import ServedEngine
+
+    try:
+        for part in parts:
+            where = part.folder(folder)
+            err.print(f"{where}: asking {engine.model}")
+            summary = elicit(part.questions, part.protocol, engine, where, sampling, seed, concurrency, LiveView(err))
+            statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
+            out.print(
+                f"{where}: {summary.n_questions} questions, {summary.n_unanswered} unanswered; {statuses}",
+                soft_wrap=True,
+            )
+    finally:
+        if isinstance(engine, ServedEngine):
+            engine.server.stop()
+
+
+def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
+    """Evaluate one model on one data set, unless that has been done; refuse if it has been done otherwise."""
+    from analysis.evaluation import evaluate
+    from analysis.paper.paper_tables import PRINTED_TABLES
+    from analysis.runs.evaluated_run import read_evaluated_run
+    from bayes_direag.data.observations import Observations
+    from bayes_direag.model.presets import preset as named_preset
+
+    target = folder / "evaluation"
+    read = {
+        part.name: Observations.read(part / "observations.jsonl", "numeric")
+        for part in sorted(folder.iterdir())
+        if (part / "observations.jsonl").is_file()
+    }
+    steered, fitted = read["steered"], read.get("train")
+    labelled, test = (steered, None) if fitted is None else (fitted, steered)
+    methods = list(dict.fromkeys(name for table in PRINTED_TABLES for name in table.rows.values()))
+    if target.exists():
+        manifest = read_evaluated_run(target).manifest
+        wanted = {"observations": labelled, "test": test, "samples": read["samples"], "topk": read["topk"]}
+        same = all(
+            (manifest.get(name) or {}).get("sha256") == (None if own is None else own.fingerprint)
+            for name, own in wanted.items()
+        )
+        settings = manifest["settings"]
+        if not same or settings["preset"] != named_preset(preset).model_dump(mode="json") or settings["seed"] != seed:
+            raise DirEAGError(
+                f"{target}: saw an evaluation of other replies or settings; expected one of the replies beside it. "
+                "Move it away, or choose another --out."
+            )
+        return
+    with progress() as step:
+        evaluation = evaluate(
+            labelled,
+            test,
+            elicited={name: read[name] for name in ("samples", "topk")},
+            preset=preset,
+            methods=methods,
+            seed=seed,
+            on_step=lambda text: step(f"{folder}: {text}"),
+        )
+        of = "train/observations.jsonl --test steered" if test is not None else "steered"
+        elicited = " ".join(f"--{name} {name}/observations.jsonl" for name in ("samples", "topk"))
+        command = f"direag evaluate {of}/observations.jsonl {elicited} --preset {preset} --seed {seed}"
+        evaluation.write(target, f"{command} --methods {','.join(methods)} --out evaluation")
+
+
+def _tabulate(target: Path) -> None:
+    """Make tables and figures of all evaluations in the folder."""
+    from analysis.paper.paper_folder import FILES, paper_results
+    from analysis.runs.evaluated_run import MANIFEST
+
+    folders = sorted(path.parent for path in target.glob(f"*/*/evaluation/{MANIFEST}"))
+    with progress() as step:
+        paper_results(folders, on_step=step).write(target / "tables")
+    out.print(f"{target / 'tables'}, of {len(folders)} evaluations: {FILES}", soft_wrap=True)

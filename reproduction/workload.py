@@ -1,0 +1,143 @@
+"""What is to be asked of one model, where it lies, and what that will cost."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import get_args
+
+from bayes_direag.errors import DirEAGError
+from elicitation.manifest import questions_digest
+from elicitation.prompts import Protocol, ProtocolName, Wording, load_protocol, messages
+from elicitation.question_sources import Form
+from elicitation.questions import QuestionSet, load_questions
+
+_PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
+#: The parts of each data set of the paper: the protocol, the split of the hub, the file in a folder of one's own.
+PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = MappingProxyType(
+    {
+        "gsm8k": {
+            "train": ("steered", "train", "gsm8k_train.jsonl"),
+            **{name: (name, "test", "gsm8k_test.jsonl") for name in _PROTOCOLS},
+        },
+        "svamp": {name: (name, None, "svamp.json") for name in _PROTOCOLS},
+        "gsm_hard": {name: (name, None, "gsm_hard.jsonl") for name in _PROTOCOLS},
+    }
+)
+
+#: What the estimate takes for granted. A reply of a 7B model to such a question has some 250 tokens, and a token some
+#: four characters; a reply takes its text twice and some 600 bytes more, in journal and observations.
+REPLY_TOKENS, CHARACTERS, REPLY_BYTES = 250, 4, 2 * 4 * 250 + 600
+#: Tokens a second of a 7B model on one A100 of 80 GB, with 64 requests in flight.
+ASSUMED_PACE = 2500.0
+
+
+@dataclass(frozen=True)
+class Part:
+    """One run of ``elicit``: these questions under this protocol, in a folder below the model's."""
+
+    dataset: Form
+    name: str
+    questions: QuestionSet
+    protocol: Protocol
+
+    def folder(self, of_model: Path) -> Path:
+        """Return where it lies."""
+        return of_model / self.dataset / self.name
+
+    @property
+    def n_replies(self) -> int:
+        """The number of replies it needs, format repairs aside."""
+        return len(self.questions.problems) * len(self.protocol.levels) * self.protocol.n_samples
+
+    @property
+    def prompt_tokens(self) -> float:
+        """The length of all its prompts, about."""
+        levels = range(len(self.protocol.levels))
+        length = sum(
+            len(turn["content"])
+            for problem in self.questions.problems
+            for level in levels
+            for turn in messages(self.protocol, level, problem.question)
+        )
+        return self.protocol.n_samples * length / CHARACTERS
+
+    def is_done(self, of_model: Path) -> bool:
+        """Tell whether every reply is there, by the manifest."""
+        manifest = self.folder(of_model) / "manifest.json"
+        there = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+        wanted = questions_digest(self.questions.problems)
+        return bool(there.get("complete")) and there["questions"]["sha256"] == wanted
+
+    def n_left(self, of_model: Path) -> int:
+        """Return how many replies its journal lacks; about, as it also holds the re-asks."""
+        journal = self.folder(of_model) / "journal.jsonl"
+        there = max(journal.read_bytes().count(b"\n") - 1, 0) if journal.is_file() else 0
+        return 0 if self.is_done(of_model) else max(self.n_replies - there, 1)
+
+
+def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[Part]:
+    """Return what is to be asked of every model.
+
+    Parameters
+    ----------
+    datasets
+        Names out of :data:`PARTS`.
+    folder
+        Of the published files, under the names of :data:`PARTS`; without one they come from the hub.
+    limit
+        The most questions of each file.
+
+    Raises
+    ------
+    DirEAGError
+        If a name is unknown, or questions cannot be read.
+    """
+    if unknown := [name for name in datasets if name not in PARTS] or ["none"] * (not datasets):
+        raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PARTS)}.")
+    sets: dict[str, QuestionSet] = {}
+    parts = []
+    for dataset, own in PARTS.items():
+        for name, (protocol, split, file) in own.items() if dataset in datasets else ():
+            if file not in sets:
+                sets[file] = (
+                    load_questions(dataset, split=split, limit=limit)
+                    if folder is None
+                    else load_questions(folder / file, limit=limit)
+                )
+            parts.append(Part(dataset, name, sets[file], load_protocol(protocol, None, None, wording)))
+    return parts
+
+
+def estimate(parts: Sequence[Part], models: Mapping[str, Path], pace: float, most_tokens: int) -> str:
+    """Say what is to be asked, what of it is there, and what the rest takes, with all that is taken for granted.
+
+    Parameters
+    ----------
+    models
+        The folder of each model.
+    pace
+        Completion tokens a second.
+    most_tokens
+        That a reply may have.
+    """
+    each = sum(part.n_replies for part in parts)
+    left = sum(part.n_left(folder) for folder in models.values() for part in parts)
+    tokens = left * REPLY_TOKENS
+    prompts = sum(part.prompt_tokens for part in parts) * left / max(each, 1)
+    asked = {part.questions.name: part.questions for part in parts}
+    sizes = ", ".join(f"{len(own.problems):,} of {name}" for name, own in asked.items())
+    return f"""Questions: {sizes}. They take {each:,} replies a model, {each * len(models):,} in all, \
+and up to two re-asks of each that cannot be read.
+Still to come: {left:,} replies of some {REPLY_TOKENS} tokens, {tokens / 1e6:,.1f} million, after {prompts / 1e6:,.1f} \
+million tokens of prompts; {left * REPLY_BYTES / 1e9:,.2f} GB of disk,
+and two bytes a parameter for the files of each model (15 GB for 7B).
+Time: {_clock(tokens / pace)} at {pace:,.0f} tokens a second, {_clock(left * most_tokens / pace)} if every reply takes \
+all {most_tokens} tokens it may; loading and evaluating add minutes.
+{REPLY_TOKENS} tokens a reply and {ASSUMED_PACE:,.0f} a second on one A100 of 80 GB are assumptions, not measurements: \
+the progress shows the real ones, and --pace takes yours."""
+
+
+def _clock(seconds: float) -> str:
+    return f"{seconds / 3600:,.1f} hours" if seconds >= 3600 else f"{seconds / 60:,.1f} minutes"

@@ -1,0 +1,150 @@
+"""``direag paper``: what it says before it starts, what it refuses, and a rehearsal that is killed and goes on."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bayes_direag.errors import DirEAGError
+from elicitation.journal import read_journal
+from elicitation.prompts import load_protocol
+from elicitation.questions import Problem, QuestionSet
+from reproduction.command import RECORD, paper_command
+from reproduction.workload import PARTS, Part, estimate, load_parts
+from tests.command_line import contents
+from tests.elicitation.runs import ENVIRONMENT
+from tests.reproduction.rehearsal import write_questions, write_vllm
+
+MODELS = ("Qwen2.5-7B-Instruct", "gemma-2-9b-it")
+
+
+def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
+    sizes = {"gsm8k_train.jsonl": 7473, "gsm8k_test.jsonl": 1319, "svamp.json": 1000, "gsm_hard.jsonl": 1319}
+    parts = [
+        Part(dataset, name, QuestionSet(file, (Problem("a", "b", "How many?", "1"),) * sizes[file], "numeric"), asked)
+        for dataset, own in PARTS.items()
+        for name, (protocol, _, file) in own.items()
+        for asked in [load_protocol(protocol, None, None, "released")]
+    ]
+    assert sum(part.n_replies for part in parts) == 77_383
+    short = [Part(part.dataset, part.name, part.questions, part.protocol) for part in parts if part.name == "topk"]
+    journal = tmp_path / "m" / "svamp" / "topk" / "journal.jsonl"
+    journal.parent.mkdir(parents=True)
+    journal.write_text("{}\n" * 639)
+    said = estimate(short, {"m": tmp_path / "m"}, pace=1000.0, most_tokens=1024)
+    # 1319 + 1000 + 1319 lists, of which 638 are there: 3000 replies of 250 tokens at 1000 a second are 750 s.
+    for expected in ("3,638 replies a model", "3,000 replies of some 250 tokens", "12.5 minutes", "51.2 minutes"):
+        assert expected in said
+    assert "assumptions, not measurements" in said
+
+
+@pytest.fixture
+def questions(tmp_path: Path) -> Path:
+    return write_questions(tmp_path / "questions", 6)
+
+
+def test_refusals(questions: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def refused(**options: object) -> str:
+        with pytest.raises(DirEAGError) as error:
+            paper_command(**{"target": tmp_path / "out", "questions": questions, "models": "a"} | options)
+        return str(error.value)
+
+    assert "--datasets: saw mmlu; expected some of gsm8k, svamp, gsm_hard" in refused(datasets="svamp,mmlu")
+    assert "expected names that differ in their last part" in refused(models="a/m,b/m")
+    assert "saw 2 servers for 3 models; expected one for all" in refused(models="a,b,c", base_url=["u", "v"])
+    assert "there is no folder" in refused(target=tmp_path / "no" / "out")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes").touch()
+    assert "saw files and no paper.json" in refused(target=tmp_path / "mine")
+    paper_command(target=tmp_path / "out", questions=questions, models="a", limit=5, estimate_only=True)
+    assert not (tmp_path / "out").exists()
+    assert "5 of svamp" in capsys.readouterr().err
+    (tmp_path / "out").mkdir()
+    record = {"limit": 5, "wording": "released", "preset": "paper", "seed": 1, "sampling": []}
+    (tmp_path / "out" / RECORD).write_text(json.dumps(record | {"structured": False, "lenient": False}))
+    assert "limit 5 there, None here; seed 1 there, None here" in refused()
+
+
+def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path) -> None:
+    parts = load_parts(["svamp", "gsm8k"], questions, 5, "released")
+    assert [(part.dataset, part.name) for part in parts] == [
+        *(("gsm8k", name) for name in ("train", "steered", "samples", "topk")),
+        *(("svamp", name) for name in ("steered", "samples", "topk")),
+    ]
+    train, test = (parts[k].questions.problems for k in (0, 1))
+    assert (len(train), {problem.dataset for problem in train + test}) == (5, {"gsm8k"})
+    assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
+
+
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """Run the command as a user does, in a folder of its own; it hears Ctrl-C even in the background."""
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bayes_direag.cli import app"
+    command = [sys.executable, "-c", f"{code}; app()", "paper", "--out", "paper", *arguments]
+    folder.mkdir(exist_ok=True)
+    environment = ENVIRONMENT | {"PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    return subprocess.Popen(  # noqa: S603
+        command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+
+
+def finish(process: subprocess.Popen[str], status: int = 0) -> str:
+    said, told = process.communicate(timeout=900)
+    assert process.returncode == status, f"{said}\n{told}"
+    return said + told
+
+
+def results(folder: Path) -> dict[str, bytes]:
+    """Return the files that say nothing of when and in which order replies came."""
+    by_the_way = ("journal.jsonl", "manifest.json", "server.log")
+    return {name: text for name, text in contents(folder).items() if not name.endswith(by_the_way)}
+
+
+@pytest.mark.slow
+def test_a_rehearsal_that_is_killed_goes_on_to_the_same_files(tmp_path: Path) -> None:
+    write_questions(tmp_path / "questions", 20)
+    write_vllm(tmp_path / "bin", "--delay", "0.01")
+    for model in MODELS:
+        (tmp_path / "models" / model).mkdir(parents=True)
+    arguments = ("--models", ",".join(f"../models/{model}" for model in MODELS), "--questions", "../questions")
+    said = finish(start(tmp_path / "whole", *arguments))
+    assert "760 replies a model, 1,520 in all" in said
+    whole = results(tmp_path / "whole")
+    expected = {f"paper/tables/{name}" for name in ("figure2.png", "figure3.csv", "table1-long.tex", "table2.md")}
+    assert expected <= whole.keys()
+    table = pd.read_csv(tmp_path / "whole" / "paper" / "tables" / "table1.csv")
+    assert len(table) == 2 * 3 * 7
+    assert table["n"].eq(20).all()
+    assert table["accuracy_printed"].notna().all()
+
+    cut = tmp_path / "cut"
+    process, journal = start(cut, *arguments), cut / "paper" / MODELS[1] / "svamp" / "steered" / "journal.jsonl"
+    deadline = time.monotonic() + 600
+    while not journal.is_file() or journal.read_bytes().count(b"\n") < 10:
+        assert process.poll() is None, finish(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert "interrupted" in finish(process, 130)
+    assert (cut / "paper" / MODELS[0] / "svamp" / "evaluation").is_dir()
+    assert not (cut / "paper" / "tables").exists()
+    finish(start(cut, *arguments))
+    assert results(cut) == whole
+    for path in cut.glob("paper/*/*/*/journal.jsonl"):
+        keys = [(entry.problem_id, entry.level, entry.sample, entry.attempt) for entry in read_journal(path)]
+        assert len(keys) == len(set(keys)), path
+    starts = [(cut / "paper" / model / "server.log").read_text().count("$ ") for model in MODELS]
+    assert starts == [1, 2]
+
+    before = contents(cut)
+    assert "0 replies of some" in finish(start(cut, *arguments))
+    assert contents(cut) == before
+    path = cut / "paper" / MODELS[0] / "svamp" / "evaluation" / "evaluation.json"
+    manifest = json.loads(path.read_text())
+    path.write_text(json.dumps(manifest | {"observations": manifest["samples"]}))
+    assert "saw an evaluation of other replies or settings" in finish(start(cut, *arguments), 2)
