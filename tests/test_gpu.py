@@ -6,7 +6,6 @@ Run with ``pytest -m gpu tests/test_gpu.py -n 0 -s``; docs/paper-protocol.md say
 import json
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -14,9 +13,11 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from tests.command_line import direag, succeed
+
 MODEL = os.environ.get("DIREAG_GPU_MODEL", "Qwen/Qwen2.5-1.5B-Instruct")
 PYTHON = os.environ.get("DIREAG_VLLM_PYTHON")
-QUESTIONS = ("--questions", "arithmetic:20:1:1-2")
+ASKED = ("--questions", "arithmetic:20:1:1-2", "--model", MODEL, *(() if PYTHON is None else ("--vllm-python", PYTHON)))
 
 pytestmark = [
     pytest.mark.gpu,
@@ -25,19 +26,9 @@ pytestmark = [
 ]
 
 
-def direag(*arguments: object, folder: Path) -> str:
-    command = [sys.executable, "-c", "from bayes_direag.cli import app; app()", *map(str, arguments)]
-    environment = os.environ | {"COLUMNS": "120"}
-    done = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=False)  # noqa: S603
-    assert done.returncode == 0, f"{arguments[0]}: {done.stdout}"
-    sys.stdout.write(done.stdout)  # for pytest -s
-    return done.stdout
-
-
 def ask(folder: Path, out: str, *arguments: object) -> dict[str, Any]:
     """Ask in a run of its own, and return its manifest."""
-    interpreter = () if PYTHON is None else ("--vllm-python", PYTHON)
-    direag("elicit", *QUESTIONS, "--model", MODEL, *interpreter, "--out", out, *arguments, folder=folder)
+    sys.stdout.write(succeed("elicit", *ASKED, "--out", folder / out, *arguments))  # for pytest -s
     manifest: dict[str, Any] = json.loads((folder / out / "manifest.json").read_text())
     return manifest
 
@@ -65,19 +56,20 @@ def test_the_server_obeys_a_pattern(folder: Path) -> None:
 
 
 def test_a_finished_run_asks_nothing_and_one_in_another_precision_is_refused(folder: Path) -> None:
-    interpreter = () if PYTHON is None else ("--vllm-python", PYTHON)
-    asked = ("elicit", *QUESTIONS, "--model", MODEL, "--out", "ours-steered", *interpreter)
-    assert "0 of them now" in direag(*asked, folder=folder)
-    with pytest.raises(AssertionError, match="elicit"):
-        direag(*asked, "--vllm-args", "--quantization fp8", folder=folder)
+    asked = ("elicit", *ASKED, "--out", folder / "ours-steered")
+    assert "0 of them now" in succeed(*asked)
+    other = direag(*asked, "--vllm-args", "--quantization fp8")
+    assert (other.exit_code, 'server.--quantization: nothing there, "fp8" here' in other.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("wording", ["ours", "released"])
 def test_tables_are_made_of_the_runs(folder: Path, wording: str) -> None:
-    files = {name: f"{wording}-{name}/observations.jsonl" for name in ("steered", "samples", "topk")}
-    baselines = ("--samples", files["samples"], "--topk", files["topk"])
-    direag("evaluate", files["steered"], "--preset", "paper", "--out", f"results-{wording}", *baselines, folder=folder)
-    metrics = pd.read_csv(folder / f"results-{wording}" / "metrics.csv").set_index("method")
+    files = {name: folder / f"{wording}-{name}" / "observations.jsonl" for name in ("steered", "samples", "topk")}
+    results, baselines = folder / f"results-{wording}", ("--samples", files["samples"], "--topk", files["topk"])
+    succeed("evaluate", files["steered"], "--preset", "paper", "--out", results, *baselines)
+    metrics = pd.read_csv(results / "metrics.csv").set_index("method")
     assert {"vanilla", "self_consistency", "answer_entropy", "mean_confidence", "topk", "direag"} <= set(metrics.index)
     assert metrics["accuracy"].astype(float).loc[["vanilla", "self_consistency"]].min() > 0.5  # small sums
-    assert "Vanilla" in direag("tables", f"results-{wording}", "--out", f"tables-{wording}", folder=folder)
+    tables = succeed("tables", results, "--out", folder / f"tables-{wording}")
+    assert "Vanilla" in tables
+    sys.stdout.write(tables)
