@@ -142,11 +142,6 @@ class LabelledReports:
     correct: Bool[np.ndarray, "problem level"]
     multiplicity: Int[np.ndarray, " problem"]
 
-    @property
-    def gold_present(self) -> pd.Series:
-        """Whether some level gave a right answer, by problem_id."""
-        return pd.Series(self.correct.any(axis=1), index=pd.Index(self.problem_id, dtype="str"), dtype=bool)
-
     @classmethod
     def of_observations(cls, observations: Observations) -> "LabelledReports":
         """Take the labelled, answered questions out of observations."""

@@ -10,7 +10,7 @@ from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest
 from analysis.paper.paper_tables import METHODS_TABLE, Setting, setting
 from analysis.paper.paper_tables import REFERENCE as METHOD
 from analysis.runs.evaluated_run import EvaluatedRun
-from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, gold_present, null_state
+from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -58,7 +58,7 @@ def null_state_table(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -
     """
     rows = []
     for run, where, own in _of_method(runs):
-        state = null_state(own, gold_present(own), seed=seed, level=level)
+        state = null_state(own, seed=seed, level=level)
         row: dict[str, object] = {"run": str(run.folder), "model": where.model, "dataset": where.dataset}
         for name, quantity in {**_NULL_MEANS, "difference": "difference to selected"}.items():
             found = state.quantity(quantity)
@@ -79,11 +79,10 @@ def base_rate_figure(table: pd.DataFrame, level: float) -> "Figure":
     with figure_style():
         figure = headed_figure("DirEAG against its base rate, as in the paper's Figure 2", caption, _height(table))
         axes = figure.subplots(1, 2, sharey=True)
-        if len(table):
-            half = np.full(len(table), 0.5)
-            base, base_printed = (table[f"base_rate_brier{end}"].to_numpy(float) for end in ("", "_printed"))
-            _beside(axes[0], table, "brier", base, base_printed, RIGHT)
-            _beside(axes[1], table, "auroc", half, half, "#009E73")
+        half = np.full(len(table), 0.5)
+        base, base_printed = (table[f"base_rate_brier{end}"].to_numpy(float) for end in ("", "_printed"))
+        _beside(axes[0], table, "brier", base, base_printed, RIGHT)
+        _beside(axes[1], table, "auroc", half, half, "#009E73")
         _name_rows(axes[0], table)
         axes[0].set_xlabel("Brier score")
         axes[1].set_xlabel("AUROC")
@@ -102,8 +101,7 @@ def null_state_figure(table: pd.DataFrame, level: float) -> "Figure":
         axes = figure.subplots()
         looks = (("correct", "selected answer right", RIGHT, "o"), ("absent", "no candidate right", WRONG, "s"))
         for name, shown, colour, marker in looks:
-            if len(table):
-                forest(axes, *(table[f"{name}{end}"].to_numpy(float) for end in _ENDS), colour=colour, marker=marker)
+            forest(axes, *(table[f"{name}{end}"].to_numpy(float) for end in _ENDS), colour=colour, marker=marker)
             axes.plot([], [], color=colour, marker=marker, linestyle="", label=shown)
         _name_rows(axes, table)
         axes.set_xlabel("mean null probability")
@@ -134,10 +132,10 @@ def _of_method(runs: Sequence[EvaluatedRun]) -> Iterator[tuple[EvaluatedRun, Set
 
 
 def _height(table: pd.DataFrame) -> float:
-    return 1.0 + 0.42 * max(len(table), 1)
+    return 1.0 + 0.42 * len(table)
 
 
 def _name_rows(axes: "Axes", table: pd.DataFrame) -> None:
-    names = zip(table.get("model", ()), table.get("dataset", ()), strict=True)
+    names = zip(table["model"], table["dataset"], strict=True)
     row_labels(axes, [f"{model}, {dataset}" for model, dataset in names])
-    axes.set_ylim(-0.7, max(len(table), 1) - 0.4)
+    axes.set_ylim(-0.7, len(table) - 0.4)

@@ -52,7 +52,7 @@ class PaperResults:
         return [*layouts, differences_layout(self.differences, self.runs, self.level)]
 
     def write(self, target: Path) -> None:
-        """Write :data:`FILES` to a folder, which is made if need be; what has these names there is replaced."""
+        """Write :data:`FILES` to a folder, made if need be, in place of such files there; no figures without DirEAG."""
         target.mkdir(exist_ok=True)
         for table, rows, layout in zip(PRINTED_TABLES, self.tables, self.layouts, strict=False):
             stem = target / f"table{table.number}"
@@ -68,8 +68,9 @@ class PaperResults:
             ("figure3", null_state_table, null_state_figure),
         ):
             measured = measure(self.runs, level=self.level, seed=self.seed)
-            write_table(measured, target / f"{name}.csv")
-            save_figure(draw(measured, self.level), target / f"{name}.png")
+            if len(measured):
+                write_table(measured, target / f"{name}.csv")
+                save_figure(draw(measured, self.level), target / f"{name}.png")
 
     def _as_json(self, rows: pd.DataFrame) -> str:
         """Return a table with what it takes to repeat it."""

@@ -116,9 +116,7 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
     rows = questions.predictions[questions.predictions["method"] == method]
     if rows["null_probability"].isna().all():
         return LeftOut("null_state", f"method {method} has no null state; {', '.join(FITTED_METHODS)} do")
-    if questions.reports is None:
-        return LeftOut("null_state", "which questions have a right candidate is not at hand; give --obs")
-    state = null_state(rows, questions.reports.gold_present, seed=seed, level=level)
+    state = null_state(rows, seed=seed, level=level)
     tables = {"null_state": state.summary.assign(interval_level=level), "null_state_questions": state.questions}
     return Picture("null_state", null_state_figure(state, method, about), tables)
 

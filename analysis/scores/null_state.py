@@ -92,33 +92,29 @@ class NullState:
 
 
 def gold_present(predictions: pd.DataFrame) -> pd.Series:
-    """Return by problem_id whether some candidate is right, as one method's distribution shows it.
+    """Tell of each row whether some candidate is right, as one method's distribution shows it.
 
-    None is where the state that occurred is the null state. NA where that is not known: without a label or an answer,
-    or where the null state has no probability.
+    None is where the probability of the state that occurred is that of the null state. NA where that is not known:
+    without a label, an answer or a distribution, or where a wrong answer leaves the null state no probability.
     """
-    right, null = predictions["correct"], predictions["null_probability"]
-    present = (predictions["state_probability"] != null).astype("boolean") | right
-    known = predictions["state_probability"].notna() & right.notna() & ((null > 0) | right)
-    return present.where(known).set_axis(predictions["problem_id"])
+    right, null, state = (predictions[name] for name in ("correct", "null_probability", "state_probability"))
+    known = right.notna() & null.notna() & state.notna() & (right | (null > 0))
+    return (right | (state != null)).where(known).astype("boolean")
 
 
-def null_state(
-    predictions: pd.DataFrame, gold_present: pd.Series, *, seed: int, n_resamples: int = 1000, level: float = 0.95
-) -> NullState:
+def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> NullState:
     """Compare the null probability of questions with and without a right answer among the candidates.
 
     Parameters
     ----------
     predictions
-        One method's: ``problem_id``, ``null_probability``, ``correct`` (of the selected answer) and ``cluster``.
-    gold_present
-        Whether some candidate is right, by problem_id.
+        One method's: ``problem_id``, ``null_probability``, ``state_probability``, ``correct`` (of the selected answer)
+        and ``cluster``.
     seed
         Of the bootstrap.
     """
-    present = predictions["problem_id"].map(gold_present).astype("boolean")
-    known = predictions["null_probability"].notna() & predictions["correct"].notna() & present.notna()
+    present = gold_present(predictions)
+    known = present.notna()
     rows = predictions[known]
     probability = rows["null_probability"].to_numpy(float)
     group = np.where(present[known].to_numpy(bool), np.where(rows["correct"].to_numpy(bool), 0, 1), 2)

@@ -82,7 +82,9 @@ def random_run(
         right = pd.Series(evaluated.gold_generated & (rng.random(len(evaluated)) < 0.8), dtype="boolean")
         fitted = method in ("confidence", "direag", "count", "count_calibrated")
         null = rng.random(len(evaluated)) if fitted else np.nan
-        parts.append(_rows(evaluated.problem_id, fold, method, confidence, right.where(evaluated.labelled), null))
+        state = np.where(evaluated.gold_generated, rng.random(len(evaluated)), null)
+        right = right.where(evaluated.labelled)
+        parts.append(_rows(evaluated.problem_id, fold, method, confidence, right, null, state))
     seen: dict[str, Observations] = {}
     if "direag" in methods and test is None:
         seen = {str(k): observations.select(answered[answered % n_folds != k]) for k in range(n_folds)}
@@ -110,6 +112,7 @@ def _rows(
     confidence: np.ndarray,
     correct: pd.Series,
     null_probability: float | np.ndarray,
+    state_probability: float | np.ndarray = np.nan,
 ) -> pd.DataFrame:
     return pd.DataFrame(
         {
@@ -120,7 +123,7 @@ def _rows(
             "confidence": confidence,
             "correct": correct,
             "null_probability": null_probability,
-            "state_probability": np.nan,
+            "state_probability": state_probability,
             "cluster": pd.array([None] * len(ids), "Int64"),
         }
     )

@@ -37,12 +37,6 @@ class TestLabelledReports:
         np.testing.assert_array_equal(found.correct[order], expected.correct)
         assert found.level_names == expected.level_names
 
-    def test_the_gold_is_there_where_some_level_gave_it(self, observations):
-        reports = LabelledReports.of_observations(observations)
-        generated = dict(zip(observations.problem_id, observations.gold_generated, strict=True))
-        assert reports.gold_present.to_dict() == {name: generated[name] for name in reports.problem_id}
-        assert 0 < reports.gold_present.sum() < 28
-
     def test_a_fit_to_no_question_has_none(self, observations):
         reports = LabelledReports.of_fits([random_fit(observations.select(slice(0, 0)))])
         assert reports.confidence.shape == reports.correct.shape == (0, observations.n_levels)

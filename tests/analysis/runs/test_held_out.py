@@ -9,6 +9,7 @@ import xarray as xr
 
 from analysis.learned.quantities import LabelledReports
 from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, require_method, unseen_questions
+from analysis.scores.null_state import gold_present
 from analysis.scores.scoring import scores_by_method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -59,7 +60,8 @@ class TestEvaluation:
         given = held_out_questions(read_evaluated_run(folder), folder.parent / "observations.jsonl")
         expected = LabelledReports.of_observations(observations)
         for reports in (found.reports, given.reports):
-            pd.testing.assert_series_equal(reports.gold_present[list(expected.problem_id)], expected.gold_present)
+            order = [reports.problem_id.index(name) for name in expected.problem_id]
+            np.testing.assert_array_equal(reports.correct[order], expected.correct)
         assert found.name == "simulated, simulated"
         assert (
             found.held_out == "30 questions, 2-fold cross-fit (MAP): no question is predicted by a fit that has seen it"
@@ -109,6 +111,11 @@ class TestUnseen:
                 )
             ]
             assert rows["correct"].tolist() == right
+            # The distribution shows where some candidate is right.
+            present = gold_present(rows)
+            assert present.isna().tolist() == (~kept.answered).tolist()
+            assert present[kept.answered].tolist() == kept.gold_generated[kept.answered].tolist()
+            assert 0 < present.sum() < kept.answered.sum()
         assert found.reports.problem_id == LabelledReports.of_observations(kept).problem_id
         assert found.held_out == "19 labelled questions that the fit has not seen (10 that it has seen are left out)"
 

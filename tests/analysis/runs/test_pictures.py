@@ -43,12 +43,13 @@ def questions(observations) -> HeldOutQuestions:
                 "method": method,
                 "confidence": rng.random(50),
                 "correct": pd.array(observations.gold_generated & (rng.random(50) < 0.7), "boolean"),
-                "null_probability": rng.random(50) if method in ("confidence", "direag") else np.nan,
-                "state_probability": np.nan,
+                "null_probability": null,
+                "state_probability": np.where(observations.gold_generated, rng.random(50), null),
                 "cluster": pd.NA,
             }
         )
         for method in METHODS
+        for null in [rng.random(50) if method in ("confidence", "direag") else np.full(50, np.nan)]
     ]
     reports = LabelledReports.of_observations(observations)
     return HeldOutQuestions(pd.concat(parts, ignore_index=True), reports, "A set", "5-fold cross-fit")
@@ -106,9 +107,8 @@ class TestEvaluation:
 
     def test_without_the_reports(self, questions):
         pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "direag", seed=0))
-        assert set(left_out) == {"null_state", "stated_confidence"}
-        assert "give --obs" in left_out["null_state"]
-        assert len(pictures) == 4
+        assert set(left_out) == {"stated_confidence"}
+        assert len(pictures) == 5
 
     @pytest.mark.parametrize("seed", [0, 1])
     def test_a_seed_repeats_the_numbers(self, questions, pictures, seed):
@@ -208,10 +208,12 @@ class TestBaseRate:
 
 
 def null(n: int, group: np.ndarray) -> pd.DataFrame:
+    probability = np.linspace(0.01, 0.6, n)
     return pd.DataFrame(
         {
             "problem_id": [f"q{number}" for number in range(n)],
-            "null_probability": np.linspace(0.01, 0.6, n),
+            "null_probability": probability,
+            "state_probability": np.where(group < 2, 0.7, probability),
             "correct": pd.array(group == 0, "boolean"),
         }
     )
@@ -221,7 +223,7 @@ class TestNullState:
     def test_each_group_adds_up_to_all_of_it(self):
         group = np.arange(60) // 20
         rows = null(60, group)
-        found = null_state(rows, pd.Series(group < 2, index=rows["problem_id"]), seed=0, n_resamples=50, level=0.9)
+        found = null_state(rows, seed=0, n_resamples=50, level=0.9)
         figure = null_state_figure(found, "direag", ABOUT)
         assert_stands_alone(figure, ABOUT, "direag, n = 60", "90% interval")
         for axes, name in zip(figure.axes, NULL_GROUPS, strict=True):
@@ -232,7 +234,7 @@ class TestNullState:
 
     def test_a_group_without_questions_says_so(self):
         rows = null(10, np.zeros(10, int))
-        found = null_state(rows, pd.Series(True, index=rows["problem_id"]), seed=0, n_resamples=5)
+        found = null_state(rows, seed=0, n_resamples=5)
         figure = null_state_figure(found, "direag", ABOUT)
         assert_stands_alone(figure, "undefined")
         assert "no candidate right: n = 0, mean undefined" in said(figure)

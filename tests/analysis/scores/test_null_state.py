@@ -1,5 +1,7 @@
 """The base rate and the null state against closed forms, hand-made cases and a plain loop."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -64,16 +66,24 @@ class TestBaseRate:
         assert (row["n"], row["unanswered"]) == (120, 2)
 
 
-def null_rows(null: list[float], correct: list[bool | None]) -> pd.DataFrame:
-    names = [f"q{number}" for number in range(len(null))]
-    return pd.DataFrame({"problem_id": names, "null_probability": null, "correct": pd.array(correct, "boolean")})
+def null_rows(null: list[float], correct: list[bool | None], present: Sequence[bool | None]) -> pd.DataFrame:
+    """Return rows whose distribution gives the state that occurred the null probability where no candidate is right."""
+    state = {True: lambda p: p / 2 + 0.01, False: lambda p: p, None: lambda _: np.nan}
+    return pd.DataFrame(
+        {
+            "problem_id": [f"q{number}" for number in range(len(null))],
+            "null_probability": null,
+            "state_probability": [state[there](p) for p, there in zip(null, present, strict=True)],
+            "correct": pd.array(correct, "boolean"),
+        }
+    )
 
 
 class TestNullState:
     def test_by_hand(self):
-        rows = null_rows([0.1, 0.3, 0.2, 0.6, 0.3], [True, True, False, False, False])
-        present = pd.Series([True, True, True, False, False], index=rows["problem_id"])
-        found = null_state(rows, present, seed=0, n_resamples=20)
+        present = [True, True, True, False, False]
+        rows = null_rows([0.1, 0.3, 0.2, 0.6, 0.3], [True, True, False, False, False], present)
+        found = null_state(rows, seed=0, n_resamples=20)
         value = found.summary.set_index("quantity")["value"]
         assert value[list(NULL_GROUPS)].tolist() == pytest.approx([0.2, 0.2, 0.45])
         assert value["right answer there"] == pytest.approx(0.2)
@@ -88,10 +98,10 @@ class TestNullState:
 
     def test_intervals_are_those_of_a_loop(self):
         rng = np.random.default_rng(7)
-        null, absent = rng.integers(0, 10, 80) / 20, rng.random(80) < 0.3
+        null, absent = rng.integers(1, 10, 80) / 20, rng.random(80) < 0.3
         right = ~absent & (rng.random(80) < 0.6)
-        rows = null_rows(null.tolist(), right.tolist())
-        found = null_state(rows, pd.Series(~absent, index=rows["problem_id"]), seed=5, n_resamples=40, level=0.8)
+        rows = null_rows(null.tolist(), right.tolist(), (~absent).tolist())
+        found = null_state(rows, seed=5, n_resamples=40, level=0.8)
         differences, areas, selected = [], [], []
         for weight in resample_weights(80, 40, 5):
             p, away, picked = (np.repeat(values, weight) for values in (null, absent, right))
@@ -104,15 +114,13 @@ class TestNullState:
             assert (row["low"], row["high"], row["n_undefined"]) == pytest.approx(tuple(expected), abs=1e-9)
 
     def test_what_is_not_known_is_left_out_and_counted(self):
-        rows = null_rows([0.1, 0.3, np.nan, 0.5], [True, None, False, False])
-        present = pd.Series([True, True, False], index=["q0", "q1", "q2"])
-        found = null_state(rows, present, seed=0, n_resamples=5)
+        null, right = [0.1, 0.3, np.nan, 0.5, 0.0], [True, None, False, False, False]
+        found = null_state(null_rows(null, right, [True, True, False, None, False]), seed=0, n_resamples=5)
         assert found.questions["problem_id"].tolist() == ["q0"]
-        assert found.n_left_out == 3
+        assert found.n_left_out == 4
 
     def test_without_a_question_of_a_group_there_is_no_difference(self):
-        rows = null_rows([0.1, 0.3], [True, False])
-        found = null_state(rows, pd.Series(True, index=rows["problem_id"]), seed=0, n_resamples=5)
+        found = null_state(null_rows([0.1, 0.3], [True, False], [True, True]), seed=0, n_resamples=5)
         for name in ("no candidate right", "difference", "AUROC"):
             row = found.quantity(name)
             assert row[["value", "low", "high"]].isna().all()

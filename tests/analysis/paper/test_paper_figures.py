@@ -1,0 +1,85 @@
+"""Figures 2 and 3 and the long tables: the numbers behind them, against figures worked out here."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from analysis.paper.paper_figures import base_rate_figure, base_rate_table, null_state_figure, null_state_table
+from analysis.paper.paper_layouts import long_latex, long_markdown
+from analysis.paper.paper_tables import METHODS_TABLE, paper_table
+from analysis.runs.evaluated_run import EvaluatedRun
+from analysis.scores.scoring import score
+from tests.analysis.figure_checks import assert_stands_alone
+from tests.analysis.paper.test_paper_tables import run_with
+
+
+def run(model: str, method: str = "direag", n: int = 40) -> EvaluatedRun:
+    """Return a run of n questions, half of them right; of the wrong ones a quarter has a right candidate."""
+    number = np.arange(n)
+    confidence, right = np.where(number % 4 == 0, 0.5, 0.2 + 0.6 * (number % 2)), number % 2 == 1
+    null = 0.1 + 0.2 * (~right)
+    rows = pd.DataFrame(
+        {
+            "problem_id": [f"q{k}" for k in number],
+            "fold": "0",
+            "method": method,
+            "answer": "1",
+            "confidence": confidence,
+            "correct": pd.array(right, "boolean"),
+            "null_probability": null,
+            "state_probability": np.where(right | (number % 8 == 0), 0.6, null),
+            "cluster": pd.array([pd.NA] * n, "Int64"),
+        }
+    )
+    plain = run_with({method: {}}, models=(model,), datasets=("svamp",))
+    return replace(plain, predictions=rows, metrics=score(rows, seed=0, n_resamples=20))
+
+
+@pytest.fixture(scope="module")
+def runs() -> list[EvaluatedRun]:
+    return [run("google/gemma-2-9b-it"), run("llama"), run("qwen2.5-7b", method="vanilla")]
+
+
+def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
+    table = base_rate_table(runs, level=0.9, seed=0)
+    assert table["model"].tolist() == ["Gemma-2-9B-it", "llama"]
+    # 10 of 40 at .5, and 30 with an error of .2.
+    assert table["brier"].tolist() == pytest.approx([(10 * 0.25 + 30 * 0.04) / 40] * 2)
+    assert table["base_rate_brier"].tolist() == [0.25] * 2
+    printed = METHODS_TABLE.figures().loc[("Gemma-2-9B-it", "SVAMP", "DirEAG")]
+    first, stranger = table.to_dict("records")
+    gain = printed["accuracy"] * (1 - printed["accuracy"]) - printed["brier"]
+    assert (first["brier_gain_printed"], first["auroc_printed"]) == pytest.approx((gain, printed["auroc"]))
+    assert np.isnan([stranger["brier_printed"], stranger["auroc_gain_printed"]]).all()
+    figure = base_rate_figure(table, 0.9)
+    assert_stands_alone(figure, "90%", "Table 1")
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Gemma-2-9B-it, SVAMP", "llama, SVAMP"]
+
+
+def test_null_probabilities_where_right_and_where_nothing_is(runs):
+    table = null_state_table(runs, level=0.9, seed=0)
+    assert table[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15]] * 2
+    assert table[["correct", "absent", "difference"]].to_numpy() == pytest.approx(np.array([[0.1, 0.3, 0.2]] * 2))
+    assert_stands_alone(null_state_figure(table, 0.9), "90%", "orange squares")
+
+
+def test_without_the_method_there_is_nothing_to_draw(runs):
+    assert base_rate_table(runs[2:], level=0.9, seed=0).empty
+    assert null_state_table(runs[2:], level=0.9, seed=0).empty
+
+
+def test_the_long_table_underlines_the_best_and_has_ours_in_bold(runs):
+    both = run_with(
+        {"vanilla": {"accuracy": 0.9, "brier": np.nan}, "direag": {"accuracy": 0.8}}, models=("a_b",), folder=Path("b")
+    )
+    rows = paper_table(METHODS_TABLE, [runs[0], both], level=0.95, seed=0)
+    markdown, latex = long_markdown(METHODS_TABLE, rows), long_latex(METHODS_TABLE, rows)
+    assert "|  |  | **DirEAG** | **.8000** | **<u>.5000</u>** | **<u>.5000</u>** |" in markdown
+    assert "| a\\_b | SVAMP | Vanilla | <u>.9000</u> | <u>.5000</u> | \N{EN DASH} |" in markdown
+    assert r"a\_b & SVAMP & Vanilla & \underline{.9000} & \underline{.5000} & -- &" in latex
+    assert r" &  & \textbf{DirEAG} & \textbf{.8000} & \textbf{\underline{.5000}}" in latex
+    assert latex.count(r"\midrule") == 2
+    assert latex.count(r"\\") == 1 + 1 + 14
