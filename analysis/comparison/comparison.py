@@ -4,8 +4,9 @@ What each has learned, in quantities that the data can speak of; what each says 
 does where the right answers are known.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -272,14 +273,16 @@ def _quantities(fit: Fit, scale: Scale) -> _Draws:
     if "intercept" in final and fit.recalibration.method != "none":
         quantities |= {f"recalibration_{name}": final[name] for name in final.data_vars}
     return {
-        (name, level): (draws if level is None else draws.sel(level=level)).to_numpy().ravel()
+        (name, ", ".join(map(str, place.values())) or None): draws.sel(place).to_numpy().ravel()
         for name, draws in quantities.items()
-        for level in _levels(draws)
+        for place in _places(draws)
     }
 
 
-def _levels(draws: xr.DataArray) -> Sequence[str | None]:
-    return [str(level) for level in draws["level"].to_numpy()] if "level" in draws.dims else [None]
+def _places(draws: xr.DataArray) -> list[dict[Hashable, object]]:
+    """Return where each number of a draw is: its level, label or signal."""
+    dims = [dim for dim in draws.dims if dim not in ("chain", "draw")]
+    return [dict(zip(dims, place, strict=True)) for place in product(*(draws[dim].to_numpy() for dim in dims))]
 
 
 def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:

@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 
 from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import label_names, parameter_draws, sampled_parameters
+from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector
@@ -149,10 +149,10 @@ def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) ->
 def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
     """Return the log-likelihood of all questions of a fit, weighted as it was fitted, as a function of raw vectors."""
     preset, variant = fit.preset.model_settings, fit.variant
-    n_levels, n_labels = len(fit.level_names), len(label_names(fit.tree) or ())
+    sizes = fit.likelihood_data.sizes
 
     def natural(vector: Float[Array, " parameter"]) -> Parameters:
-        raw = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n_levels, n_labels=n_labels)
+        raw = raw_from_vector(vector, preset=preset, variant=variant, **sizes)
         return natural_parameters(raw, preset, variant)
 
     def at(vectors: Float[np.ndarray, "sample parameter"]) -> Float[np.ndarray, " sample"]:

@@ -164,7 +164,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
 
     ``quantities``: from :func:`~analysis.learned.quantities.shared_quantities`.
     """
-    shown = set(quantities["quantity"])
+    shown = {name.partition("[")[0] for name in quantities["quantity"]}
     meaning = " ".join(text for name, text in _MEANING.items() if name in shown)
     caption = f"{about} {_spread(quantities, interval_level, 'Dots and bars')} {meaning}"
     with figure_style():
@@ -172,7 +172,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
         panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
         for axes, row in zip(panels, quantities.to_dict("records"), strict=True):
             name = str(row["quantity"])
-            at = _REFERENCE_VALUES.get(name)
+            at = _REFERENCE_VALUES.get(name)  # none for the slope of one of several signals
             if at is not None:
                 axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
             forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)

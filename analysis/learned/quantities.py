@@ -19,7 +19,7 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
+from bayes_direag.inference.posterior import apart, parameter_draws, sampled_parameters
 from bayes_direag.model.evidence import calibrate, supports
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
@@ -32,12 +32,15 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
     Returns: A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
     that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and 1 for
-    ``count``.
+    ``count``. Of several signals, what counts where all of them say so.
     """
     grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
-        stated = jnp.broadcast_to(jnp.asarray(grid)[:, None], (len(GRID), len(fit.level_names)))
         parameters = sampled_parameters(fit.tree)
+        each = () if parameters.slope is None else parameters.slope.shape[1:]
+        stated = jnp.broadcast_to(
+            jnp.reshape(jnp.asarray(grid), (-1, 1, *(1 for _ in each))), (len(GRID), len(fit.level_names), *each)
+        )
         curves = np.asarray(jax.lax.map(lambda sample: calibrate(stated, sample)[0], parameters))
     return pd.concat(
         [
@@ -76,13 +79,15 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the identified quantities of all levels together.
 
-    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``,
+    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``
+    (of several signals each, ``slope[words]``),
     ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept`` and
     ``recalibration slope`` where the final calibration is logistic.
     """
-    posterior = parameter_draws(fit.tree)
+    posterior = apart(parameter_draws(fit.tree))
     total = posterior["weight"].sum("level")
-    draws = {name: posterior[name] for name in ("slope", "null_gain") if name in posterior}
+    slopes = [str(name) for name in posterior if str(name).startswith("slope") and not str(name).endswith("_raw")]
+    draws = {name: posterior[name] for name in (*slopes, "null_gain") if name in posterior}
     draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}
     final = fit.tree["recalibration"].to_dataset()
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":

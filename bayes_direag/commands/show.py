@@ -16,8 +16,8 @@ from bayes_direag.model.presets import label
 from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
-    from bayes_direag.data.long_table import ObservationQuality
     from bayes_direag.data.observations import Observations
+    from bayes_direag.data.quality import ObservationQuality
     from bayes_direag.fits.fit import Fit
 
 _UNDEFINED = "\N{EN DASH}"

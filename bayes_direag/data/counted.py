@@ -22,7 +22,7 @@ from bayes_direag.data.files import Engine, is_parquet
 from bayes_direag.data.long_table import QuestionArrays
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import ParquetScan, group_edges, scan_parquet
-from bayes_direag.data.records import Columns, Origin, Question, Status
+from bayes_direag.data.records import Columns, Origin, Question, Status, signal_column
 
 #: A Parquet file with more rows than this is counted by pattern unless told otherwise.
 LARGEST_KEPT = 1_000_000
@@ -158,13 +158,17 @@ def _table(
     """
     usable = questions.candidate >= 0
     report = np.where(usable, 2 * questions.candidate + questions.correct, -questions.status.astype(int))
-    stated = np.nan_to_num(questions.confidence, nan=_NOT_STATED)
+    stated = {"confidence": questions.confidence, **{signal_column(s): own for s, own in questions.signals.items()}}
     return pyarrow.table(
         {
             "question": name,
             "multiplicity": times,
             **{f"report {level}": column for level, column in enumerate(report.astype(np.int16).T)},
-            **{f"confidence {level}": np.ascontiguousarray(column) for level, column in enumerate(stated.T)},
+            **{
+                f"{name} {level}": np.ascontiguousarray(column)
+                for name, own in stated.items()
+                for level, column in enumerate(np.nan_to_num(own, nan=_NOT_STATED).T)
+            },
             "labelled": questions.labelled,
             "conflicting": questions.conflicting,
         }
@@ -182,7 +186,11 @@ def _counted(table: pyarrow.Table) -> pyarrow.Table:
 def _observations(table: pyarrow.Table, found: ParquetScan) -> Observations:
     levels = range(len(found.levels))
     report = np.stack([table[f"report {level}"].to_numpy() for level in levels], axis=1)
-    confidence = np.stack([table[f"confidence {level}"].to_numpy() for level in levels], axis=1)
+
+    def stated(name: str) -> Float[np.ndarray, "pattern level"]:
+        own = np.stack([table[f"{name} {level}"].to_numpy() for level in levels], axis=1)
+        return np.where(own == _NOT_STATED, np.nan, own)
+
     usable = report >= 0
     candidate = np.where(usable, report // 2, -1).astype(np.int32)
     numbers = [tuple(str(number) for number in range(n)) for n in range(len(levels) + 1)]
@@ -191,7 +199,9 @@ def _observations(table: pyarrow.Table, found: ParquetScan) -> Observations:
         problem_id=tuple(table["question"].to_pylist()),
         level_names=tuple(found.levels.values()),
         kind=found.kind,
-        confidence=np.where(confidence == _NOT_STATED, np.nan, confidence),
+        confidence=stated("confidence"),
+        signals={name: stated(signal_column(name)) for name in found.signals[1:]},
+        first_signal=found.signals[0],
         candidate=candidate,
         candidates=tuple(numbers[n] for n in (candidate.max(axis=1, initial=-1) + 1).tolist()),
         correct=usable & (report % 2 == 1),

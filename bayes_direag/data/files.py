@@ -21,8 +21,10 @@ from bayes_direag.data.records import (
     Question,
     Row,
     check_unique,
+    is_signal,
     question_from_record,
     question_from_rows,
+    signal_column,
 )
 from bayes_direag.errors import DirEAGError, ObservationError
 
@@ -131,46 +133,44 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
 def _to_csv(questions: Sequence[Question], path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(COLUMNS)
+        writer.writerow(_columns(questions))
         for row in _long_form(questions):
             writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
-
-
-def _to_parquet(questions: Sequence[Question], path: Path) -> None:
-    import pyarrow
-    from pyarrow import parquet
-
-    types = {"level": pyarrow.int64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
-    schema = pyarrow.schema([(name, types.get(name, pyarrow.string())) for name in COLUMNS])
-    parquet.write_table(pyarrow.Table.from_pylist(list(_long_form(questions)), schema=schema), path)
 
 
 _QUESTIONS: dict[str, Callable[[Sequence[Question], Path], None]] = {
     ".jsonl": lambda questions, path: _write_lines(
         (question.model_dump_json(exclude_unset=True) for question in questions), path
     ),
-    ".parquet": _to_parquet,
+    ".parquet": lambda questions, path: long_frame(questions).to_parquet(path, index=False),
     ".csv": _to_csv,
 }
 
 
-def long_frame(questions: Iterable[Question]) -> "pandas.DataFrame":
+def _columns(questions: Sequence[Question]) -> list[str]:
+    """Return the columns of a table that is written; one a further signal, after the stated confidence."""
+    named = {name for question in questions for report in question.observations for name in report.confidences}
+    signals = [signal_column(name) for name in sorted(named - {"number"})]
+    return [own for name in COLUMNS for own in ((name, *signals) if name == "confidence" else (name,))]
+
+
+def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
     """Return questions in long form: a row an observation, in the columns of a table that is written."""
     import pandas as pd
 
-    types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
-    table = pd.DataFrame(list(_long_form(questions)), columns=list(COLUMNS))
-    return table.astype({name: types.get(name, "str") for name in COLUMNS})
+    columns, types = _columns(questions), {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
+    table = pd.DataFrame(list(_long_form(questions)), columns=columns)
+    return table.astype({name: "Float64" if is_signal(name) else types.get(name, "str") for name in columns})
 
 
-def _long_form(questions: Iterable[Question]) -> Iterator[Row]:
+def _long_form(questions: Sequence[Question]) -> Iterator[Row]:
+    columns = _columns(questions)
     for question in questions:
         for observation in question.observations or (None,):
-            yield {
-                "problem_id": question.problem_id,
-                **{name: getattr(observation, name, None) for name in OF_OBSERVATION},
-                **{name: getattr(question, name) for name in OF_QUESTION},
-            }
+            own: Row = {name: getattr(observation, name, None) for name in OF_OBSERVATION}
+            own |= {name: getattr(question, name) for name in ("problem_id", *OF_QUESTION)}
+            own |= {signal_column(name): said for name, said in getattr(observation, "confidences", {}).items()}
+            yield {name: own.get(name) for name in columns}
 
 
 def is_parquet(path: str | Path) -> bool:
@@ -412,7 +412,7 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[
         header = next(reader)
         columns.check(header, path)
         meanings = {columns.level: _number, columns.confidence: _number, columns.correct: _flag}
-        convert = [meanings.get(name, str) for name in header]
+        convert = [_number if is_signal(name) else meanings.get(name, str) for name in header]
         line = reader.line_num + 1
         for cells in reader:
             if cells:

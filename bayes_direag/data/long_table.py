@@ -1,23 +1,20 @@
 """Observations in long form, in columns: what every form of file comes to, whole or in parts.
 
 A row is what one level said of one question. From these follow the levels of a file, the kind of its answers, the
-arrays of its questions (which reports are usable, which answers are right), and how much of it can be used.
+arrays of its questions: which reports are usable, which answers are right.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.data.records import Origin, Question, Status
+from bayes_direag.data.records import NUMBER, Origin, Question, Status
 from bayes_direag.errors import LevelError, ObservationError
-
-if TYPE_CHECKING:
-    from bayes_direag.data.observations import Observations
 
 
 class Texts(NamedTuple):
@@ -37,8 +34,8 @@ class LongTable:
         Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
     question, level : (row,) arrays
         The number of the question, and that of the level.
-    percent : (row,) array
-        The stated confidence; NaN where there is none.
+    percents : dict of (row,) arrays
+        The stated confidence, ``number``, and any further signals; NaN where there is none.
     flag : (row,) array
         1 where the answer is flagged as right, 0 where as wrong, -1 where it is not flagged.
     gold : Texts
@@ -51,7 +48,7 @@ class LongTable:
     level: Int[np.ndarray, " row"]
     level_name: Texts
     answer: Texts
-    percent: Float[np.ndarray, " row"]
+    percents: dict[str, Float[np.ndarray, " row"]]
     flag: Int[np.ndarray, " row"]
     gold: Texts
     group: Texts
@@ -60,6 +57,7 @@ class LongTable:
 def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
     """Return the columns of records, at least one."""
     reports = [report for question in questions for report in question.observations]
+    further = {name for report in reports for name in report.confidences} - {NUMBER}
     return LongTable(
         source=source,
         record=questions.__getitem__,
@@ -67,7 +65,8 @@ def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
         level=np.array([report.level for report in reports], np.int64),
         level_name=_coded(report.level_name for report in reports),
         answer=_coded(report.answer for report in reports),
-        percent=np.array([report.confidence for report in reports], float),
+        percents={NUMBER: np.array([report.confidence for report in reports], float)}
+        | {name: np.array([report.confidences.get(name) for report in reports], float) for name in sorted(further)},
         flag=np.array([-1 if report.correct is None else report.correct for report in reports], np.int8),
         gold=_coded(question.gold_answer for question in questions),
         group=_coded(report.group for report in reports),
@@ -93,8 +92,8 @@ class Overview:
         What the gold answers of each part show, and whether any answer is flagged right or wrong.
     stating
         The levels of which some report states a confidence.
-    n_stated, largest, any_between
-        How many confidences are stated, the largest, and whether any is in (0, 1).
+    stated
+        By signal, of those that are stated: how often, the largest, and whether any is in (0, 1).
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
@@ -102,9 +101,7 @@ class Overview:
     kinds: set[AnswerKind] = field(default_factory=set)
     flagged: bool = False
     stating: set[int] = field(default_factory=set)
-    n_stated: int = 0
-    largest: float = 0.0
-    any_between: bool = False
+    stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
 
     def add(self, table: LongTable) -> None:
         """Take in some questions."""
@@ -117,12 +114,18 @@ class Overview:
         self.flagged |= bool((table.flag >= 0).any())
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))
-        stated = ~np.isnan(table.percent)
-        percents = table.percent[stated]
-        self.stating.update(np.unique(table.level[stated]).tolist())
-        self.n_stated += len(percents)
-        self.largest = max(self.largest, float(percents.max(initial=0)))
-        self.any_between |= bool(((percents > 0) & (percents < 1)).any())
+        for name, percent in table.percents.items():
+            there = ~np.isnan(percent)
+            self.stating.update(np.unique(table.level[there]).tolist())
+            if there.any():
+                n, largest, between = self.stated.get(name, (0, 0.0, False))
+                between |= bool(((percent > 0) & (percent < 1)).any())
+                self.stated[name] = n + int(there.sum()), max(largest, float(percent[there].max())), between
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The signals that are stated: the number first, then by name; the number alone if nothing is."""
+        return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
 
     def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
         """Return the declared kind of answers, or what the gold answers show; text if there are only flags.
@@ -187,17 +190,18 @@ class Overview:
         return frozenset(level for level, name in named.items() if name not in stating)
 
     def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if five or more confidences look like fractions: all in 0..1, some inside it."""
-        if self.n_stated >= 5 and self.largest <= 1 and self.any_between:
-            raise ObservationError(
-                f"all {self.n_stated} confidences are at most 1, so they look like fractions",
-                path=path,
-                field="confidence",
-                seen=self.largest,
-                expected="percentages, 0 to 100",
-                remedy="If they are fractions, give --scale fraction (in Python scale='fraction'); if they are "
-                "percentages, give percent.",
-            )
+        """Raise ObservationError if five or more of a signal look like fractions: all in 0..1, some inside it."""
+        for name, (n, largest, any_between) in self.stated.items():
+            if n >= 5 and largest <= 1 and any_between:
+                raise ObservationError(
+                    f"all {n} confidences are at most 1, so they look like fractions",
+                    path=path,
+                    field="confidence" if name == NUMBER else f"confidences.{name}",
+                    seen=largest,
+                    expected="percentages, 0 to 100",
+                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'); if they are "
+                    "percentages, give percent.",
+                )
 
 
 def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]:
@@ -237,7 +241,7 @@ def aligned_columns(
 
 
 #: What is known of each question, as arrays.
-ARRAYS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting")
+ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting")
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,6 +256,8 @@ class QuestionArrays:
         The place of the answer given among the texts; -1 where not usable.
     confidence : (problem, level) array
         Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable, or only a vote.
+    signals : dict of (problem, level) arrays
+        Likewise any further signals, by name.
     candidate : (problem, level) array
         The answer given, by number among the question's own in string order; -1 where not usable.
     status : (problem, level) array
@@ -267,6 +273,7 @@ class QuestionArrays:
     texts: tuple[str, ...]
     answer: Int[np.ndarray, "problem level"]
     confidence: Float[np.ndarray, "problem level"]
+    signals: dict[str, Float[np.ndarray, "problem level"]]
     candidate: Int[np.ndarray, "problem level"]
     status: Int[np.ndarray, "problem level"]
     correct: Bool[np.ndarray, "problem level"]
@@ -279,9 +286,15 @@ class QuestionArrays:
 
 
 def question_arrays(
-    table: LongTable, levels: Iterable[int], kind: AnswerKind, voting: frozenset[int] = frozenset()
+    table: LongTable,
+    levels: Iterable[int],
+    kind: AnswerKind,
+    voting: frozenset[int] = frozenset(),
+    signals: Sequence[str] = (NUMBER,),
 ) -> QuestionArrays:
     """Turn the rows of questions into arrays, given the numbers of all levels, in order, and of those that only vote.
+
+    The first of the signals is the ``confidence``.
 
     A report of the latter is usable without a confidence, and one that it states is not looked at.
     An answer is right if more than half of its flags in that question say so, or, where it carries none, if it equals
@@ -294,15 +307,17 @@ def question_arrays(
     place = table.question, np.searchsorted(numbers, table.level)
     times = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
     votes = np.isin(table.level, list(voting))
-    unstated = np.isnan(table.percent) & ~votes
-    answer, confidence = np.full(shape, -1), np.full(shape, np.nan)
+    percents = [table.percents.get(name, np.full(len(votes), np.nan)) for name in signals]
+    unstated = np.isnan([*table.percents.values()]).all(axis=0) & ~votes
+    answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
     status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
     reasons = {Status.NO_ANSWER: table.answer.code < 0, Status.UNPARSABLE: said < 0, Status.NO_CONFIDENCE: unstated}
     status[place] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
     usable = (said >= 0) & ~unstated
     place = place[0][usable], place[1][usable]
     answer[place] = said[usable]
-    confidence[place] = np.where(votes, np.nan, table.percent)[usable] / 100
+    for own, percent in zip(stated, percents, strict=True):
+        own[place] = np.where(votes, np.nan, percent)[usable] / 100
     flag[place] = table.flag[usable]
 
     candidate = ranks(answer)
@@ -315,7 +330,8 @@ def question_arrays(
     return QuestionArrays(
         texts=texts,
         answer=answer,
-        confidence=confidence,
+        confidence=stated[0],
+        signals=dict(zip(signals[1:], stated[1:], strict=True)),
         candidate=candidate.astype(np.int32),
         status=status,
         correct=correct,
@@ -389,61 +405,3 @@ def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_u
         expected="a gold answer, or a flag on all usable observations, or on none",
         remedy="Add the gold answer or the missing flags, or remove the flags.",
     )
-
-
-@dataclass(frozen=True, eq=False)
-class ObservationQuality:
-    """How much of a set of observations can be used.
-
-    Attributes
-    ----------
-    n_questions, n_answered, n_labelled : int
-        Questions in all, with at least one usable observation, and with known correctness.
-    n_gold_generated, n_several_correct : int
-        Questions to which some level gave a right answer, and with more than one right candidate.
-    n_conflicts : int
-        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
-    counts : array, (level, status)
-        Observations by level and :class:`Status`; every row sums to the number of questions.
-    """
-
-    n_questions: int
-    n_answered: int
-    n_labelled: int
-    n_gold_generated: int
-    n_several_correct: int
-    n_conflicts: int
-    level_names: tuple[str, ...]
-    counts: Int[np.ndarray, "level status"]
-
-    @classmethod
-    def of(cls, observations: "Observations") -> "ObservationQuality":
-        """Count what can be used, by level and over all."""
-        times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
-        return cls(
-            n_questions=int(times.sum()),
-            n_answered=int(times @ observations.answered),
-            n_labelled=int(times @ observations.labelled),
-            n_gold_generated=int(times @ observations.gold_generated),
-            n_several_correct=int(times @ (observations.correct_candidate.sum(axis=1) > 1)),
-            n_conflicts=int(times @ observations.conflicting),
-            level_names=observations.level_names,
-            counts=np.tensordot(times, observations.status[:, :, None] == np.array(Status), axes=1),
-        )
-
-    @property
-    def summary(self) -> str:
-        """The numbers in a line."""
-        n, n_levels, shown = self.n_questions, len(self.level_names), self.level_names[:5]
-        more = f" and {n_levels - len(shown)} more" if n_levels > len(shown) else ""
-        return (
-            f"{n:,} question{'s' * (n != 1)}, {self.n_answered:,} answered, {self.n_labelled:,} labelled; "
-            f"{n_levels} level{'s' * (n_levels != 1)}: {', '.join(shown)}{more}"
-        )
-
-    def to_html(self) -> str:
-        """Return the counts as a table for a notebook."""
-        import pandas as pd
-
-        names = [status.name.lower().replace("_", " ") for status in Status]
-        return pd.DataFrame(self.counts, index=pd.Index(self.level_names, name="level"), columns=names).to_html()

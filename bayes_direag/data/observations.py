@@ -2,8 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -17,33 +17,19 @@ from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import merged
 from bayes_direag.data.files import read_questions, write_questions
-from bayes_direag.data.long_table import (
-    ARRAYS,
-    ObservationQuality,
-    Overview,
-    aligned_columns,
-    long_table,
-    question_arrays,
-    ranks,
-)
+from bayes_direag.data.long_table import ARRAYS, Overview, aligned_columns, long_table, question_arrays, ranks
+from bayes_direag.data.quality import ObservationQuality
 from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = [
-    "Observation",
-    "Observations",
-    "Question",
-    "Status",
-    "read_questions",
-    "write_questions",
-]
+__all__ = ["Observation", "Observations", "Question", "Status", "read_questions", "write_questions"]
 
 #: Answers of more kinds than this are no labels.
 MOST_LABELS = 12
-_ABSENT = {"confidence": np.nan, "candidate": -1, "correct": False, "status": Status.ABSENT}
+_ABSENT = {"candidate": -1, "correct": False, "status": Status.ABSENT}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -56,7 +42,7 @@ class Observations:
         The questions, in the order of the file; the levels, in that of their numbers.
     kind : {"numeric", "choice", "text"}
         How answers are compared.
-    confidence, candidate, status, correct, labelled, conflicting : arrays
+    confidence, signals, candidate, status, correct, labelled, conflicting : arrays
         As in :class:`~bayes_direag.data.long_table.QuestionArrays`.
     candidates : tuple of tuples of str
         The distinct canonical answers of each question, in string order.
@@ -70,6 +56,8 @@ class Observations:
         The cluster of each question, None for one that hangs together with no other; None if none is in any.
     groups : tuple of str, optional
         The group of each level, or its own name where it is in none; None if no level is in any.
+    first_signal : str
+        What the signal is called that ``confidence`` holds: ``number``, the stated one, unless nothing states it.
     """
 
     problem_id: tuple[str, ...]
@@ -87,6 +75,8 @@ class Observations:
     multiplicity: Int[np.ndarray, "problem"] | None = None
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
+    signals: Mapping[str, Float[np.ndarray, "problem level"]] = field(default_factory=dict)
+    first_signal: str = "number"
 
     @classmethod
     def read(
@@ -142,9 +132,8 @@ class Observations:
         there. NaN, None and NA are missing. Raises ObservationError as :meth:`from_questions` does, calling the first
         row line 1; or if a column is not there.
         """
-        columns = Columns(
-            question, level, answer, confidence, gold, correct, cluster, group, levels, scale, same_answer
-        )
+        names = question, level, answer, confidence, gold, correct, cluster, group
+        columns = Columns(*names, levels, scale, same_answer)
         header, rows = [str(name) for name in frame.columns], enumerate(files.as_records(frame), 1)
         return cls._of(files.questions_of_rows(header, rows, None, columns), answers, columns)
 
@@ -182,9 +171,8 @@ class Observations:
         """Build the arrays from records, at least one.
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, where it has none, if
-        it equals the gold answer. A level that is missing, or without an answer that can be read or without a
-        confidence, is not usable; :meth:`quality` counts these. Levels that never state a confidence only vote: there
-        an answer is enough.
+        it equals the gold answer. A level that is missing, or without an answer that can be read or without any signal,
+        is not usable; :meth:`quality` counts these. Levels that never state one only vote: an answer is enough.
 
         ``answers`` is how answers are compared: by default as all gold answers show, text if correctness is only
         flagged; ``source`` is where the questions were read, for the errors. Raises ObservationError if there is no
@@ -209,7 +197,7 @@ class Observations:
             questions = merged(questions, kind, columns.same_answer)
             table = long_table(questions, origin)
         groups = overview.groups(levels, path)
-        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups))
+        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups), overview.signals)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)
         cluster = tuple(question.cluster for question in questions)
@@ -222,7 +210,8 @@ class Observations:
             origin=origin,
             cluster=cluster if any(cluster) else None,
             groups=groups,
-            **{name: getattr(arrays, name) for name in ARRAYS},
+            first_signal=overview.signals[0],
+            **{name: getattr(arrays, name) for name in ("confidence", "signals", *ARRAYS)},
         )
 
     def __len__(self) -> int:
@@ -261,7 +250,7 @@ class Observations:
     @property
     def voting(self) -> tuple[str, ...]:
         """Which of the :attr:`learned_levels` only vote: none of their reports states a confidence."""
-        stating = (self.usable & ~np.isnan(self.confidence)).any(axis=0)
+        stating = self.stated.any(axis=0)
         reporting = self.usable.any(axis=0)
         names = np.array(self.groups or self.level_names)
         return tuple(name for name in self.learned_levels if name in names[reporting] and name not in names[stating])
@@ -269,8 +258,8 @@ class Observations:
     def voting_as(self, voting: Sequence[str]) -> "Observations":
         """Let those levels only vote that a fit knows so: they state nothing, and of others a vote is not usable."""
         votes = np.isin(self.groups or self.level_names, voting)
-        found = replace(self, confidence=np.where(votes, np.nan, self.confidence))
-        lacking = self.usable & np.isnan(self.confidence) & ~votes
+        found = replace(self, **self._each_signal(lambda own: np.where(votes, np.nan, own)))
+        lacking = self.usable & ~self.stated & ~votes
         return found.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else found
 
     def without(self, reports: Bool[np.ndarray, "problem level"], status: Status = Status.ABSENT) -> "Observations":
@@ -283,12 +272,32 @@ class Observations:
         ]
         return replace(
             self,
-            confidence=np.where(kept, self.confidence, np.nan),
+            **self._each_signal(lambda own: np.where(kept, own, np.nan)),
             candidate=candidate.astype(np.int32),
             candidates=tuple(tuple(own[k] for k in sorted(of)) for own, of in zip(self.candidates, named, strict=True)),
             correct=self.correct & kept,
             status=np.where(reports, status, self.status).astype(np.int8),
         )
+
+    @property
+    def signal_names(self) -> tuple[str, ...]:
+        """The signals that reports carry, that of ``confidence`` first."""
+        return (self.first_signal, *self.signals)
+
+    @property
+    def stated(self) -> Bool[np.ndarray, "problem level"]:
+        """Whether a report carries any signal."""
+        return ~np.isnan([self.confidence, *self.signals.values()]).all(axis=0)
+
+    def of_signals(self, names: Sequence[str]) -> "Observations":
+        """Keep some signals, the first as ``confidence``; a report without any of them is a vote, usable as it is."""
+        known, nothing = {self.first_signal: self.confidence, **self.signals}, np.full(self.shape, np.nan)
+        first, *further = ((name, known.get(name, nothing)) for name in names)
+        return replace(self, confidence=first[1], first_signal=first[0], signals=dict(further))
+
+    def _each_signal(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
+        signals = {name: change(own) for name, own in self.signals.items()}
+        return {"confidence": change(self.confidence), "signals": signals}
 
     @property
     def answered(self) -> Bool[np.ndarray, "problem"]:
@@ -337,16 +346,14 @@ class Observations:
         """The SHA-256 of all that a fit can depend on, whatever file format the observations came in."""
         texts = [self.problem_id, self.level_names, self.kind, self.candidates]
         digest = hashlib.sha256(json.dumps(texts).encode())
-        for name, form in (
-            ("confidence", "<f8"),
-            ("candidate", "<i4"),
-            ("correct", "?"),
-            ("labelled", "?"),
-            ("multiplicity", "<i8"),
-        ):
+        forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?", "multiplicity": "<i8"}
+        for name, form in forms.items():
             if (array := getattr(self, name)) is not None:
                 digest.update(array.astype(form).tobytes())
-        for names in filter(None, (self.cluster, self.groups)):
+        for own in self.signals.values():
+            digest.update(own.astype("<f8").tobytes())
+        several = self.signal_names if self.signal_names != ("number",) else None
+        for names in filter(None, (self.cluster, self.groups, several)):
             digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
@@ -360,6 +367,7 @@ class Observations:
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in ARRAYS}
         return replace(
             self,
+            **self._each_signal(lambda own: own[rows]),
             problem_id=chosen(self.problem_id),
             candidates=chosen(self.candidates),
             questions=chosen(self.questions),
@@ -411,6 +419,7 @@ class Observations:
         arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(
             self,
+            **self._each_signal(lambda own: aligned(own, np.nan)),
             level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in zip(order, names, strict=True)),
             groups=groups or (self.groups and names),
             **arrays,

@@ -23,13 +23,16 @@ from bayes_direag.data.files import Engine
 from bayes_direag.data.long_table import LongTable, Overview, QuestionArrays, Texts, question_arrays
 from bayes_direag.data.records import (
     COLUMNS,
+    NUMBER,
     OF_OBSERVATION,
     OF_QUESTION,
     Columns,
     Origin,
     Question,
+    is_signal,
     no_questions,
     question_from_rows,
+    signal_of,
 )
 from bayes_direag.errors import ObservationError
 
@@ -65,7 +68,7 @@ class Part:
     @classmethod
     def of(cls, given: pyarrow.Table, path: Path, line: Int[np.ndarray, " row"]) -> "Part":
         """Take in rows; a question ends where the next row is of another."""
-        columns = {name: _column(name, given) for name in COLUMNS}
+        columns = {name: _column(name, given) for name in (*COLUMNS, *filter(is_signal, given.column_names))}
         names = columns["problem_id"]
         changes = pc.fill_null(pc.not_equal(names[1:], names[:-1]), True).to_numpy(zero_copy_only=False)
         start = np.flatnonzero(np.concatenate([np.ones(min(len(names), 1), bool), changes.astype(bool)]))
@@ -90,13 +93,14 @@ class Part:
 
     def check(self) -> None:
         """Raise ObservationError about the first question that its rows cannot make, if any."""
-        given = {name: ~_missing(self.given[name]) for name in self.given.column_names if name in COLUMNS}
+        given = {name: ~_missing(self.given[name]) for name in self.given.column_names if name in self.columns}
         unread = [given[name] & _missing(self.columns[name]) for name in given]
-        names, percent = self.columns["problem_id"], self._number("confidence")
+        names = self.columns["problem_id"]
         unnamed = _missing(names) | pc.fill_null(pc.equal(names, ""), True).to_numpy(zero_copy_only=False).astype(bool)
-        reported = np.logical_or.reduce([given[name] for name in OF_OBSERVATION if name in given])
-        out_of_range = given["confidence"] & ~((percent >= 0) & (percent <= 100))
-        rows = np.logical_or.reduce([*unread, unnamed, reported & ~_is_level(self._number("level")), out_of_range])
+        stated = ["confidence", *filter(is_signal, given)]
+        reported = np.logical_or.reduce([given[name] for name in (*OF_OBSERVATION, *stated) if name in given])
+        out_of_range = [given[name] & ~((self._number(name) >= 0) & (self._number(name) <= 100)) for name in stated]
+        rows = np.logical_or.reduce([*unread, unnamed, reported & ~_is_level(self._number("level")), *out_of_range])
         wrong = np.logical_or.reduceat(rows, self.start)
         for name in set(OF_QUESTION) & given.keys():
             code = texts_of(self.columns[name]).code
@@ -126,7 +130,8 @@ class Part:
             level=level[row].astype(np.int64),
             level_name=Texts(name.values, name.code[row]),
             answer=Texts(answer.values, answer.code[row]),
-            percent=self._number("confidence")[row],
+            percents={NUMBER: self._number("confidence")[row]}
+            | {signal_of(name): self._number(name)[row] for name in self.columns if is_signal(name)},
             flag=self.columns["correct"].cast("int8").fill_null(-1).to_numpy()[row],
             gold=Texts(gold.values, np.maximum.reduceat(gold.code, self.start)),
             group=Texts(group.values, group.code[row]),
@@ -199,7 +204,8 @@ def _opened(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[parquet
             given = file.schema_arrow.names
             if columns is not None:
                 Columns().check(given, path)
-            yield file, [name for name in columns if name in given] if columns is not None else given
+            signals = filter(is_signal, given if columns and "confidence" in columns else ())
+            yield file, given if columns is None else [name for name in (*columns, *signals) if name in given]
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",
@@ -233,7 +239,7 @@ def _batches(file: parquet.ParquetFile, names: list[str], span: Span) -> Iterato
 
 def _column(name: str, given: pyarrow.Table) -> pyarrow.Array:
     """Return a column in its one type and one piece; numbers that stand for texts become such as in records."""
-    is_number = name in ("level", "confidence")
+    is_number = name in ("level", "confidence") or is_signal(name)
     wanted = pyarrow.bool_() if name == "correct" else pyarrow.float64() if is_number else pyarrow.large_string()
     column = given[name] if name in given.column_names else pyarrow.chunked_array([pyarrow.nulls(given.num_rows)])
     kind = column.type.value_type if types.is_dictionary(column.type) else column.type
@@ -282,6 +288,8 @@ class ParquetScan:
         As in :class:`~bayes_direag.data.observations.Observations`.
     voting : frozenset of int
         The levels that only vote.
+    signals : tuple of str
+        The signals that are looked at.
     datasets, models : str
         The distinct names, separated by commas; looked for with the labels only.
     together : bool
@@ -297,6 +305,7 @@ class ParquetScan:
     levels: dict[int, str]
     groups: tuple[str, ...] | None
     voting: frozenset[int]
+    signals: tuple[str, ...]
     lines: dict[str, int | None]
     kind: AnswerKind
     datasets: str
@@ -321,7 +330,8 @@ class ParquetScan:
         together = parts(self.path, self.columns, span) if self.together else [regrouped(self.path, self.columns)]
         for part in together:
             part.check()
-            yield part.problem_id, question_arrays(part.long_table(), self.levels, self.kind, self.voting)
+            table = part.long_table()
+            yield part.problem_id, question_arrays(table, self.levels, self.kind, self.voting, self.signals)
 
     def run(self, job: Job, engine: Engine) -> Iterator[pyarrow.Table]:
         """Yield the tables that a job makes of the file, in its order; raise what the job raises."""
@@ -367,6 +377,7 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
         levels=levels,
         groups=groups,
         voting=overview.voting(levels, groups),
+        signals=overview.signals,
         lines={levels[number]: line for (number, _), line in reversed(overview.pairs.items())},
         kind=kind,
         datasets=", ".join(about["dataset"]),

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic_core import ErrorDetails, PydanticCustomError
 
 from bayes_direag.errors import DirEAGError, ObservationError
@@ -26,6 +26,27 @@ def _blank_is_missing(text: str | None) -> str | None:
 
 
 OptionalText = Annotated[str | None, AfterValidator(_blank_is_missing)]
+Percent = Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)]
+SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
+
+#: The signal that is the stated confidence.
+NUMBER = "number"
+_SIGNAL = "confidence_"
+
+
+def signal_column(name: str) -> str:
+    """Return what a table calls a signal beside the stated confidence."""
+    return f"{_SIGNAL}{name}"
+
+
+def signal_of(column: str) -> str:
+    """Return the signal that a column of a table holds."""
+    return column.removeprefix(_SIGNAL)
+
+
+def is_signal(column: str) -> bool:
+    """Tell whether a column of a table holds a signal beside the stated confidence."""
+    return column.startswith(_SIGNAL)
 
 
 class Status(IntEnum):
@@ -53,6 +74,8 @@ class Observation(BaseModel):
         The 0-based number of the level, which means the same in every question, and what it is called.
     answer, confidence
         As given, and as stated, in percent, 0..100.
+    confidences
+        Signals of how sure it is, by name, each in percent: ``number`` is the stated confidence itself.
     correct
         Whether the answer is right, where equality with the gold answer does not decide that.
     group
@@ -64,9 +87,22 @@ class Observation(BaseModel):
     level: Annotated[int, Field(ge=0, lt=2**40, strict=True)]
     level_name: OptionalText = None
     answer: OptionalText = None
-    confidence: Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)] | None = None
+    confidence: Percent | None = None
+    confidences: dict[SignalName, Percent | None] = {}
     correct: Annotated[bool, Field(strict=True)] | None = None
     group: OptionalText = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number(cls, given: object) -> object:
+        signals = given.get("confidences") if isinstance(given, dict) else None
+        if not isinstance(given, dict) or not isinstance(signals, dict) or signals.get(NUMBER) is None:
+            return given
+        if given.get("confidence") is None:
+            return given | {"confidence": signals[NUMBER]}
+        if given["confidence"] != signals[NUMBER]:
+            raise PydanticCustomError("two_numbers", "the stated confidence stands here twice, and differs")
+        return given
 
 
 class Question(BaseModel):
@@ -207,7 +243,7 @@ class Columns:
         place = {name: number for number, name in enumerate(self.levels or ())}
         named = all(isinstance(row["level"], str) for _, row in numbered if row.get("level") is not None)
         for line, row in numbered:
-            level, confidence = row.get("level"), row.get("confidence")
+            level = row.get("level")
             if named and isinstance(level, str):
                 if self.levels and level not in place:
                     raise ObservationError(
@@ -220,20 +256,28 @@ class Columns:
                         remedy="Add it to the levels, or leave its rows out.",
                     )
                 row |= {"level": place.setdefault(level, len(place)), "level_name": level}
-            if self.scale == "fraction" and isinstance(confidence, int | float):
-                if not 0 <= confidence <= 1:
-                    raise ObservationError(
-                        "this confidence is not a fraction",
-                        path=path,
-                        line=line,
-                        field=self.confidence,
-                        seen=confidence,
-                        expected="a number from 0 to 1",
-                        remedy="Correct it, or say that the confidences are percentages (scale percent).",
-                    )
-                row["confidence"] = round(100 * float(confidence), 12)
+            if self.scale == "fraction":
+                stated = {name: own for name, own in row.items() if name == "confidence" or is_signal(name)}
+                row |= {name: self._percent(own, name, path, line) for name, own in stated.items()}
+                if isinstance(signals := row.get("confidences"), dict):
+                    row["confidences"] = {name: self._percent(own, name, path, line) for name, own in signals.items()}
             if row.get("correct") in (0, 1):
                 row["correct"] = bool(row["correct"])
+
+    def _percent(self, fraction: object, name: str, path: Path | None, line: int) -> object:
+        if not isinstance(fraction, int | float):
+            return fraction
+        if not 0 <= fraction <= 1:
+            raise ObservationError(
+                "this confidence is not a fraction",
+                path=path,
+                line=line,
+                field=self.spelling.get(name, name),
+                seen=fraction,
+                expected="a number from 0 to 1",
+                remedy="Correct it, or say that the confidences are percentages (scale percent).",
+            )
+        return round(100 * float(fraction), 12)
 
 
 def _plain(value: object) -> object:
@@ -297,6 +341,10 @@ _EXPECTED = {
         "a number from 0 to 100, or null",
         "Write confidences in percent, and null (in a table nothing) where none was stated.",
     ),
+    "confidences": (
+        "names (a letter, then letters, digits, _, - or .) with numbers from 0 to 100, or null",
+        "Rename the signal, as in words or logprob.",
+    ),
     "correct": ("true, false or null", "Write true or false without quotation marks, or leave the field out."),
 }
 _OTHERWISE = ("text, a number or null", "Correct the value, or leave the field out.")
@@ -348,6 +396,9 @@ def question_from_rows(
                     remedy="Make the rows agree, or give the questions different ids.",
                 )
         observation = {column: row[column] for column in OF_OBSERVATION if row.get(column) is not None}
+        signals = {signal_of(name): own for name, own in row.items() if is_signal(name) and own is not None}
+        if signals or row.get("confidences"):
+            observation["confidences"] = signals or row["confidences"]
         level = observation.get("level")
         if isinstance(level, float) and level.is_integer():  # tables hold levels as floats where one is missing
             observation["level"] = int(level)
@@ -372,11 +423,18 @@ def _record_error(
         seen, problem = first["ctx"]["level"], first["msg"]
     elif first["type"] == "missing":
         seen, problem = ..., "this field is missing"
+    elif first["type"] == "two_numbers":
+        steps.append("confidences")
+        seen, problem = first["input"]["confidences"], first["msg"]
     name = next((step for step in reversed(steps) if isinstance(step, str)), "")
     if name == "observations" and isinstance(steps[-1], int):
         problem = "this observation is not an object"
+    if "confidences" in steps:
+        name = "confidences" if steps[-1] == "[key]" else "confidence"
     if rows and len(steps) > 1 and isinstance(steps[1], int):
         line, steps = rows[steps[1]], steps[2:]
+        if steps[0] == "confidences" and len(steps) > 1:
+            steps = [signal_column(str(steps[1]))]
     spelled = (f"[{step}]" if isinstance(step, int) else f".{spelling.get(step, step)}" for step in steps)
     expected, remedy = _EXPECTED.get(name, _OTHERWISE)
     return ObservationError(

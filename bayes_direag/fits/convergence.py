@@ -127,12 +127,12 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``. A vote by label has level and label.
     """
     posterior = fit.tree["unconstrained_posterior"].to_dataset()
-    n_levels = len(fit.level_names)
     total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
     parameters: list[str] = []
     levels: list[str | None] = []
     columns, means, sds = [], [], []
-    for name, prior in raw_priors(fit.preset, fit.variant, n_levels, total).items():
+    sizes = fit.likelihood_data.sizes
+    for name, prior in raw_priors(fit.preset, fit.variant, total_weight=total, **sizes).items():
         draws = posterior[f"{name}_raw"]
         places = itertools.product(
             *(draws[dim].to_numpy() for dim in draws.dims[2:])

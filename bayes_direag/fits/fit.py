@@ -34,10 +34,11 @@ from bayes_direag.inference.posterior import (
     nuts_posterior,
     require_format,
     sampled_parameters,
+    signal_names,
 )
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights, usable_variant
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration
@@ -265,7 +266,8 @@ class Fit:
 
     def reports(self, aligned: Observations) -> Reports:
         """Return what the model is told of questions that are aligned with the fit."""
-        return Reports.of(aligned, self.preset.eps, label_names(self.tree))
+        known = aligned.of_signals(signal_names(self.tree))
+        return Reports.of(known, self.preset.eps, label_names(self.tree))
 
     def _aligned(self, observations: Source) -> Observations:
         """Return the observations under the levels of the fit, if their answers are of its kind."""
@@ -320,6 +322,7 @@ class Fit:
             "levels": self.level_names,
             "voting": self.fitted.voting,
             "labels": label_names(self.tree),
+            "signals": signal_names(self.tree),
             "eps": self.preset.eps,
             "parameters": {name: value.tolist() for name, value in parameters.items() if value is not None},
             "recalibration": final.attrs | {"values": values},
@@ -365,7 +368,8 @@ class Fit:
             If a raw parameter is missing, no question can be learned from, or the preset asks for a final calibration
             without a posterior.
         """
-        settings, variant = named_preset(preset), usable_variant(variant, observations)
+        settings = named_preset(preset)
+        observations, variant = fitted_to(observations, settings, variant)
         final = settings.recalibration
         require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]

@@ -20,7 +20,7 @@ from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights, usable_variant
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
@@ -71,7 +71,8 @@ def fit_map_batch(
 
     Nothing of a question that a row leaves out has any influence on that row's fit.
     """
-    settings, variant = named_preset(preset), usable_variant(variant, observations)
+    settings = named_preset(preset)
+    observations, variant = fitted_to(observations, settings, variant)
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
@@ -139,7 +140,8 @@ def fit_nuts(
         without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
         leave-one-out support has not seen the label either.
     """
-    settings, variant = named_preset(preset), usable_variant(variant, observations)
+    settings = named_preset(preset)
+    observations, variant = fitted_to(observations, settings, variant)
     _check_weights(settings, allow_weighted=allow_weighted)
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()

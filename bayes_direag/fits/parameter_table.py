@@ -5,7 +5,7 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Float
 
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import apart, parameter_draws
 from bayes_direag.model.evidence import Parameters
 
 #: Multiplying these by one constant leaves every prediction as it is.
@@ -31,11 +31,12 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
     weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
     """
-    posterior = parameter_draws(tree)
+    posterior = apart(parameter_draws(tree))
     total = posterior["weight"].sum("level")
     rows = []
     pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
-    for name in (*(name for name in Parameters._fields if name in posterior), *pooled):
+    natural = [str(own) for name in Parameters._fields for own in posterior if _is_natural(str(own), name)]
+    for name in (*natural, *pooled):
         if "label" in posterior[name].dims:
             for label in posterior["label"].to_numpy():
                 own = posterior[[name, f"{name}_raw"]].sel(label=label, drop=True)
@@ -48,6 +49,10 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     if "intercept" in final:
         rows += [row for name in final.data_vars for row in _rows(f"recalibration_{name}", final[name], None, None)]
     return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
+
+
+def _is_natural(own: str, name: str) -> bool:
+    return own == name or (own.startswith(f"{name}[") and own.endswith("]"))
 
 
 def _rows(

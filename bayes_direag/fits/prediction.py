@@ -84,7 +84,8 @@ def _table(reports: Reports, samples: Samples) -> Table:
     row = code if len(distinct) < n else np.arange(n)[:, None]
     kind = np.repeat(distinct[:, None], n_levels, axis=1) if len(distinct) < n else np.arange(n * n_levels)
     level = np.tile(np.arange(n_levels), min(len(distinct), n))
-    stated = np.ravel(reports.logit_confidence)[kind.ravel()]
+    logits = np.asarray(reports.logit_confidence)
+    stated = logits.reshape(n * n_levels, *logits.shape[2:])[kind.ravel()]
     label = None if reports.label is None else np.ravel(reports.label)[kind.ravel()]
     given, doubt, vote = worth(stated, level, samples, label)
     nothing = np.zeros((1, given.shape[1]))
@@ -94,15 +95,21 @@ def _table(reports: Reports, samples: Samples) -> Table:
 
 
 def _distinct(reports: Reports) -> tuple[Int[np.ndarray, "problem level"], Int[np.ndarray, " distinct"]]:
-    """Return the number of each report's confidence (with its label, if asked for), and where each occurs first."""
+    """Return the number of each report's signals (with its label, if asked for), and where each occurs first."""
     import pandas as pd
 
-    code, _ = pd.factorize(np.ravel(reports.logit_confidence))
-    if reports.label is not None:
-        label = np.ravel(reports.label)
-        code, _ = pd.factorize(code * (label.max(initial=-1) + 2) + label + 1)
+    shape, code = np.shape(reports.candidate), np.zeros(np.size(reports.candidate), np.int64)
+    for column in (*_by_signal(reports), *(() if reports.label is None else (np.asarray(reports.label),))):
+        own, values = pd.factorize(column.ravel())
+        code, _ = pd.factorize(code * len(values) + own)
     first = np.unique(code, return_index=True)[1]
-    return code.reshape(np.shape(reports.candidate)), first
+    return code.reshape(shape), first
+
+
+def _by_signal(reports: Reports) -> list[Float[np.ndarray, "problem level"]]:
+    """Return the logits of each signal."""
+    logits = np.asarray(reports.logit_confidence)
+    return [logits] if logits.ndim == 2 else [*np.moveaxis(logits, 2, 0)]
 
 
 def _blocks(reports: Reports, samples: Samples) -> Iterator[Reports]:
@@ -193,7 +200,7 @@ class PatternPredictor:
 
 
 def _patterns(reports: Reports) -> Patterns:
-    by_level = (own.T for own in (reports.candidate, reports.logit_confidence, reports.label) if own is not None)
+    by_level = (own.T for own in (reports.candidate, *_by_signal(reports), reports.label) if own is not None)
     return distinct_rows([np.asarray(column) for column in (reports.n_candidates, *chain.from_iterable(by_level))])
 
 

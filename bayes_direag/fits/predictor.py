@@ -21,7 +21,7 @@ from bayes_direag.model.selection import (
     Recalibration,
     Samples,
     Table,
-    clipped_logit,
+    logit_signals,
     select,
     summary,
     worth,
@@ -44,6 +44,8 @@ class Predictor:
         Those of them that only vote: a report of theirs needs no confidence.
     labels
         The labels whose votes count differently, where the fit has such.
+    signals
+        The signals of a report that it uses; ``number`` is the stated confidence.
     eps
         Confidences are clipped to ``[eps, 1 - eps]``.
     parameters
@@ -58,6 +60,7 @@ class Predictor:
     levels: tuple[str, ...]
     voting: frozenset[str]
     labels: tuple[str, ...]
+    signals: tuple[str, ...]
     eps: float
     parameters: Samples
     recalibration: Recalibration
@@ -85,6 +88,8 @@ class Predictor:
             shapes: dict[str, tuple[int, ...]] = dict.fromkeys(parameters, (n,))
             shapes |= dict.fromkeys(("weight", "bias", "vote"), (n, len(levels)))
             shapes["label_vote"] = (n, len(levels), len(labels))
+            signals = tuple(stored.get("signals", ("number",)))
+            shapes |= dict.fromkeys(("slope", "vote_slope"), (n, len(signals)) if len(signals) > 1 else (n,))
             wrong = [
                 name for name, own in parameters.items() if own.shape != shapes[name] or not np.isfinite(own).all()
             ]
@@ -99,7 +104,7 @@ class Predictor:
                 both = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
                 final = dict(zip(("intercept", "slope"), both, strict=True))
                 recalibration = LogisticRecalibration(method, final, float(stored["recalibration"]["eps"]))
-            known = levels, frozenset(stored["voting"]), labels
+            known = levels, frozenset(stored["voting"]), labels, signals
             return cls(stored["answers"], *known, float(stored["eps"]), parameters, recalibration, stored["made_by"])
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             cause = f"{type(error).__name__}: {error}"
@@ -117,8 +122,8 @@ class Predictor:
         ----------
         reports
             Its reports as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
-            ``group``; ``answer``; ``confidence``, in percent. One without an answer that can be read, or without a
-            confidence, does not count; that of a level that only votes needs none.
+            ``group``; ``answer``; ``confidence`` and ``confidences``, in percent. One without an answer that can be
+            read, or without any, does not count; that of a level that only votes needs none.
         interval_level
             Posterior probability that the interval holds, where there are several draws.
 
@@ -141,22 +146,24 @@ class Predictor:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         read = [self._read(place, report) for place, report in enumerate(reports)]
         named = [report["level"] for report in reports if report.get("level") is not None]
-        stated = [percent for _, _, percent in read if percent is not None]
         if len(set(named)) < len(named):
             raise _unusable("a level occurs twice", "level", named, "every level once", "Remove one of the two.")
-        if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
-            problem, expected = "all confidences are at most 1, so they look like fractions", "percentages, 0 to 100"
-            raise _unusable(problem, "confidence", max(stated), expected, "Multiply them by 100.")
-        stating = [
-            (level, text, 50.0 if self.levels[level] in self.voting else percent) for level, text, percent in read
-        ]
+        for column in zip(*(own for _, _, own, _ in read), strict=True):
+            stated = [percent for percent in column if percent is not None]
+            if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
+                problem = "all confidences are at most 1, so they look like fractions"
+                raise _unusable(problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100.")
+        nothing = (None,) * len(self.signals)
         usable = [
-            (level, text, percent) for level, text, percent in stating if text is not None and percent is not None
+            (level, text, nothing if self.levels[level] in self.voting else percents)
+            for level, text, percents, states in read
+            if text is not None and (self.levels[level] in self.voting or states)
         ]
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
         level = np.array([level for level, _, _ in used], int)
-        confidence = clipped_logit(np.array([percent / 100 for _, _, percent in used]), self.eps)
+        percent = np.array([own for *_, own in used], float).reshape(-1, len(self.signals))
+        confidence = logit_signals([*percent.T / 100], self.eps)
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
         table = Table(*worth(confidence, level, self.parameters, label), np.arange(len(used))[None])
         chosen = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
@@ -168,8 +175,8 @@ class Predictor:
         answer = candidates[place] if place >= 0 else None
         return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}
 
-    def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, float | None]:
-        """Return the number of a report's level, its canonical answer and its confidence."""
+    def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, tuple[float | None, ...], bool]:
+        """Return the number of a report's level, its canonical answer, its signals, and whether it has any at all."""
         level = report.get("level")
         called = level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
         name = report.get("group") or called
@@ -178,19 +185,27 @@ class Predictor:
                 f"reports[{place}]: this level is unknown to the fit; saw {name!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
-        answer, percent = report.get("answer"), report.get("confidence")
+        answer, given = report.get("answer"), report.get("confidences") or {}
         if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
             field = f"reports[{place}].answer"
             raise _unusable("this value cannot be used", field, answer, "text, a number or null", "Write it as text.")
-        if percent is not None and (
-            isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100
-        ):
-            field = f"reports[{place}].confidence"
-            raise _unusable(
-                "this value cannot be used", field, percent, "a number from 0 to 100, or null", "Write it in percent."
-            )
+        if not isinstance(given, Mapping):
+            field = f"reports[{place}].confidences"
+            raise _unusable("this value cannot be used", field, given, "numbers by name", "Name the signals.")
+        percents = []
+        for signal in self.signals:
+            stated = report.get("confidence") if signal == "number" else None
+            percent = given.get(signal) if stated is None else stated
+            if percent is not None and (
+                isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100
+            ):
+                field = f"reports[{place}].confidence" + ("" if signal == "number" else f"s.{signal}")
+                expected, remedy = "a number from 0 to 100, or null", "Write it in percent."
+                raise _unusable("this value cannot be used", field, percent, expected, remedy)
+            percents.append(None if percent is None else float(percent))
         text = None if answer is None else canonical(str(answer), self.answers)
-        return self.levels.index(str(name)), text, None if percent is None else float(percent)
+        states = any(own is not None for own in (report.get("confidence"), *given.values()))
+        return self.levels.index(str(name)), text, tuple(percents), states
 
 
 def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

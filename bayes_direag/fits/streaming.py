@@ -18,9 +18,9 @@ from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
-from bayes_direag.inference.posterior import label_names
+from bayes_direag.inference.posterior import label_names, signal_names
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.selection import clipped_logit
+from bayes_direag.model.selection import logit_signals
 
 
 class Predicted(NamedTuple):
@@ -64,7 +64,7 @@ def predict_parquet(
         slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
     predictor = fit.predictor(interval_level, slots)
     voting = frozenset(number for number, name in zip(found.levels, named, strict=True) if name in fit.fitted.voting)
-    found = replace(found, voting=voting)
+    found = replace(found, voting=voting, signals=signal_names(fit.tree))
     job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
     tables = _counted(found.run(job, engine), found.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
@@ -110,16 +110,19 @@ class _Prediction:
     def _reports(self, questions: QuestionArrays) -> Reports:
         """Put the levels in the order of the fit."""
         shape = (len(questions.candidate), self.n_levels)
-        candidate, confidence = np.full(shape, -1, np.int32), np.full(shape, 0.5)
+        candidate = np.full(shape, -1, np.int32)
         candidate[:, self.columns] = questions.candidate
-        confidence[:, self.columns] = np.nan_to_num(questions.confidence, nan=0.5)
+        signals = [np.full(shape, np.nan) for _ in self.scan.signals]
+        for own, said in zip(signals, (questions.confidence, *questions.signals.values()), strict=True):
+            own[:, self.columns] = said
         label = None
         if self.labels is not None:
             place = {text: number for number, text in enumerate(self.labels)}
             of_text = np.array([*(place.get(text, -1) for text in questions.texts), -1])
             label = np.full(shape, -1)
             label[:, self.columns] = of_text[questions.answer]
-        return Reports(clipped_logit(confidence, self.eps), candidate, candidate.max(axis=1, initial=-1) + 1, label)
+        logits, n_candidates = logit_signals(signals, self.eps), candidate.max(axis=1, initial=-1) + 1
+        return Reports(logits, candidate, n_candidates, label)
 
 
 def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:

@@ -141,8 +141,8 @@ def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
 
 
 def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
-    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight), data.n_labels)
-    sizes = {name: math.prod(raw_shape(name, data.n_levels, data.n_labels)) for name in priors}
+    priors = raw_priors(data.preset, data.variant, total_weight=jnp.sum(data.weight), **data.sizes)
+    sizes = {name: math.prod(raw_shape(name, **data.sizes)) for name in priors}
     return sum((sizes[name] * prior.log_prob(prior.loc) for name, prior in priors.items()), jnp.zeros(()))
 
 
@@ -211,7 +211,7 @@ def _start(
 ) -> tuple[dict[str, Float[np.ndarray, "batch ..."]], Float[np.ndarray, "batch raw raw"]]:
     """Return where n fits under a preset start, and that the curvature there is not known."""
     names = data.preset.free_parameters(data.variant)
-    shapes = {name: (n, *raw_shape(name, data.n_levels, data.n_labels)) for name in names}
+    shapes = {name: (n, *raw_shape(name, **data.sizes)) for name in names}
     raw = {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
     n_raw = sum(value[0].size for value in raw.values())
     return raw, np.full((n, n_raw, n_raw), np.nan)

@@ -181,7 +181,7 @@ def _run(
     run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
     everyone = np.arange(n + -n % run.n_devices) % n  # as many for each device; the surplus is dropped
     names = data.preset.free_parameters(data.variant)
-    shapes = {name: raw_shape(name, data.n_levels, data.n_labels) for name in names}
+    shapes = {name: raw_shape(name, **data.sizes) for name in names}
     rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
     raw: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
     chains = _Chain(np.arange(n), raw, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))

@@ -40,7 +40,7 @@ from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Origin, Question, Status
+from bayes_direag.data.records import Origin, Question, Status, signal_column
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Parameters, padded_size
@@ -55,7 +55,7 @@ from bayes_direag.model.model import (
     raw_priors,
     sites,
 )
-from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SIGNAL_PARAMETERS, Preset, SamplingSettings, Variant
 
 #: The dimensions of every array beyond chain and draw.
 _DIMS: dict[str, tuple[str, ...]] = {
@@ -65,8 +65,6 @@ _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("label_vote_centre", "label_vote_centre_raw"), ("label",)),
     "target": ("problem",),
     "correct": ("problem", "candidate"),
-    "confidence": ("problem", "level"),
-    "candidate": ("problem", "level"),
     "said": ("problem", "level"),
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
@@ -159,7 +157,7 @@ def nuts_posterior(
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
         replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
-        priors = raw_priors(preset, variant, data.n_levels, weight.sum(), data.n_labels)
+        priors = raw_priors(preset, variant, total_weight=weight.sum(), **data.sizes)
         log_prior = {name: np.asarray(own.log_prob(draws.raw[name])) for name, own in priors.items()}
     groups = _datasets(
         {
@@ -206,7 +204,7 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     data, right = tree["constant_data"].to_dataset(), tree["labels"]["correct"].to_numpy()
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
-    names = tuple(str(name) for name in data["problem"].to_numpy())
+    names, (first, *further) = tuple(str(name) for name in data["problem"].to_numpy()), signal_names(tree)
     candidates = tuple(tuple(str(k) for k in range(n)) for n in data["n_candidates"].to_numpy())
     if "said" in data:
         labels = label_names(tree) or ()
@@ -217,6 +215,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         groups=tuple(str(name) for name in data["group"].to_numpy()) if "group" in data else None,
         kind=tree.attrs["answers"],
         confidence=data["confidence"].to_numpy(),
+        first_signal=first,
+        signals={name: data[signal_column(name)].to_numpy() for name in further},
         candidate=candidate,
         candidates=candidates,
         correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
@@ -234,6 +234,11 @@ def level_names(tree: xr.DataTree) -> tuple[str, ...]:
     """Return the levels of a container, in order."""
     data = tree["constant_data"].to_dataset()
     return tuple(dict.fromkeys(str(name) for name in data["group" if "group" in data else "level"].to_numpy()))
+
+
+def signal_names(tree: xr.DataTree) -> tuple[str, ...]:
+    """Return the signals of a report that a container knows, the first one that which stands for all elsewhere."""
+    return tuple(json.loads(tree.attrs.get("signals", '["number"]')))
 
 
 def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
@@ -264,6 +269,18 @@ def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
         return samples
     fixed = tree["fixed_parameters"].to_dataset()
     return samples.merge(fixed.expand_dims({dim: samples[dim] for dim in ("chain", "draw")}), join="exact")
+
+
+def apart(samples: xr.Dataset) -> xr.Dataset:
+    """Return parameters with those of each signal under a name of their own, such as ``slope[words]``."""
+    several = [str(name) for name in samples if "signal" in samples[name].dims]
+    each = {
+        f"{base}[{signal}]{'_raw' * raw}": samples[name].sel(signal=signal, drop=True)
+        for name in several
+        for base, raw in [(name.removesuffix("_raw"), name.endswith("_raw"))]
+        for signal in samples["signal"].to_numpy()
+    }
+    return samples.drop_vars(several).assign(each) if several else samples
 
 
 def require_format(tree: xr.DataTree) -> None:
@@ -307,6 +324,7 @@ def _container(
             "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
+                **{signal_column(name): own for name, own in observations.signals.items()},
                 "candidate": observations.candidate,
                 "n_candidates": observations.n_candidates,
                 "weight_in_likelihood": weight,
@@ -320,6 +338,7 @@ def _container(
         "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,
+        "signals": json.dumps(observations.signal_names),
         "dataset": _distinct(question.dataset for question in observations.questions),
         "model": _distinct(question.model for question in observations.questions),
         "observations_sha256": observations.fingerprint,
@@ -333,6 +352,7 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     """Put arrays by group and name into datasets as ArviZ expects them; see :data:`_DIMS`."""
     names = {
         "level": np.array(observations.learned_levels, dtype=object),
+        "signal": np.array(observations.signal_names, dtype=object),
         "report": np.array(observations.level_names, dtype=object),
         "label": np.array(sorted({*chain.from_iterable(observations.candidates)}), dtype=object),
         "candidate": np.arange(observations.n_levels),
@@ -341,7 +361,11 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
 
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         leading = () if group in _DATA else ("chain", "draw")
-        dims = _DIMS if observations.groups is None else _DIMS | dict.fromkeys(_OF_REPORTS, ("problem", "report"))
+        column = "level" if observations.groups is None else "report"
+        said = ("confidence", *map(signal_column, observations.signals), "candidate")
+        dims = _DIMS | dict.fromkeys(said, ("problem", column))
+        if observations.signals:
+            dims |= {f"{name}{end}": ("signal",) for name in SIGNAL_PARAMETERS for end in ("", "_raw")}
         variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}
         sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}
         return xr.Dataset(variables, {dim: names.get(dim, np.arange(size)) for dim, size in sizes.items()})
@@ -368,9 +392,6 @@ def _versions() -> str:
 def _distinct(names: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
 
-
-#: What there is of every report.
-_OF_REPORTS = ("confidence", "candidate")
 
 #: How many draws the prior groups hold, and what a drawn state is kept as.
 _PRIOR_DRAWS = 1000

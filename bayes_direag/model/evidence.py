@@ -38,7 +38,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.selection import clipped_logit
+from bayes_direag.model.selection import logit_signals
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 
 
@@ -55,8 +55,8 @@ class Parameters(NamedTuple):
         Concentration (beta_0) of the null before any report.
     bias : (level,) array or None
         Shift of a level's reports on the logit scale. None: every report counts in full.
-    slope : () array or None
-        Stretch of the stated confidence on the logit scale. None: the stated confidence is not used.
+    slope : () or (signal,) array or None
+        Stretch of the stated confidence, or of each signal, on the logit scale. None: none is used.
     null_gain : () array or None
         How much of what a report lacks of certainty goes to the null (gamma). None: nothing does.
     sharpness : () array or None, > 0
@@ -65,20 +65,20 @@ class Parameters(NamedTuple):
         What a report adds to the log odds of its answer, whatever it states. None: nothing.
     label_vote : (level, label) array or None
         What it adds besides where its answer is that label. None: nothing.
-    vote_slope : () array or None
-        What the logit of its stated confidence adds besides. None: nothing.
+    vote_slope : () or (signal,) array or None
+        What the logit of its stated confidence, or of each signal, adds besides. None: nothing.
     """
 
     weight: Float[Array, " level"]
     prior_strength: Float[Array, ""]
     null_base: Float[Array, ""]
     bias: Float[Array, " level"] | None = None
-    slope: Float[Array, ""] | None = None
+    slope: Float[Array, "*signal"] | None = None
     null_gain: Float[Array, ""] | None = None
     sharpness: Float[Array, ""] | None = None
     vote: Float[Array, " level"] | None = None
     label_vote: Float[Array, "level label"] | None = None
-    vote_slope: Float[Array, ""] | None = None
+    vote_slope: Float[Array, "*signal"] | None = None
 
     @property
     def is_additive(self) -> bool:
@@ -106,9 +106,9 @@ class Reports(NamedTuple):
 
     Attributes
     ----------
-    logit_confidence : (problem, level) array
+    logit_confidence : (problem, level) or (problem, level, signal) array
         Stated confidences, clipped to ``[eps, 1 - eps]``, on the logit scale; 0, that of an even chance, where a report
-        is only a vote; any finite number where there is no usable report.
+        lacks the signal or is only a vote; any finite number where there is no usable report.
     candidate : (problem, level) array
         Index of the reported answer among the question's own candidates; -1 where there is no usable report.
     n_candidates : (problem,) array
@@ -118,7 +118,7 @@ class Reports(NamedTuple):
         the model does not ask.
     """
 
-    logit_confidence: Float[Array | np.ndarray, "problem level"]
+    logit_confidence: Float[Array | np.ndarray, "problem level *signal"]
     candidate: Int[Array | np.ndarray, "problem level"]
     n_candidates: Int[Array | np.ndarray, " problem"]
     label: Int[Array | np.ndarray, "problem level"] | None = None
@@ -127,7 +127,7 @@ class Reports(NamedTuple):
     def of(cls, observations: Observations, eps: float, labels: Sequence[str] | None = None) -> "Reports":
         """Take the arrays that the model needs out of observations; with the labels, if it asks for them."""
         return cls(
-            clipped_logit(np.nan_to_num(observations.confidence, nan=0.5), eps),
+            logit_signals([observations.confidence, *observations.signals.values()], eps),
             observations.candidate,
             observations.n_candidates,
             None if labels is None else observations.label(labels),
@@ -142,7 +142,7 @@ class Reports(NamedTuple):
         """Append questions without reports until there are ``size``."""
         missing = size - len(self.n_candidates)
         return Reports(
-            np.pad(self.logit_confidence, ((0, missing), (0, 0))),
+            np.pad(self.logit_confidence, [(0, missing), *[(0, 0)] * (np.ndim(self.logit_confidence) - 1)]),
             np.pad(self.candidate, ((0, missing), (0, 0)), constant_values=-1),
             np.pad(self.n_candidates, (0, missing)),
             None if self.label is None else np.pad(self.label, ((0, missing), (0, 0)), constant_values=-1),
@@ -183,7 +183,7 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     """
     weights, usable = parameters.weight, jnp.asarray(reports.candidate).T >= 0
     by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
-    logits = jnp.asarray(reports.logit_confidence, weights.dtype).T
+    logits = jnp.swapaxes(jnp.asarray(reports.logit_confidence, weights.dtype), 0, 1)
     each = calibrate(logits, by_level)
     calibrated, complement = (jnp.where(usable, part, 0.0) for part in each)
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
@@ -198,14 +198,14 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
         if parameters.label_vote is not None:
             besides = jnp.pad(parameters.label_vote, ((0, 0), (0, 1)))  # the last, or number -1, is no label
             constant = constant + besides[jnp.arange(len(weights))[:, None], jnp.asarray(reports.label).T]
-        stated = 0.0 if parameters.vote_slope is None else parameters.vote_slope * logits
+        stated = 0.0 if parameters.vote_slope is None else over_signals(logits, parameters.vote_slope)
         vote = jnp.where(usable, constant + stated, 0.0)
     return Evidence(share, given, doubt, share + beyond_prior, total, vote)
 
 
 def calibrate(
-    logit_confidence: Float[Array, "*shape level"], parameters: Parameters
-) -> tuple[Float[Array, "*shape level"], Float[Array, "*shape level"]]:
+    logit_confidence: Float[Array, "..."], parameters: Parameters
+) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
     """Return the calibrated confidence of every report and its complement, each without cancellation.
 
     Without ``bias`` every report counts 1; without ``slope`` a report counts what its level is worth, whatever
@@ -213,10 +213,15 @@ def calibrate(
     """
     if parameters.bias is None:
         return jnp.ones_like(logit_confidence), jnp.zeros_like(logit_confidence)
-    score = jnp.broadcast_to(parameters.bias, logit_confidence.shape)
-    if parameters.slope is not None:
-        score = score + parameters.slope * logit_confidence
-    return _belief_and_doubt(score)
+    if parameters.slope is None:
+        return _belief_and_doubt(jnp.broadcast_to(parameters.bias, logit_confidence.shape))
+    stretched = over_signals(logit_confidence, parameters.slope)
+    return _belief_and_doubt(jnp.broadcast_to(parameters.bias, stretched.shape) + stretched)
+
+
+def over_signals(logits: Float[Array, "..."], slope: Float[Array, "*signal"]) -> Float[Array, "*shape"]:
+    """Return the sum over signals of slope times logit; their product where there is a single one."""
+    return jnp.tensordot(logits, slope, axes=jnp.ndim(slope))
 
 
 @jax.custom_jvp

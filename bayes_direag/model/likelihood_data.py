@@ -14,6 +14,9 @@ from bayes_direag.model.evidence import Reports, padded_size
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant
 
+#: How many of the fields are arrays, the first ones.
+_N_ARRAYS = 5
+
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class LikelihoodData:
         Which level each column of the reports is of, where levels are groups; None where each is of its own.
     n_labels : int
         How many labels the answers are of; 0 where the preset does not ask.
+    n_signals : int
+        How many signals a report carries.
 
     Examples
     --------
@@ -60,6 +65,7 @@ class LikelihoodData:
     most_candidates: int
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
+    n_signals: int = 1
 
     @classmethod
     def of(
@@ -72,7 +78,8 @@ class LikelihoodData:
         DirEAGError
             If there is no such question; or as :func:`likelihood_weights` does.
         """
-        settings, variant = named_preset(preset), usable_variant(variant, observations)
+        settings = named_preset(preset)
+        observations, variant = fitted_to(observations, settings, variant)
         everything = np.ones((1, len(observations)), bool)
         weight = likelihood_weights(everything, observations, settings, by_pattern=True)[0]
         return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
@@ -89,18 +96,16 @@ class LikelihoodData:
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
         most = max(int(observations.n_candidates.max(initial=0)), 1)
-        static = preset.model_settings, variant, most, observations.slots, len(labels or ())
-        return cls(reports, target, merged, np.maximum(n_right, 1), weight, *static)
+        sizes = most, observations.slots, len(labels or ()), len(observations.signal_names)
+        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, *sizes)
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Preset, Variant, int, tuple[int, ...] | None, int]]:
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays, and the static parts."""
-        arrays = self.reports, self.target, self.merged, self.n_merged, self.weight
-        return arrays, (self.preset, self.variant, self.most_candidates, self.slots, self.n_labels)
+        parts = tuple(getattr(self, field.name) for field in fields(self))
+        return parts[:_N_ARRAYS], parts[_N_ARRAYS:]
 
     @classmethod
-    def tree_unflatten(
-        cls, static: tuple[Preset, Variant, int, tuple[int, ...] | None, int], arrays: tuple[Any, ...]
-    ) -> "LikelihoodData":
+    def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
         """Put them together again; JAX may have put anything in the place of the arrays."""
         data = object.__new__(cls)
         for field, value in zip(fields(cls), (*arrays, *static), strict=True):
@@ -111,6 +116,11 @@ class LikelihoodData:
     def n_levels(self) -> int:
         """The number of levels."""
         return int(self.reports.candidate.shape[-1]) if self.slots is None else max(self.slots) + 1
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What the shapes of raw parameters follow from, as :func:`~bayes_direag.model.settings.raw_shape` takes it."""
+        return {"n_levels": self.n_levels, "n_labels": self.n_labels, "n_signals": self.n_signals}
 
     @property
     def unlabelled(self) -> "LikelihoodData":
@@ -129,17 +139,13 @@ class LikelihoodData:
     def padded(self, size: int) -> "LikelihoodData":
         """Append questions without reports, of weight 0, until there are ``size``."""
         missing = size - len(self.weight)
-        return LikelihoodData(
-            self.reports.padded(size),
-            None if self.target is None else np.pad(self.target, (0, missing), constant_values=-1),
-            np.pad(self.merged, ((0, missing), (0, 0)), constant_values=-1),
-            np.pad(self.n_merged, (0, missing), constant_values=1),
-            np.pad(self.weight, (0, missing)),
-            self.preset,
-            self.variant,
-            self.most_candidates,
-            self.slots,
-            self.n_labels,
+        return replace(
+            self,
+            reports=self.reports.padded(size),
+            target=None if self.target is None else np.pad(self.target, (0, missing), constant_values=-1),
+            merged=np.pad(self.merged, ((0, missing), (0, 0)), constant_values=-1),
+            n_merged=np.pad(self.n_merged, (0, missing), constant_values=1),
+            weight=np.pad(self.weight, (0, missing)),
         )
 
     def patterns(self) -> Patterns:
@@ -158,7 +164,8 @@ class LikelihoodData:
         if self.reports.label is not None:
             columns += [*np.asarray(self.reports.label).T]
         if self.variant == "confidence":
-            columns += [*np.where(usable, self.reports.logit_confidence, 0.0).T]
+            logits = np.asarray(self.reports.logit_confidence).reshape(*usable.shape, -1)
+            columns += [*np.where(usable[..., None], logits, 0.0).reshape(len(usable), -1).T]
         return distinct_rows(columns)
 
     def counted(self) -> "LikelihoodData":
@@ -169,9 +176,16 @@ class LikelihoodData:
         return self.select(patterns.member).with_weight(total).padded(size)
 
 
-def usable_variant(variant: Variant, observations: Observations) -> Variant:
-    """Return the variant that can be fitted: ``level`` in the place of ``confidence`` where no report states one."""
-    return "level" if variant == "confidence" and np.isnan(observations.confidence).all() else variant
+def fitted_to(observations: Observations, preset: Preset, variant: Variant) -> tuple[Observations, Variant]:
+    """Return what a fit is to, and the variant that it can be of.
+
+    Without the signals that preset or variant do not use, and ``level`` in the place of ``confidence`` where no report
+    states one.
+    """
+    if preset.signals == "first" or variant != "confidence":
+        observations = observations.of_signals(observations.signal_names[:1])
+    votes = variant == "confidence" and not observations.stated.any()
+    return observations, "level" if votes else variant
 
 
 def likelihood_weights(

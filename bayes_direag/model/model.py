@@ -25,7 +25,7 @@ from numpyro.infer.util import log_density
 
 from bayes_direag.model.evidence import Parameters, evidence, log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.settings import IDENTITY, Link, Preset, Variant, raw_shape
+from bayes_direag.model.settings import IDENTITY, SIGNAL_PARAMETERS, Link, Preset, Variant, raw_shape
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
@@ -48,7 +48,7 @@ def direag(data: LikelihoodData) -> None:
     """
     raw = {}
     total = jnp.sum(data.weight)
-    for name, prior in raw_priors(data.preset, data.variant, data.n_levels, total, data.n_labels).items():
+    for name, prior in raw_priors(data.preset, data.variant, total_weight=total, **data.sizes).items():
         with _plates(name, data):
             raw[name] = numpyro.sample(f"{name}_raw", prior)
     parameters = natural_parameters(raw, data.preset, data.variant)
@@ -141,7 +141,8 @@ def recalibration(
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
     """Map raw parameters to natural ones, each through its link; fixed ones take their fixed value.
 
-    A pooled parameter is put together first: ``centre + spread * offset``.
+    A pooled parameter is put together first: ``centre + spread * offset``. Of several signals each has a part of what
+    a single one has: where they all say the same, they count as one.
     """
     pooled = _pooled_over_levels(raw, preset)
     dtype = next(iter(raw.values())).dtype
@@ -156,6 +157,8 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
             natural[name] = linked(centre + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
             natural[name] = linked(raw[name], settings.link)
+        if name in SIGNAL_PARAMETERS:
+            natural[name] = natural[name] / natural[name].size
     return Parameters(**natural)
 
 
@@ -179,16 +182,16 @@ def log_joint(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
 
 def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
     """Return the log density of the raw parameters before any state is observed."""
-    priors = raw_priors(data.preset, data.variant, data.n_levels, jnp.sum(data.weight), data.n_labels)
+    priors = raw_priors(data.preset, data.variant, total_weight=jnp.sum(data.weight), **data.sizes)
     return sum((jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items()), jnp.zeros(()))
 
 
 def raw_priors(
-    preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike, n_labels: int = 0
+    preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike, n_labels: int = 0, n_signals: int = 1
 ) -> dict[str, dist.Normal]:
     """Return the prior of each free raw parameter; a penalty is read as Normal(0, sqrt(D / (2 lambda W)))."""
     names = preset.free_parameters(variant)
-    n_raw = sum(math.prod(raw_shape(name, n_levels, n_labels)) for name in names)
+    n_raw = sum(math.prod(raw_shape(name, n_levels, n_labels, n_signals)) for name in names)
     from_penalty = jnp.sqrt(n_raw / (2 * preset.penalty * jnp.asarray(total_weight))) if preset.penalty else None
     settings = {name: preset.parameter(name) for name in names}
     return {
@@ -197,7 +200,13 @@ def raw_priors(
 
 
 def raw_from_vector(
-    vector: Float[Array | np.ndarray, " raw"], *, preset: Preset, variant: Variant, n_levels: int, n_labels: int = 0
+    vector: Float[Array | np.ndarray, " raw"],
+    *,
+    preset: Preset,
+    variant: Variant,
+    n_levels: int,
+    n_labels: int = 0,
+    n_signals: int = 1,
 ) -> Raw:
     """Name the entries of a flat raw vector, which come in the order of ``preset.free_parameters(variant)``.
 
@@ -209,7 +218,7 @@ def raw_from_vector(
         If its length is not that of the variant's free parameters.
     """
     names = preset.free_parameters(variant)
-    shapes = [raw_shape(name, n_levels, n_labels) for name in names]
+    shapes = [raw_shape(name, n_levels, n_labels, n_signals) for name in names]
     sizes = [math.prod(shape) for shape in shapes]
     if len(vector) != sum(sizes):
         raise ValueError(f"the raw vector has {len(vector)} entries; {variant} with {n_levels} levels has {sum(sizes)}")
@@ -225,10 +234,10 @@ def sites(raw: dict[str, Any]) -> dict[str, Any]:
 @contextmanager
 def _plates(name: str, data: LikelihoodData) -> Iterator[None]:
     """Open the plates that a parameter is drawn in: those of levels and labels, one of them, or none."""
-    shape = raw_shape(name, data.n_levels, data.n_labels)
-    dims = ("label",) if name == "label_vote_centre" else ("level", "label")[: len(shape)]
+    shape = raw_shape(name, **data.sizes)
+    alone = "signal" if name in SIGNAL_PARAMETERS else "label" if name == "label_vote_centre" else None
     with ExitStack() as stack:
-        for place, (dim, size) in enumerate(zip(dims, shape, strict=True)):
+        for place, (dim, size) in enumerate(zip([alone] if alone else ["level", "label"], shape, strict=False)):
             stack.enter_context(numpyro.plate(dim, size, dim=place - len(shape)))
         yield
 

@@ -137,6 +137,7 @@ _PAPER = Preset(
     prior_strength=RawParameter(link="softplus", start=_inverse_softplus(0.1)),
     null_base=RawParameter(link="softplus", start=_inverse_softplus(0.01)),
     null_gain=RawParameter(link="softplus", start=_inverse_softplus(0.25)),
+    signals="first",
 )
 
 _RELEASE = _PAPER.override(

@@ -5,7 +5,7 @@ done so, and what answers questions as a service needs no more than this. The te
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -29,6 +29,12 @@ def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float
     """Clip probabilities to ``[eps, 1 - eps]`` and return their logits; NaN stays."""
     clipped = np.clip(probability, eps, 1 - eps)
     return np.asarray(np.log(clipped) - np.log1p(-clipped))  # several times as fast as scipy's logit
+
+
+def logit_signals(signals: Sequence[Float[np.ndarray, "*shape"]], eps: float) -> Float[np.ndarray, "*shape_and_signal"]:
+    """Return the clipped logits of some signals, 0 where one is missing; those of a single one without an axis."""
+    logits = clipped_logit(np.nan_to_num(np.stack(signals, axis=-1), nan=0.5), eps)
+    return logits if len(signals) > 1 else logits[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +145,7 @@ class Table(NamedTuple):
 
 
 def worth(
-    logit_confidence: Float[np.ndarray, " report"],
+    logit_confidence: Float[np.ndarray, "report *signal"],
     level: Int[np.ndarray, " report"],
     samples: Samples,
     label: Int[np.ndarray, " report"] | None = None,
@@ -147,19 +153,25 @@ def worth(
     Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"] | None
 ]:
     """Return what each report gives its answer, what the null, and its vote, in every sample."""
-    stated, weight = logit_confidence[:, None], samples["weight"].T[level]
+    weight = np.asarray(samples["weight"].T[level])
+
+    def times(slope: Float[np.ndarray, "sample *signal"]) -> Float[np.ndarray, "report sample"]:
+        n_signals = slope[0].size
+        return np.asarray(logit_confidence.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
+
     vote = None
     if samples.keys() & _VOTES:
-        constant = samples["vote"].T[level] if "vote" in samples else 0.0
+        vote = np.asarray(samples["vote"].T[level]) if "vote" in samples else np.zeros_like(weight)
         if "label_vote" in samples:
             besides = np.pad(samples["label_vote"], ((0, 0), (0, 0), (0, 1)))  # the last, or number -1, is no label
-            constant = constant + besides[:, level, label].T
-        vote = constant + samples.get("vote_slope", np.zeros(weight.shape[1])) * stated
+            vote = vote + besides[:, level, label].T
+        if "vote_slope" in samples:
+            vote = vote + times(samples["vote_slope"])
     if "bias" not in samples:
         return weight, np.zeros_like(weight), vote
     score = samples["bias"].T[level]
     if "slope" in samples:
-        score = score + samples["slope"] * stated
+        score = score + times(samples["slope"])
     odds_against = np.exp(np.minimum(-score, _LARGEST))
     given = weight / (1 + odds_against)
     return given, samples.get("null_gain", np.zeros(1)) * (given * odds_against), vote

@@ -26,13 +26,17 @@ _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     ),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
+#: Of these each signal has its own, where reports carry several.
+SIGNAL_PARAMETERS = frozenset({"slope", "vote_slope"})
 #: The coefficients of the final calibration that leave support as it is.
 IDENTITY = {"intercept": 0.0, "slope": 1.0}
 
 
-def raw_shape(name: str, n_levels: int, n_labels: int = 0) -> tuple[int, ...]:
+def raw_shape(name: str, n_levels: int, n_labels: int = 0, n_signals: int = 1) -> tuple[int, ...]:
     """Return the shape of a free raw parameter."""
     shapes = {"label_vote": (n_levels, n_labels), "label_vote_centre": (n_labels,)}
+    if n_signals > 1:
+        shapes |= dict.fromkeys(SIGNAL_PARAMETERS, (n_signals,))
     return shapes.get(name, (n_levels,) if name in LEVEL_PARAMETERS else ())
 
 
@@ -137,6 +141,8 @@ class Preset(Settings):
         own scale.
     null_target_weight
         Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
+    signals
+        Which signals of a report are used: ``all``, or the ``first`` alone, as a rule the stated confidence.
     """
 
     name: str
@@ -157,6 +163,7 @@ class Preset(Settings):
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     penalty: float | None = Field(default=0.001, gt=0)
     null_target_weight: float | Literal["balanced"] = 1.0
+    signals: Literal["first", "all"] = "all"
     recalibration: RecalibrationSettings = RecalibrationSettings()
 
     @model_validator(mode="after")

@@ -6,6 +6,9 @@ answer is *right* is then exactly the model's draw: the state that comes true ha
 :mod:`bayes_direag.model.evidence` computes from known parameters.
 """
 
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -28,20 +31,23 @@ _MISSING = 0.02
 _support = jax.jit(support)
 
 
-def default_parameters() -> Parameters:
+def default_parameters(n_signals: int = 1) -> Parameters:
     """Return the parameters that simulated observations are drawn from unless others are given."""
+    shape = () if n_signals == 1 else (n_signals,)
     with jax.enable_x64(True):
         return Parameters(
             weight=jnp.asarray([0.5, 0.8, 1.4, 0.9, 0.6]),
             bias=jnp.asarray([0.5, -0.8, -2.0, -3.0, -4.2]),
-            slope=jnp.asarray(1.6),
+            slope=jnp.full(shape, 1.6 / n_signals),
             prior_strength=jnp.asarray(0.1),
             null_base=jnp.asarray(0.02),
             null_gain=jnp.asarray(0.15),
         )
 
 
-def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = None) -> Observations:
+def simulate_observations(
+    n: int, *, seed: int, parameters: Parameters | None = None, signals: Sequence[str] = ()
+) -> Observations:
     """Draw ``n`` labelled questions with five levels each.
 
     Parameters
@@ -52,6 +58,9 @@ def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = 
         Equal seeds give equal observations.
     parameters
         The truth; :func:`default_parameters` when left out.
+    signals
+        Names of further signals, one in ten of them missing; the truth then has a slope for each: the
+        number's, then the others' in order of their names.
 
     Examples
     --------
@@ -60,15 +69,23 @@ def simulate_observations(n: int, *, seed: int, parameters: Parameters | None = 
     ('very_cautious', 3)
     """
     rng = np.random.default_rng(seed)
-    truth = default_parameters() if parameters is None else parameters
+    truth = default_parameters(1 + len(signals)) if parameters is None else parameters
     ease = rng.normal(0.8, 1.6, n)
     said = np.array([_answers(one, rng) for one in ease], int).reshape(n, len(LEVEL_NAMES))
     stated = _confidences(ease, said, rng)
     missing = rng.random(said.shape) < _MISSING
     names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
+    further = {name: np.where(rng.random(said.shape) < 0.1, np.nan, _confidences(ease, said, rng)) for name in signals}
     unlabelled = Observations.from_questions(
         [
-            _question(f"{seed}-{number:06d}", names[number], said[number], stated[number], missing[number])
+            _question(
+                f"{seed}-{number:06d}",
+                names[number],
+                said[number],
+                stated[number],
+                missing[number],
+                {name: own[number] for name, own in further.items()},
+            )
             for number in range(n)
         ],
         answers="numeric",
@@ -103,9 +120,16 @@ def _question(
     said: Int[np.ndarray, " level"],
     stated: Float[np.ndarray, " level"],
     missing: Bool[np.ndarray, " level"],
+    further: Mapping[str, Float[np.ndarray, " level"]],
 ) -> Question:
     observations = tuple(
-        Observation(level=level, level_name=level_name, answer=str(names[said[level]]), confidence=float(stated[level]))
+        Observation(
+            level=level,
+            level_name=level_name,
+            answer=str(names[said[level]]),
+            confidence=float(stated[level]),
+            **_signals({name: float(own[level]) for name, own in further.items()}),
+        )
         for level, level_name in enumerate(LEVEL_NAMES)
         if not missing[level]
     )
@@ -116,6 +140,10 @@ def _question(
         question=f"simulated question {name}",
         observations=observations,
     )
+
+
+def _signals(given: dict[str, float]) -> dict[str, Any]:
+    return {"confidences": {name: own for name, own in given.items() if own == own}} if given else {}
 
 
 def _golds(

@@ -1,0 +1,232 @@
+"""Several signals a report: each has its own slope, one that is missing is skipped, one alone is the paper's model."""
+
+import json
+import math
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import Fit, Observations, Predictor, fit_map, simulate_observations
+from bayes_direag.data.counted import count_parquet, count_patterns
+from bayes_direag.errors import ObservationError
+from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.model.model import log_likelihood
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import default_parameters
+
+NAMES = ("number", "logprob", "words")
+BAYES = preset("bayes")
+IN_SAMPLE = BAYES.override(recalibration={"method": "none", "out_of_fold": 0})
+VOTING = IN_SAMPLE.override(vote_slope={"link": "identity", "start": 0.0, "loc": 0.0, "scale": 0.5})
+
+
+def lines(path: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    truth = default_parameters()._replace(slope=jnp.array([0.9, 0.1, 1.5]))
+    return simulate_observations(n=240, seed=5, parameters=truth, signals=("words", "logprob"))
+
+
+@pytest.fixture(scope="module")
+def records(observations: Observations, tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, object]]:
+    path = tmp_path_factory.mktemp("signals") / "all.jsonl"
+    observations.write(path)
+    return lines(path)
+
+
+@pytest.fixture(scope="module")
+def fit(observations: Observations) -> Fit:
+    return fit_map(observations, preset=VOTING)
+
+
+def support(fit: Fit, reports: list[dict[str, object]], names: tuple[str, ...] = NAMES) -> dict[str | None, float]:
+    """Return the support of each answer, and of none, in plain Python; what it calls the signals is for the caller."""
+    table = fit.parameters().set_index(["parameter", "level"])["mean"]
+    one = {name: table[name, np.nan] for name in ("null_base", "null_gain", "sharpness")}
+    answers = sorted({str(own["answer"]) for own in reports})
+    alpha, vote = dict.fromkeys(answers, 1 / (len(answers) + 1)), dict.fromkeys(answers, 0.0)
+    null = 1 / (len(answers) + 1) + one["null_base"]
+    for own in reports:
+        level, answer = own["level_name"], str(own["answer"])
+        said = {"number": own["confidence"], **own.get("confidences", {})}
+        score = table["bias", level]
+        vote[answer] += table["vote", level]
+        for name, signal in zip(NAMES, names, strict=True):
+            if said.get(signal) is not None:
+                q = min(max(float(said[signal]) / 100, BAYES.eps), 1 - BAYES.eps)
+                score += table[f"slope[{name}]", np.nan] * math.log(q / (1 - q))
+                vote[answer] += table[f"vote_slope[{name}]", np.nan] * math.log(q / (1 - q))
+        belief = 1 / (1 + math.exp(-score))
+        alpha[answer] += table["weight", level] * belief
+        null += one["null_gain"] * table["weight", level] * (1 - belief)
+    scores = {answer: alpha[answer] ** one["sharpness"] * math.exp(vote[answer]) for answer in answers}
+    scores[None] = null ** one["sharpness"]
+    return {answer: own / sum(scores.values()) for answer, own in scores.items()}
+
+
+def test_support_and_likelihood_are_the_equation_in_plain_python(
+    fit: Fit, observations: Observations, records: list[dict[str, object]]
+) -> None:
+    rows = dict(list(fit.predict_candidates(observations.select(slice(0, 40))).groupby("problem_id")))
+    raw = fit.tree["unconstrained_posterior"].to_dataset()
+    values = {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()}
+    reached = np.asarray(log_likelihood(values, fit.likelihood_data))
+    worst = 0.0
+    for record, log_probability in zip(records[:40], reached, strict=False):
+        expected = support(fit, record["observations"])
+        gold = record["gold_answer"] if record["gold_answer"] in expected else None
+        assert math.exp(log_probability) == pytest.approx(expected[gold], rel=1e-6)
+        swapped = support(fit, record["observations"], ("number", "words", "logprob"))
+        worst = max(worst, abs(swapped[gold] / expected[gold] - 1))
+        found = rows[record["problem_id"]]
+        by_answer = dict(
+            zip(found.answer.astype(object).where(found.answer.notna(), None), found.probability, strict=True)
+        )
+        assert by_answer == pytest.approx(expected, rel=1e-9)
+    assert worst > 0.05  # two signals that change places are found out
+
+
+def test_every_door_takes_signals_and_says_the_same(
+    fit: Fit, observations: Observations, records: list[dict[str, object]], tmp_path: Path
+) -> None:
+    expected = fit.predict(observations)
+    assert observations.signal_names == NAMES
+    for name in ("all.jsonl", "all.csv", "all.parquet"):
+        observations.write(tmp_path / name)
+        pd.testing.assert_frame_equal(fit.predict(tmp_path / name), expected)
+        assert Observations.read(tmp_path / name).fingerprint == observations.fingerprint
+    frame = observations.to_frame()
+    assert frame.columns[4:7].tolist() == ["confidence", "confidence_logprob", "confidence_words"]
+    pd.testing.assert_frame_equal(fit.predict(frame), expected)
+    for column in frame.columns[4:7]:
+        frame[column] /= 100
+    fractions = Observations.from_frame(frame, scale="fraction")
+    pd.testing.assert_frame_equal(fit.predict(fractions), expected)
+    predict_parquet(fit, tmp_path / "all.parquet", tmp_path / "streamed.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "streamed.parquet"), expected, check_dtype=False)
+    fit.save(tmp_path / "fit.nc")
+    loaded = Fit.load(tmp_path / "fit.nc")
+    pd.testing.assert_frame_equal(loaded.predict(loaded.fitted).drop(columns="answer"), expected.drop(columns="answer"))
+    fit.export(tmp_path / "fit.json")
+    predictor = Predictor.load(tmp_path / "fit.json")
+    column = expected.columns[2]
+    for record, row in zip(records[:40], expected.to_dict("records"), strict=False):
+        said = predictor.predict(record["observations"])
+        assert (said["answer"], said[column]) == (row["answer"], pytest.approx(row[column], rel=1e-12))
+
+
+def test_counted_by_pattern_it_is_the_same_fit(observations: Observations, tmp_path: Path) -> None:
+    rounded = observations.select(np.r_[0:60, 0:60, 20:60])
+    whole, parts = fit_map(rounded, preset=IN_SAMPLE), []
+    parts.append(count_patterns(rounded))
+    assert len(parts[0]) == 60
+    named = [own.model_copy(update={"problem_id": f"q{k}"}) for k, own in enumerate(rounded.questions)]
+    Observations.from_questions(named).write(tmp_path / "all.parquet")
+    parts.append(count_parquet(tmp_path / "all.parquet"))
+    for counted in parts:
+        assert counted.signal_names == NAMES
+        found = fit_map(counted, preset=IN_SAMPLE).parameters()
+        np.testing.assert_allclose(found["mean"], whole.parameters()["mean"], rtol=1e-5)
+
+
+def test_one_signal_is_the_stated_confidence_however_it_is_written(records: list[dict[str, object]]) -> None:
+    alone = [
+        dict(own, observations=[{k: v for k, v in one.items() if k != "confidences"} for one in own["observations"]])
+        for own in records
+    ]
+    inside = [
+        dict(
+            own,
+            observations=[
+                {k: v for k, v in one.items() if k != "confidence"} | {"confidences": {"number": one["confidence"]}}
+                for one in own["observations"]
+            ],
+        )
+        for own in alone
+    ]
+    first, second = Observations.from_records(alone), Observations.from_records(inside)
+    assert (
+        first.fingerprint == second.fingerprint == Observations.from_records(records).of_signals(NAMES[:1]).fingerprint
+    )
+
+
+@pytest.mark.parametrize("name", ["paper", "release"])
+def test_paper_and_release_use_the_stated_confidence_alone(name: str, observations: Observations) -> None:
+    found, alone = (fit_map(one, preset=name) for one in (observations, observations.of_signals(NAMES[:1])))
+    pd.testing.assert_frame_equal(found.parameters(), alone.parameters())
+    pd.testing.assert_frame_equal(found.predict(observations), alone.predict(observations))
+
+
+def test_where_no_number_is_stated_another_signal_takes_its_place(records: list[dict[str, object]]) -> None:
+    without = [
+        dict(own, observations=[dict(one, confidence=None) for one in own["observations"]]) for own in records[:80]
+    ]
+    found = Observations.from_records(without)
+    assert found.signal_names == ("logprob", "words")
+    assert set(fit_map(found, preset=IN_SAMPLE).parameters().parameter) >= {"slope[logprob]", "slope[words]"}
+
+
+def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
+    fit: Fit, records: list[dict[str, object]], tmp_path: Path
+) -> None:
+    reports = [dict(own) for own in records[0]["observations"]]
+    reports[0] |= {"confidence": None, "confidences": {"words": 30}}
+    reports[1] |= {"confidence": None, "confidences": {"words": None}}
+    found = Observations.from_records([dict(records[0], observations=reports), *records[1:]])
+    row = fit.predict(found).iloc[0]
+    assert row.n_used == len(reports) - 1
+    fit.export(tmp_path / "fit.json")
+    said = Predictor.load(tmp_path / "fit.json").predict(reports)
+    assert said["n_used"] == row.n_used
+    assert said["support"] == pytest.approx(row.support, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "field", "said"),
+    [
+        (
+            {"confidences": {"words": 101}},
+            "observations[0].confidences.words",
+            "saw 101; expected a number from 0 to 100",
+        ),
+        ({"confidences": {"words": "sure"}}, "observations[0].confidences.words", "Write confidences in percent"),
+        ({"confidences": {"my words": 50}}, "observations[0].confidences", "names (a letter, then letters, digits"),
+        ({"confidences": {"number": 50}}, "observations[0].confidences", "stands here twice, and differs"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(given: dict[str, object], field: str, said: str) -> None:
+    report = {"level": 0, "answer": "1", "confidence": 80, **given}
+    with pytest.raises(ObservationError) as raised:
+        Observations.from_records([{"problem_id": "a", "gold_answer": "1", "observations": [report]}])
+    assert raised.value.field.startswith(field)
+    assert said in str(raised.value)
+
+
+def test_what_is_wrong_in_a_table_is_said_with_its_column_and_fractions_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "all.csv"
+    path.write_text("problem_id,level,answer,confidence,confidence_words,gold_answer\na,0,1,80,120,1\n")
+    with pytest.raises(ObservationError, match=r"line 2, field confidence_words: .* saw 120"):
+        Observations.read(path)
+    rows = "".join(f"q{k},0,1,80,0.{k + 1},1\n" for k in range(6))
+    path.write_text(f"problem_id,level,answer,confidence,confidence_words,gold_answer\n{rows}")
+    with pytest.raises(ObservationError, match="look like fractions"):
+        Observations.read(path)
+
+
+@pytest.mark.slow
+def test_known_slopes_are_recovered() -> None:
+    slope = jnp.array([1.4, 0.1, 0.7])
+    truth = default_parameters()._replace(slope=slope)
+    worlds = [simulate_observations(n=4000, seed=k, parameters=truth, signals=("a", "b")) for k in range(4)]
+    table = [fit_map(one, preset=IN_SAMPLE).parameters().set_index("parameter")["mean"] for one in worlds]
+    found = np.array([[own[f"slope[{name}]"] for name in ("number", "a", "b")] for own in table])
+    error = found.std(axis=0, ddof=1) / 2
+    assert (np.abs(found.mean(axis=0) - slope) < 4 * error + 0.1).all()
+    assert (found[:, 0] > found[:, 2]).all()
+    assert (found[:, 2] > found[:, 1]).all()
