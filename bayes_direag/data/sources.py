@@ -11,13 +11,19 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError
 
-_EXAMPLES = {"steered": "observations.jsonl", "samples": "samples.jsonl", "topk": "topk.jsonl"}
+_EXAMPLES: dict[str, tuple[str, AnswerKind]] = {
+    "steered": ("observations.jsonl", "numeric"),
+    "samples": ("samples.jsonl", "numeric"),
+    "topk": ("topk.jsonl", "numeric"),
+    "judges": ("judges.jsonl", "text"),
+}
 
 
-def example_observations(protocol: Literal["steered", "samples", "topk"] = "steered") -> Observations:
-    """Return the bundled observations of one protocol, really elicited from a small model; see docs/example.md.
+def example_observations(name: Literal["steered", "samples", "topk", "judges"] = "steered") -> Observations:
+    """Return bundled observations, really elicited from a small model; see docs/example.md and docs/judges.md.
 
-    Five confidence-steering prompts; of 50 questions also five samples of the neutral one, and one list of guesses.
+    ``steered``: 300 word problems under five confidence-steering prompts. ``samples``, ``topk``: of 100 of them also
+    five samples of the neutral prompt, and one list of guesses. ``judges``: verdicts of five prompts on 150 answers.
 
     Examples
     --------
@@ -25,8 +31,9 @@ def example_observations(protocol: Literal["steered", "samples", "topk"] = "stee
     >>> len(observations), observations.level_names[0]
     (300, 'very_cautious')
     """
-    with resources.as_file(resources.files("bayes_direag") / "example" / _EXAMPLES[protocol]) as path:
-        return Observations.read(path, "numeric")
+    file, kind = _EXAMPLES[name]
+    with resources.as_file(resources.files("bayes_direag") / "example" / file) as path:
+        return Observations.read(path, kind)
 
 
 def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:

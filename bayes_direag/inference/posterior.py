@@ -65,7 +65,6 @@ _DIMS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("label_vote_centre", "label_vote_centre_raw"), ("label",)),
     "target": ("problem",),
     "correct": ("problem", "candidate"),
-    "said": ("problem", "level"),
     "n_candidates": ("problem",),
     "weight_in_likelihood": ("problem",),
     "cluster": ("problem",),
@@ -362,8 +361,8 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         leading = () if group in _DATA else ("chain", "draw")
         column = "level" if observations.groups is None else "report"
-        said = ("confidence", *map(signal_column, observations.signals), "candidate")
-        dims = _DIMS | dict.fromkeys(said, ("problem", column))
+        of_reports = ("confidence", *map(signal_column, observations.signals), "candidate", "said")
+        dims = _DIMS | dict.fromkeys(of_reports, ("problem", column))
         if observations.signals:
             dims |= {f"{name}{end}": ("signal",) for name in SIGNAL_PARAMETERS for end in ("", "_raw")}
         variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}

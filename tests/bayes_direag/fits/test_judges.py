@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -146,6 +147,13 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
 def test_answers_that_are_no_labels_are_refused(observations: Observations, said: str) -> None:
     with pytest.raises(DirEAGError, match=said):
         fit_map(observations, preset="judges")
+
+
+def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
+    alone = fit_map(replace(OBSERVATIONS, groups=OBSERVATIONS.level_names), preset="judges")
+    np.testing.assert_allclose(alone.predict(OBSERVATIONS)["support"], fit.predict(OBSERVATIONS)["support"], atol=1e-6)
+    together = fit_map(replace(OBSERVATIONS, groups=("good", "fair", "others", "others")), preset="judges")
+    assert together.tree["posterior"]["label_vote"].sizes["level"] == 3
 
 
 def test_counting_by_pattern_keeps_votes() -> None:
