@@ -20,6 +20,7 @@ def sbc_command(
     n: Annotated[int, typer.Option("--n", min=2, help="Number of simulations.")] = 200,
     questions: Annotated[int, typer.Option(min=1, help="Labelled questions in each.")] = 100,
     variant: Annotated[Variant, typer.Option(metavar="VARIANT", help="count, level or confidence.")] = "confidence",
+    signals: Annotated[int, typer.Option(min=1, max=3, help="Signals of each report.")] = 1,
     preset: Annotated[PresetName, typer.Option(metavar="PRESET", help="Whose priors: bayes or paper.")] = "bayes",
     overrides: options.SetOption = None,
     warmup: Annotated[int, typer.Option(min=1, help="Steps of each chain that adapt, and are thrown away.")] = 500,
@@ -57,6 +58,7 @@ def sbc_command(
         wanted = SimulationSettings(
             n=n,
             n_questions=questions,
+            n_signals=signals,
             variant=variant,
             preset=settings,
             sampling=SamplingSettings(n_warmup=warmup, n_draws=draws),

@@ -67,7 +67,8 @@ class Explanation:
         Whether the selected answer is right; None without an answer or a label.
     reports : DataFrame
         A row a usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
-        ``stated`` (its confidence, 0..1, not clipped), ``calibrated`` (q~; 1 in the count variant), ``weight_share``
+        ``stated`` (its confidence, 0..1, not clipped; ``stated_words`` and so on, where it carries further signals),
+        ``calibrated`` (q~; 1 in the count variant), ``weight_share``
         (of its level in the weight of all), ``evidence`` (weight * q~, for its answer), ``null_evidence`` (null_gain *
         weight * (1 - q~), for the null), the same two as ``support_part`` and ``null_support_part``;
         ``answer_without`` and ``confidence_without``, what the same fit says of the question without this report.
@@ -135,7 +136,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     """
     row = _row_of(problem_id, observations)
     asked = observations.select(np.array([row]))
-    question = asked.align(fit.level_names)
+    question = asked.align(fit.level_names).of_signals(fit.fitted.signal_names)
     predicted = fit.predict(with_and_without_each(asked), interval_level=interval_level)
     selected = predicted.iloc[0]
     parts = EvidenceParts.of(fit, question)
@@ -229,6 +230,7 @@ def _reports(
             "level": _text(question.level_names[position] for position in parts.level),
             "answer": _text(question.candidates[0][index] for index in parts.candidate),
             "stated": question.confidence[0, parts.level],
+            **{f"stated_{name}": own[0, parts.level] for name, own in question.signals.items()},
             **_summary("calibrated", parts.calibrated, interval_level),
             "weight_share": parts.weight_share.mean(axis=0),
             **_summary("evidence", parts.concentration[place], interval_level),

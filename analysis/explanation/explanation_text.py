@@ -174,7 +174,7 @@ def _reports_table(explanation: Explanation) -> Group:
                 str(row["number"]),
                 row["level"],
                 shortened(row["answer"], 16),
-                _stated(row["stated"]),
+                "\n".join(_stated_signals(row)),
                 _mean(row, "calibrated"),
                 number(row["weight_share"], 2),
                 number(row["evidence"], decimals),
@@ -285,6 +285,12 @@ def _mean(row: Mapping[Hashable, Any], name: str) -> str:
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     bounds = "" if math.isnan(low) else f"\n{low:.2f}\N{EN DASH}{high:.2f}"
     return f"{mean:.2f}{bounds}"
+
+
+def _stated_signals(row: Mapping[Hashable, Any]) -> Iterator[str]:
+    for name, stated in row.items():
+        if str(name).startswith("stated") and (name == "stated" or not math.isnan(stated)):
+            yield " ".join(filter(None, [str(name).removeprefix("stated").removeprefix("_"), _stated(stated)]))
 
 
 def _stated(stated: float) -> str:

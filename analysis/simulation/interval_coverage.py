@@ -138,8 +138,9 @@ def _recalibrations(
     identity = LogisticRecalibration.identity(shape, final.eps)
     if final.method == "none":
         return [identity]
-    dims = ("chain", "draw", "level")
-    posterior = xr.Dataset({name: (dims[: value.ndim + 1], value[None]) for name, value in raw.items()})
+    posterior = xr.Dataset(
+        {name: (("chain", "draw", f"{name}_of")[: value.ndim + 1], value[None]) for name, value in raw.items()}
+    )
     data = LikelihoodData.weighted(labelled, np.ones(len(labelled)), preset=preset, variant=variant)
     with jax.enable_x64(True):
         reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)

@@ -140,8 +140,10 @@ def quantities(
     """
     values_of: dict[str, Values] = {}
     for name, value in raw.items():
-        if name in LEVEL_PARAMETERS:
-            values_of |= {f"{name}[{level}]": value[:, :, number] for number, level in enumerate(level_names)}
+        if value.ndim > 2:
+            signals = [f"signal {number + 1}" for number in range(data.n_signals)]
+            own = enumerate(level_names if name in LEVEL_PARAMETERS else signals)
+            values_of |= {f"{name}[{one}]": value[:, :, number] for number, one in own}
         else:
             values_of[name] = value
     common = int(np.bincount(np.maximum(np.asarray(held_out.candidate[0]), 0)).argmax())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
+from pydantic import Field
 
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import MARKERS, REFERENCE, diagonal, figure_style, headed_figure, panel_grid, plain
@@ -20,7 +21,7 @@ from bayes_direag.inference.nuts import Draws, draws_for_each
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import label
-from bayes_direag.model.settings import Preset, SamplingSettings, Settings, Variant
+from bayes_direag.model.settings import SIGNAL_PARAMETERS, Preset, SamplingSettings, Settings, Variant
 from bayes_direag.model.simulate import simulate_observations
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+_SIGNALS = ("logprob", "words")
 _LINES = ("-", "--", ":", "-.", (0, (5, 1, 1, 1, 1, 1)))
 _DERIVED = {
     "log_joint": "log joint density",
@@ -133,7 +135,8 @@ def _groups(names: list[str]) -> dict[str, dict[str, str]]:
     for name in names:
         parameter, bracket, level = name.partition("[")
         if bracket:
-            groups.setdefault(f"{parameter}, by level", {})[level[:-1]] = name
+            kind = "signal" if parameter in SIGNAL_PARAMETERS else "level"
+            groups.setdefault(f"{parameter}, by {kind}", {})[level[:-1]] = name
     others = [name for name in names if "[" not in name]
     groups["other parameters"] = {name: name for name in others if name not in _DERIVED}
     groups["what follows from all parameters"] = {_DERIVED[name]: name for name in others if name in _DERIVED}
@@ -155,13 +158,14 @@ class SimulationSettings(Settings):
     """What is simulated.
 
     ``n``: number of simulations. ``n_questions``, ``n_fresh``: labelled questions that each learns from, and fresh ones
-    that it predicts. ``sampling``: one chain a simulation; the number of
+    that it predicts. ``n_signals``: of each report. ``sampling``: one chain a simulation; the number of
     chains is not looked at.
     """
 
     n: int = 200
     n_questions: int = 100
     n_fresh: int = 1000
+    n_signals: int = Field(default=1, ge=1, le=len(_SIGNALS) + 1)
     variant: Variant = "confidence"
     preset: Preset
     sampling: SamplingSettings = SHORT_CHAINS
@@ -172,6 +176,7 @@ class SimulationSettings(Settings):
         """Say it in a line."""
         return (
             f"Variant {self.variant}, preset {label(self.preset)}, {self.n_questions} labelled questions, "
+            f"{f'{self.n_signals} signals a report, ' if self.n_signals > 1 else ''}"
             f"right answers from the model."
         )
 
@@ -215,11 +220,13 @@ def check_by_simulation(
             f"recalibration method {preset.recalibration.method} has no posterior; expected platt or none. "
             "Set recalibration.method."
         )
-    everything = simulate_observations(settings.n_questions + settings.n_fresh, seed=settings.seed)
+    signals = _SIGNALS[: settings.n_signals - 1]
+    everything = simulate_observations(settings.n_questions + settings.n_fresh, seed=settings.seed, signals=signals)
     everything = everything.select(everything.answered)
     fitted = everything.select(slice(0, settings.n_questions))
     fresh = everything.select(slice(settings.n_questions, None))
-    data, seed = _data(settings, fitted), settings.seed
+    settings = settings.model_copy(update={"preset": settings.preset.for_signals(settings.n_signals)})
+    preset, data, seed = settings.preset, _data(settings, fitted), settings.seed
     on_step("drawing worlds")
     worlds = draw_worlds(data, settings.n, seed=seed)
     on_step(f"sampling {settings.n} posteriors")

@@ -185,6 +185,8 @@ def summary_table(fit: "Fit", title: str) -> Group:
     }
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
+    if fit.fitted.signals:
+        rows["signals"] = ", ".join(fit.fitted.signal_names)
     if note := voting_note(fit.fitted):
         rows["votes"] = note
     rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
@@ -268,8 +270,16 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool) ->
     how = " (inferred from the gold answers)" if inferred else ""
     counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
     out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
-    for note in filter(None, (voting_note(observations), *level_remarks(observations))):
+    for note in filter(None, (signals_note(observations), voting_note(observations), *level_remarks(observations))):
         out.print(f"{note}\n", soft_wrap=True)
+
+
+def signals_note(observations: "Observations") -> str:
+    """Say which signals reports carry; nothing if there is one."""
+    first, *further = observations.signal_names
+    if not further:
+        return ""
+    return f"Signals of a report: {', '.join((first, *further))}. Presets paper and release use {first} alone."
 
 
 def voting_note(observations: "Observations") -> str:

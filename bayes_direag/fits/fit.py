@@ -40,7 +40,6 @@ from bayes_direag.inference.recalibration_posterior import draw_recalibration, r
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
-from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
@@ -368,8 +367,7 @@ class Fit:
             If a raw parameter is missing, no question can be learned from, or the preset asks for a final calibration
             without a posterior.
         """
-        settings = named_preset(preset)
-        observations, variant = fitted_to(observations, settings, variant)
+        observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration
         require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]

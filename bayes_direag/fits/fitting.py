@@ -22,7 +22,6 @@ from bayes_direag.inference.recalibration_posterior import require_posterior
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
-from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 
@@ -71,8 +70,7 @@ def fit_map_batch(
 
     Nothing of a question that a row leaves out has any influence on that row's fit.
     """
-    settings = named_preset(preset)
-    observations, variant = fitted_to(observations, settings, variant)
+    observations, settings, variant = fitted_to(observations, preset, variant)
     weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
@@ -140,8 +138,7 @@ def fit_nuts(
         without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
         leave-one-out support has not seen the label either.
     """
-    settings = named_preset(preset)
-    observations, variant = fitted_to(observations, settings, variant)
+    observations, settings, variant = fitted_to(observations, preset, variant)
     _check_weights(settings, allow_weighted=allow_weighted)
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()

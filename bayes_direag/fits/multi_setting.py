@@ -33,7 +33,7 @@ from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDraws, draw_recalibrations, draw_settings
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior, require_format
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import RawDraws, linked
 from bayes_direag.model.multi_setting import Population
 from bayes_direag.model.presets import preset as named_preset
@@ -245,7 +245,7 @@ def levels_apart(preset: Preset) -> Preset:
     >>> levels_apart(named_preset("bayes")).bias.scale  # from 2 for the centre, and 0.5 for a level around it
     2.0615528128088303
     """
-    changes: dict[str, Any] = {}
+    changes: dict[str, Any] = {"signals": "first"}
     for name in sorted(filter(preset.pools, LEVEL_PARAMETERS)):
         centre, spread = getattr(preset, name), getattr(preset, f"{name}_spread")
         around = float(linked(jnp.asarray(spread.loc), spread.link))
@@ -284,6 +284,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
 
 def _labelled(observations: Observations, preset: Preset) -> Observations:
     """Return the questions that can be learned from, none if there are none."""
+    observations = fitted_to(observations, preset, "confidence")[0]
     usable = observations.labelled & observations.answered
     if not usable.any():
         return observations.select(slice(0, 0))

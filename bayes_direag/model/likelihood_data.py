@@ -78,8 +78,7 @@ class LikelihoodData:
         DirEAGError
             If there is no such question; or as :func:`likelihood_weights` does.
         """
-        settings = named_preset(preset)
-        observations, variant = fitted_to(observations, settings, variant)
+        observations, settings, variant = fitted_to(observations, preset, variant)
         everything = np.ones((1, len(observations)), bool)
         weight = likelihood_weights(everything, observations, settings, by_pattern=True)[0]
         return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
@@ -176,16 +175,19 @@ class LikelihoodData:
         return self.select(patterns.member).with_weight(total).padded(size)
 
 
-def fitted_to(observations: Observations, preset: Preset, variant: Variant) -> tuple[Observations, Variant]:
-    """Return what a fit is to, and the variant that it can be of.
+def fitted_to(
+    observations: Observations, preset: str | Preset, variant: Variant
+) -> tuple[Observations, Preset, Variant]:
+    """Return what a fit is to, the preset for its signals, and the variant that it can be of.
 
     Without the signals that preset or variant do not use, and ``level`` in the place of ``confidence`` where no report
     states one.
     """
+    preset = named_preset(preset)
     if preset.signals == "first" or variant != "confidence":
         observations = observations.of_signals(observations.signal_names[:1])
     votes = variant == "confidence" and not observations.stated.any()
-    return observations, "level" if votes else variant
+    return observations, preset.for_signals(len(observations.signal_names)), "level" if votes else variant
 
 
 def likelihood_weights(

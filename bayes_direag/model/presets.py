@@ -31,8 +31,11 @@ The priors of ``bayes``, and why:
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
 - ``vote``: the levels' centre is normal around 0 with sd 0.1, since what agreement is worth for all levels alike is
-  for ``sharpness`` to say; their spread is log-normal with median 0.15. ``vote_slope`` is left out: it costs as much as
-  it brings.
+  for ``sharpness`` to say; their spread is log-normal with median 0.15. A single signal has no ``vote_slope``: it costs
+  as much as it brings.
+- several signals of a report: their slopes are each what a single one's is, divided by their number. Signals mostly say
+  the same of a report, and where they do they are to count as one. ``vote_slope`` of each is normal around 0 with sd 1,
+  divided likewise: 1 for all of them together is what a calibrated report would count that nothing else repeats.
 - ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
 - final calibration: each of its coefficients has sd 0.35 around the value that leaves support as it is. So the odds of
   an answer of even support are believed to be right within a factor of two, and the slope to be between 0.3 and 1.7:
@@ -74,7 +77,8 @@ def label(preset: Preset) -> str:
     """Return its name, and each setting that is not as in the preset of that name: ``paper with eps=0.005``."""
     if preset.name not in PRESETS:
         return preset.name
-    own, usual = _flat(preset.model_dump()), _flat(PRESETS[preset.name].model_dump())
+    named = PRESETS[preset.name].for_signals(2 if preset.vote_slope else 1)
+    own, usual = _flat(preset.model_dump()), _flat(named.model_dump())
     changed = [f"{field}={value}" for field, value in own.items() if value != usual.get(field)]
     return f"{preset.name} with {', '.join(changed)}" if changed else preset.name
 
@@ -163,6 +167,7 @@ _BAYES = Preset(
     sharpness=RawParameter(link="exp", start=0.0, loc=0.0, scale=0.5),
     vote=RawParameter(link="identity", start=0.0, loc=0.0, scale=0.1),
     vote_spread=RawParameter(link="exp", start=math.log(0.15), loc=math.log(0.15), scale=0.5),
+    signal_vote_slope=RawParameter(link="identity", start=0.0, loc=0.0, scale=1.0),
     eps=0.005,
     penalty=None,
     recalibration=RecalibrationSettings(scale=0.35, out_of_fold=5),

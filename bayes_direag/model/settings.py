@@ -128,6 +128,8 @@ class Preset(Settings):
         Its parameters beyond the paper. None: as in the paper, where sharpness is 1 and there is no vote. With
         ``label_vote``, for answers that are labels, of which each means the same in all questions, what a vote adds
         depends on the label too.
+    signal_vote_slope
+        Its ``vote_slope`` where reports carry several signals, if it has none of its own.
     weight_spread, bias_spread, vote_spread, label_vote_spread
         How far levels lie apart. Given, a level's raw weight (bias, vote) is ``centre + spread * offset`` with a
         standard normal offset, and what ``weight`` (``bias``, ``vote``) says is believed of the centre: levels are
@@ -156,6 +158,7 @@ class Preset(Settings):
     vote: RawParameter | None = None
     label_vote: RawParameter | None = None
     vote_slope: RawParameter | None = None
+    signal_vote_slope: RawParameter | None = None
     weight_spread: RawParameter | None = None
     bias_spread: RawParameter | None = None
     vote_spread: RawParameter | None = None
@@ -168,8 +171,8 @@ class Preset(Settings):
 
     @model_validator(mode="after")
     def _every_prior_proper(self) -> "Preset":
-        for name in self.free_parameters("confidence"):
-            if self.penalty is None and self.parameter(name).scale is None:
+        for name in self.for_signals(2).free_parameters("confidence"):
+            if self.penalty is None and self.for_signals(2).parameter(name).scale is None:
                 raise ValueError(f"{name} has no prior: give it a scale, fix it, or give the preset a penalty")
         if self.null_target_weight != "balanced" and not self.null_target_weight > 0:
             raise ValueError(f"null_target_weight must be positive, not {self.null_target_weight}")
@@ -230,6 +233,12 @@ class Preset(Settings):
     def parameters(self, variant: Variant) -> tuple[str, ...]:
         """Return the natural parameters of the model, in order."""
         return tuple(name for name in _VARIANT_PARAMETERS[variant] if getattr(self, name) is not None)
+
+    def for_signals(self, n: int) -> "Preset":
+        """Return the preset under which reports of so many signals are fitted."""
+        if n == 1 or self.vote_slope or not self.signal_vote_slope:
+            return self
+        return self.model_copy(update={"vote_slope": self.signal_vote_slope})
 
     def pools(self, name: str) -> bool:
         """Whether levels borrow from each other in this parameter."""
