@@ -128,10 +128,12 @@ def _names(text: str) -> list[str]:
 
 
 def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
-    """Return each model's folder, by the last part of its name."""
+    """Return each model's folder: of the last part of its name, which is what a folder is served as."""
     if not models:
         raise DirEAGError("--models: saw none; expected at least one name or folder.")
-    folders = {model: target / Path(model).name for model in models}
+    folders = {
+        model: target / (Path(model).resolve() if Path(model).is_dir() else Path(model)).name for model in models
+    }
     if len(set(folders.values())) < len(folders):
         raise DirEAGError(f"--models: saw {', '.join(models)}; expected names that differ in their last part.")
     return folders

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from reproduction.command import RECORD, paper_command
 from reproduction.workload import PARTS, Part, estimate, load_parts
 from tests.command_line import contents
 from tests.elicitation.runs import ENVIRONMENT
+from tests.elicitation.stub_server import Stub
 from tests.reproduction.rehearsal import write_questions, write_vllm
 
 MODELS = ("Qwen2.5-7B-Instruct", "gemma-2-9b-it")
@@ -82,12 +84,16 @@ def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path)
     assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
 
 
-def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str, first: str = "") -> subprocess.Popen[str]:
     """Run the command as a user does, in a folder of its own; it hears Ctrl-C even in the background."""
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from bayes_direag.cli import app"
-    command = [sys.executable, "-c", f"{code}; app()", "paper", "--out", "paper", *arguments]
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + first
+    code += "\nfrom bayes_direag.cli import app; app()"
+    command = [sys.executable, "-c", code, "paper", "--out", "paper", *arguments]
     folder.mkdir(exist_ok=True)
-    environment = ENVIRONMENT | {"PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"}
+    environment = ENVIRONMENT | {
+        "PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "VLLM_CPU_KVCACHE_SPACE": "1",
+    }
     return subprocess.Popen(  # noqa: S603
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -103,6 +109,31 @@ def results(folder: Path) -> dict[str, bytes]:
     """Return the files that say nothing of when and in which order replies came."""
     by_the_way = ("journal.jsonl", "manifest.json", "server.log")
     return {name: text for name, text in contents(folder).items() if not name.endswith(by_the_way)}
+
+
+def interrupted(folder: Path, dataset: str, *arguments: str, first: str = "") -> None:
+    """Run the command, and press Ctrl-C while the second model is asked a data set."""
+    process = start(folder, *arguments, first=first)
+    journal = folder / "paper" / MODELS[1] / dataset / "steered" / "journal.jsonl"
+    deadline = time.monotonic() + 900
+    while not journal.is_file() or journal.read_bytes().count(b"\n") < 10:
+        assert process.poll() is None, finish(process)
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    assert "interrupted" in finish(process, 130)
+
+
+def assert_nothing_is_asked_twice(folder: Path) -> None:
+    for path in folder.glob("paper/*/*/*/journal.jsonl"):
+        keys = [(entry.problem_id, entry.level, entry.sample, entry.attempt) for entry in read_journal(path)]
+        assert len(keys) == len(set(keys)), path
+
+
+def starts(folder: Path) -> list[int]:
+    """Return how often each model was served."""
+    logs = [(folder / "paper" / model / "server.log").read_text().splitlines() for model in MODELS]
+    return [sum(line.startswith("$ ") for line in lines) for lines in logs]
 
 
 @pytest.mark.slow
@@ -123,23 +154,13 @@ def test_a_rehearsal_that_is_killed_goes_on_to_the_same_files(tmp_path: Path) ->
     assert table["accuracy_printed"].notna().all()
 
     cut = tmp_path / "cut"
-    process, journal = start(cut, *arguments), cut / "paper" / MODELS[1] / "svamp" / "steered" / "journal.jsonl"
-    deadline = time.monotonic() + 600
-    while not journal.is_file() or journal.read_bytes().count(b"\n") < 10:
-        assert process.poll() is None, finish(process)
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    process.send_signal(signal.SIGINT)
-    assert "interrupted" in finish(process, 130)
+    interrupted(cut, "svamp", *arguments)
     assert (cut / "paper" / MODELS[0] / "svamp" / "evaluation").is_dir()
     assert not (cut / "paper" / "tables").exists()
     finish(start(cut, *arguments))
     assert results(cut) == whole
-    for path in cut.glob("paper/*/*/*/journal.jsonl"):
-        keys = [(entry.problem_id, entry.level, entry.sample, entry.attempt) for entry in read_journal(path)]
-        assert len(keys) == len(set(keys)), path
-    starts = [(cut / "paper" / model / "server.log").read_text().count("$ ") for model in MODELS]
-    assert starts == [1, 2]
+    assert_nothing_is_asked_twice(cut)
+    assert starts(cut) == [1, 2]
 
     before = contents(cut)
     assert "0 replies of some" in finish(start(cut, *arguments))
@@ -148,3 +169,52 @@ def test_a_rehearsal_that_is_killed_goes_on_to_the_same_files(tmp_path: Path) ->
     manifest = json.loads(path.read_text())
     path.write_text(json.dumps(manifest | {"observations": manifest["samples"]}))
     assert "saw an evaluation of other replies or settings" in finish(start(cut, *arguments), 2)
+
+
+@pytest.mark.slow
+def test_running_servers_are_asked(tmp_path: Path) -> None:
+    write_questions(tmp_path / "questions", 10)
+    with Stub("a/first") as first, Stub("b/second") as second:
+        servers = ("--base-url", first.url, "--base-url", second.url)
+        finish(start(tmp_path / "run", "--models", "a/first,b/second", "--datasets", "svamp", *servers,
+                     "--questions", "../questions", "--preset", "release"))  # fmt: skip
+        assert first.answered.total() == second.answered.total() == 10 * 11
+    assert len(pd.read_csv(tmp_path / "run" / "paper" / "tables" / "figure2.csv")) == 2
+
+
+#: Random weights end no sentence: they are held to the final line alone, and to small numbers.
+SHORT = r"""
+import dataclasses
+from reproduction import workload
+whole = workload.load_protocol
+def short(*arguments):
+    protocol = whole(*arguments)
+    pattern = protocol.reply_pattern.replace(r"([^\n]+\n{1,2})+", "").replace(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", "[1-9]")
+    return dataclasses.replace(protocol, reply_pattern=pattern)
+workload.load_protocol = short
+"""
+
+
+@pytest.mark.vllm
+def test_a_rehearsal_with_real_vllm(tmp_path: Path) -> None:
+    interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
+    if not interpreter or not model:
+        pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
+    write_questions(tmp_path / "questions", 5)
+    for name in MODELS:
+        shutil.copytree(model, tmp_path / "models" / name)
+    for_a_cpu = "--max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill"
+    arguments = (
+        "--models", ",".join(f"../models/{model}" for model in MODELS), "--questions", "../questions", "--structured",
+        "--set", "max_tokens=128", "--vllm-python", interpreter,
+        "--vllm-args", f"{for_a_cpu} --max-num-batched-tokens 4096",
+    )  # fmt: skip
+    run = tmp_path / "run"
+    interrupted(run, "gsm8k", *arguments, first=SHORT)
+    finish(start(run, *arguments, first=SHORT))
+    assert_nothing_is_asked_twice(run)
+    assert starts(run) == [1, 2]
+    table = pd.read_csv(run / "paper" / "tables" / "table1.csv")
+    assert table["n"].eq(5).all()
+    assert len(table) == 2 * 3 * 7
+    assert (run / "paper" / "tables" / "figure3.png").is_file()
