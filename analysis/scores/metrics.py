@@ -164,6 +164,12 @@ def accuracy(answers: Answers) -> _Replicates:
 
 
 @_metric
+def mean_confidence(answers: Answers) -> _Replicates:
+    """Return the mean confidence; what it has above the accuracy is overconfidence."""
+    return _mean(answers.questions.confidence, answers.weight)
+
+
+@_metric
 def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins of equal width.
 
@@ -255,6 +261,7 @@ class Metrics[Value]:
     """One value for each metric: a number, an array (replicate,), an interval."""
 
     accuracy: Value
+    mean_confidence: Value
     ece: Value
     adaptive_ece: Value
     smece: Value
@@ -269,7 +276,9 @@ class Metrics[Value]:
         return Metrics(*(function(value) for value in vars(self).values()))
 
 
-METRICS: Metrics[Metric[[]]] = Metrics(accuracy, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative)
+METRICS: Metrics[Metric[[]]] = Metrics(
+    accuracy, mean_confidence, ece, adaptive_ece, smece, brier, nll, auroc, pr_positive, pr_negative
+)
 """The metrics themselves."""
 
 

@@ -121,7 +121,7 @@ def paired_table(
     return pd.DataFrame(rows)
 
 
-_OF_ALL, _OF_OWN = tuple(SELECTION_SCORES), tuple(vars(METRICS))
+_OF_ALL, _OF_OWN = tuple(SELECTION_SCORES), tuple(name for name in vars(METRICS) if name != "mean_confidence")
 
 
 class _View(NamedTuple):

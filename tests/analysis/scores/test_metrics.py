@@ -37,6 +37,7 @@ def test_agrees_with_scikit_learn(questions):
     for replicate, row in enumerate(weight):
         expected = {
             "accuracy": np.average(correct, weights=row),
+            "mean_confidence": np.average(clipped, weights=row),
             "brier": brier_score_loss(correct, clipped, sample_weight=row),
             "nll": log_loss(correct, clipped, sample_weight=row),
             "auroc": roc_auc_score(correct, clipped, sample_weight=row),
@@ -119,8 +120,8 @@ def test_memory_is_bounded_by_working_in_chunks(monkeypatch):
 
 
 def test_a_plain_call_gives_numbers_and_a_weighted_one_arrays():
-    assert evaluate_metrics([0.8], [True]).map(type) == Metrics(*[float] * 9)
-    assert evaluate_metrics([0.8], [True], [[1], [2]]).map(np.shape) == Metrics(*[(2,)] * 9)
+    assert evaluate_metrics([0.8], [True]).map(type) == Metrics(*[float] * 10)
+    assert evaluate_metrics([0.8], [True], [[1], [2]]).map(np.shape) == Metrics(*[(2,)] * 10)
 
 
 @pytest.mark.parametrize(
