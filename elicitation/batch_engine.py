@@ -9,7 +9,7 @@ from types import TracebackType
 
 from bayes_direag.data.files import atomic_path
 from elicitation.engines import Deferred, EngineError, EngineInfo
-from elicitation.generation import TOO_LONG, ChatRequest, Generation, too_long
+from elicitation.generation import TOO_LONG, ChatRequest, Generation, final_tokens, too_long
 from elicitation.importing.batch import Line
 from elicitation.importing.replies import Log, read_records
 
@@ -98,6 +98,7 @@ class BatchEngine:
                 finish_reason=choice.finish_reason or "stop",
                 prompt_tokens=usage.prompt_tokens if usage else 0,
                 completion_tokens=usage.completion_tokens if usage else 0,
+                final_tokens=final_tokens(choice),
             )
         if result is not None:
             said = str(result.error or result.response)

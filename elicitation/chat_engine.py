@@ -22,7 +22,7 @@ from openai import (
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from elicitation.engines import EngineError, EngineInfo
-from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, too_long
+from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, final_tokens, too_long
 
 #: How versions of vLLM are told to hold a reply to a pattern; a version ignores the other word without a sign.
 _CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
@@ -239,6 +239,7 @@ def _generation(reply: object) -> Generation:
         finish_reason=str(getattr(cast("Any", choices)[0], "finish_reason", None) or "stop"),
         prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
         completion_tokens=getattr(usage, "completion_tokens", None) or 0,
+        final_tokens=final_tokens(cast("Any", choices)[0]),
     )
 
 

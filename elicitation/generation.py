@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
@@ -55,6 +56,9 @@ class Sampling(BaseModel):
     add_special_tokens : bool, optional
         Whether the server puts its start token before a chat that has one from its template (vLLM); not sent by
         default. The released code of the paper does so.
+    logprobs : bool, optional
+        Whether the server is to return the log-probability of each token, from which the answer's becomes the signal
+        ``logprob``; not sent by default.
     repairs : int
         How often a reply that cannot be read is asked for again.
     structured : bool
@@ -79,6 +83,7 @@ class Sampling(BaseModel):
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
     add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_none)] = None
+    logprobs: Annotated[bool | None, Field(exclude_if=_is_none)] = None
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
     lenient: Annotated[bool, Field(exclude_if=_is_false)] = False
@@ -184,12 +189,46 @@ class Generation:
         ``stop``; ``length`` if it was cut off; ``context`` if the prompt did not fit into the model's context.
     prompt_tokens, completion_tokens : int
         As the server counts; 0 if it does not.
+    final_tokens : tuple
+        The tokens of its last line, each with its log-probability; empty unless they were asked for and given.
     """
 
     text: str
     finish_reason: str = "stop"
     prompt_tokens: int = 0
     completion_tokens: int = 0
+    final_tokens: tuple[tuple[str, float], ...] = ()
+
+
+def final_tokens(choice: object) -> tuple[tuple[str, float], ...]:
+    """Return the tokens of the last line of a reply that is not blank, each with its log-probability."""
+    given = getattr(getattr(choice, "logprobs", None), "content", None) or ()
+    tokens = [(str(one.token), float(one.logprob)) for one in given]
+    while tokens and not tokens[-1][0].strip():
+        tokens.pop()
+    if tokens:
+        tokens[-1] = tokens[-1][0].rstrip(), tokens[-1][1]
+    return tuple(tokens[max((place for place, (token, _) in enumerate(tokens) if "\n" in token), default=0) :])
+
+
+def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> float | None:
+    """Return 100 exp of the mean log-probability of the tokens of an answer, after the first colon of its line.
+
+    None if it does not stand there.
+
+    Examples
+    --------
+    >>> round(answer_probability([("Answer", -3.0), (":", -0.1), (" 5", -0.1), ("1", -0.3), (", 90%", -2.0)], "51"), 1)
+    81.9
+    """
+    line = "".join(token for token, _ in tokens)
+    start = line.find(answer, line.find(":") + 1)
+    own, end = [], 0
+    for token, logprob in tokens:
+        begin, end = end, end + len(token)
+        if start >= 0 and begin < start + len(answer) and end > start:
+            own.append(logprob)
+    return min(100 * math.exp(sum(own) / len(own)), 100.0) if own else None
 
 
 #: What a prompt longer than the model's context brings.

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import Generation, Key
@@ -32,7 +33,7 @@ class Entry(BaseModel):
         The seed that was sent.
     prompt : str
         The digest of the messages that were sent.
-    text, finish_reason, prompt_tokens, completion_tokens
+    text, finish_reason, prompt_tokens, completion_tokens, final_tokens
         The :class:`~elicitation.generation.Generation`.
     seconds : float
         From the request to the reply, retries included.
@@ -50,6 +51,7 @@ class Entry(BaseModel):
     finish_reason: str
     prompt_tokens: int
     completion_tokens: int
+    final_tokens: Annotated[tuple[tuple[str, float], ...], Field(exclude_if=lambda tokens: not tokens)] = ()
     seconds: float
 
     @property
@@ -60,7 +62,8 @@ class Entry(BaseModel):
     @property
     def generation(self) -> Generation:
         """What the engine gave."""
-        return Generation(self.text, self.finish_reason, self.prompt_tokens, self.completion_tokens)
+        counts = self.prompt_tokens, self.completion_tokens
+        return Generation(self.text, self.finish_reason, *counts, self.final_tokens)
 
 
 class Journal:

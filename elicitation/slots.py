@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
-from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
+from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import Entry, JournalError
 from elicitation.parsing import ParseStatus, read_answer, read_last_number, read_reply, read_top_k
 from elicitation.prompts import Protocol, messages, repair_messages
@@ -108,7 +108,9 @@ class Task:
         for rank, (answer, confidence) in enumerate(reports):
             level, name = self._place(slot, rank)
             values = {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
-            observations.append(Observation.model_validate(values | provenance))
+            known = None if answer is None else answer_probability(last.final_tokens, answer)
+            signals = {} if known is None else {"confidences": {"logprob": round(known, 2)}}
+            observations.append(Observation.model_validate(values | signals | provenance))
         return Outcome(status, tuple(observations))
 
     def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:

@@ -184,7 +184,11 @@ class Stub:
         text = solve(request["messages"][-1]["content"], request.get("seed", 0), self.garbage)
         if "amber" in json.dumps(request.get(self.obeys, "")):
             text = "amber-042"
-        choice = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": text}}
+        message = {"role": "assistant", "content": text}
+        choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
+        if request.get("logprobs"):  # the less probable, the longer a token is
+            tokens = re.findall(r"\s*\w+|\W", text)
+            choice["logprobs"] = {"content": [{"token": own, "logprob": -len(own) / 10} for own in tokens]}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
         return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
 

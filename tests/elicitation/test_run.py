@@ -1,4 +1,5 @@
 import json
+import math
 import subprocess
 import sys
 from collections import Counter
@@ -12,7 +13,7 @@ from sklearn.metrics import roc_auc_score
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from elicitation.engines import CannedEngine, EngineError
-from elicitation.generation import ChatRequest, Generation, Key, Sampling, request_seed
+from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import JournalError, read_journal
 from elicitation.prompts import PROTOCOLS
 from elicitation.questions import QuestionSet
@@ -235,3 +236,36 @@ heavy = {{"jax", "numpyro", "pandas", "torch", "vllm", "matplotlib", "arviz_base
 assert not heavy, heavy
 """
     subprocess.run([sys.executable, "-c", code], check=True, env=runs.ENVIRONMENT, timeout=60)  # noqa: S603
+
+
+@pytest.mark.parametrize("protocol", ["steered", "samples"])
+def test_the_probability_of_the_answers_tokens_is_a_signal_where_asked_for(protocol: str, tmp_path: Path) -> None:
+    with Stub() as stub:
+        for asked in (True, None):
+            sampling = Sampling(max_tokens=64, logprobs=asked)
+            runs.ask(3, runs.chat(stub.url), tmp_path / str(asked), protocol, sampling=sampling)
+    found, without = (Observations.read(tmp_path / name / "observations.jsonl") for name in ("True", "None"))
+    assert found.signal_names == ("number", "logprob")
+    for question in found.questions:
+        for report in question.observations:
+            # the answer is one token, with the blank before it
+            assert report.confidences == {"logprob": round(100 * math.exp(-(len(str(report.answer)) + 1) / 10), 2)}
+    assert without.signal_names == ("number",)
+    assert b"final_tokens" not in (tmp_path / "None" / "journal.jsonl").read_bytes()
+    alone = found.of_signals(["number"])
+    assert alone.fingerprint == without.fingerprint
+
+
+@pytest.mark.parametrize(
+    ("tokens", "answer", "expected"),
+    [
+        ([("Answer (0-100):", 0.0), (" 7", -1.0), (", 70%", -9.0)], "7", 100 * math.exp(-1)),  # not the 7 of the 70
+        ([(" 5", -0.1), ("1", -0.3)], "51", 100 * math.exp(-0.2)),
+        ([("Answer: 8", -1.0)], "7", None),
+        ([], "7", None),
+    ],
+)
+def test_tokens_that_hold_the_answer_and_no_others_count(
+    tokens: list[tuple[str, float]], answer: str, expected: float | None
+) -> None:
+    assert answer_probability(tokens, answer) == (None if expected is None else pytest.approx(expected))
