@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("bayes_direag", "elicitation", "analysis", "reproduction")
+PACKAGES = ("bayes_direag", "elicitation", "analysis")
 
 
 @pytest.mark.slow

@@ -7,21 +7,23 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import chain
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from analysis.paper.paper_tables import PRINTED_TABLES
 from bayes_direag.errors import DirEAGError
 from elicitation.journal import read_journal
+from elicitation.paper import METHODS, RECORD, paper_command
 from elicitation.prompts import load_protocol
 from elicitation.questions import Problem, QuestionSet
-from reproduction.command import RECORD, paper_command
-from reproduction.workload import PARTS, Part, estimate, load_parts
+from elicitation.workload import PARTS, Part, estimate, load_parts
 from tests.command_line import contents
+from tests.elicitation.rehearsal import write_questions, write_vllm
 from tests.elicitation.runs import ENVIRONMENT
 from tests.elicitation.stub_server import Stub
-from tests.reproduction.rehearsal import write_questions, write_vllm
 
 MODELS = ("Qwen2.5-7B-Instruct", "gemma-2-9b-it")
 
@@ -44,6 +46,10 @@ def test_the_estimate_is_of_the_whole_paper(tmp_path: Path) -> None:
     for expected in ("3,638 replies a model", "3,000 replies of some 250 tokens", "12.5 minutes", "51.2 minutes"):
         assert expected in said
     assert "assumptions, not measurements" in said
+
+
+def test_the_methods_are_those_of_the_printed_tables() -> None:
+    assert METHODS.split(",") == list(dict.fromkeys(chain(*(table.rows.values() for table in PRINTED_TABLES))))
 
 
 @pytest.fixture
@@ -185,7 +191,7 @@ def test_running_servers_are_asked(tmp_path: Path) -> None:
 #: Random weights end no sentence: they are held to the final line alone, and to small numbers.
 SHORT = r"""
 import dataclasses
-from reproduction import workload
+from elicitation import workload
 whole = workload.load_protocol
 def short(*arguments):
     protocol = whole(*arguments)

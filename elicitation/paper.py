@@ -3,6 +3,8 @@
 import asyncio
 import json
 import shlex
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import cycle
 from pathlib import Path
@@ -10,17 +12,23 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from bayes_direag.commands.options import err, out, progress, require_parent
+from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
 from elicitation.prompts import Wording
-from reproduction.workload import ASSUMED_PACE, Part, estimate, load_parts
+from elicitation.workload import ASSUMED_PACE, Part, estimate, load_parts
 
 if TYPE_CHECKING:
     from elicitation.engines import Engine
     from elicitation.generation import Sampling
-RECORD = "paper.json"
+
+RECORD, OBSERVATIONS = "paper.json", "observations.jsonl"
+#: What the paper's tables compare.
+METHODS = (
+    "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk,direag,"
+    "count_calibrated,level_calibrated,confidence"
+)
 PAPER_MODELS = "Qwen/Qwen2.5-7B-Instruct,mistralai/Mistral-7B-Instruct-v0.3,google/gemma-2-9b-it"
 
 
@@ -220,57 +228,46 @@ def _ask(
 
 def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
     """Evaluate one model on one data set, unless that has been done; refuse if it has been done otherwise."""
-    from analysis.evaluation import evaluate
-    from analysis.paper.paper_tables import PRINTED_TABLES
-    from analysis.runs.evaluated_run import read_evaluated_run
+    files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
+    labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
+    if (folder / "evaluation").exists():
+        wanted = {"observations": labelled, "test": tested, "samples": "samples", "topk": "topk"}
+        _check_evaluation(folder, wanted, preset, seed)
+        return
+    test = [] if tested is None else ["--test", files[tested]]
+    elicited = ["--samples", files["samples"], "--topk", files["topk"]]
+    settings = ["--answers", "numeric", "--preset", preset, "--seed", str(seed), "--methods", METHODS]
+    _direag("evaluate", files[labelled], *test, *elicited, *settings, "--out", "evaluation", folder=folder)
+
+
+def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: PresetName, seed: int) -> None:
+    """Refuse an evaluation that is of other replies or settings."""
     from bayes_direag.data.observations import Observations
     from bayes_direag.model.presets import preset as named_preset
 
-    target = folder / "evaluation"
-    read = {
-        part.name: Observations.read(part / "observations.jsonl", "numeric")
-        for part in sorted(folder.iterdir())
-        if (part / "observations.jsonl").is_file()
-    }
-    steered, fitted = read["steered"], read.get("train")
-    labelled, test = (steered, None) if fitted is None else (fitted, steered)
-    methods = list(dict.fromkeys(name for table in PRINTED_TABLES for name in table.rows.values()))
-    if target.exists():
-        manifest = read_evaluated_run(target).manifest
-        wanted = {"observations": labelled, "test": test, "samples": read["samples"], "topk": read["topk"]}
-        same = all(
-            (manifest.get(name) or {}).get("sha256") == (None if own is None else own.fingerprint)
-            for name, own in wanted.items()
+    manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text(encoding="utf-8"))
+    same = all(
+        (manifest.get(role) or {}).get("sha256")
+        == (None if part is None else Observations.read(folder / part / OBSERVATIONS, "numeric").fingerprint)
+        for role, part in parts.items()
+    )
+    settings = manifest["settings"]
+    if not same or settings["preset"] != named_preset(preset).model_dump(mode="json") or settings["seed"] != seed:
+        raise DirEAGError(
+            f"{folder / 'evaluation'}: saw an evaluation of other replies or settings; expected one of the replies "
+            "beside it. Move it away, or choose another --out."
         )
-        settings = manifest["settings"]
-        if not same or settings["preset"] != named_preset(preset).model_dump(mode="json") or settings["seed"] != seed:
-            raise DirEAGError(
-                f"{target}: saw an evaluation of other replies or settings; expected one of the replies beside it. "
-                "Move it away, or choose another --out."
-            )
-        return
-    with progress() as step:
-        evaluation = evaluate(
-            labelled,
-            test,
-            elicited={name: read[name] for name in ("samples", "topk")},
-            preset=preset,
-            methods=methods,
-            seed=seed,
-            on_step=lambda text: step(f"{folder}: {text}"),
-        )
-        of = "train/observations.jsonl --test steered" if test is not None else "steered"
-        elicited = " ".join(f"--{name} {name}/observations.jsonl" for name in ("samples", "topk"))
-        command = f"direag evaluate {of}/observations.jsonl {elicited} --preset {preset} --seed {seed}"
-        evaluation.write(target, f"{command} --methods {','.join(methods)} --out evaluation")
 
 
 def _tabulate(target: Path) -> None:
-    """Make tables and figures of all evaluations in the folder."""
-    from analysis.paper.paper_folder import FILES, paper_results
-    from analysis.runs.evaluated_run import MANIFEST
+    """Make tables and figures of all evaluations in the folder, in place of earlier ones."""
+    evaluations = sorted(str(path.parent.relative_to(target)) for path in target.glob("*/*/evaluation/evaluation.json"))
+    _direag("tables", *evaluations, "--out", "tables", folder=target)
 
-    folders = sorted(path.parent for path in target.glob(f"*/*/evaluation/{MANIFEST}"))
-    with progress() as step:
-        paper_results(folders, on_step=step).write(target / "tables")
-    out.print(f"{target / 'tables'}, of {len(folders)} evaluations: {FILES}", soft_wrap=True)
+
+def _direag(*arguments: str, folder: Path) -> None:
+    """Run another command of direag in a folder, as anybody can by hand."""
+    err.print(f"{folder}: direag {shlex.join(arguments)}", soft_wrap=True)
+    process = subprocess.run([sys.executable, "-m", "bayes_direag", *arguments], cwd=folder, check=False)  # noqa: S603
+    if process.returncode:
+        raise typer.Exit(process.returncode)

@@ -1,1 +1,0 @@
-"""The paper's experiment as one command: asks with ``elicitation``, scores with ``analysis``, and knows both."""
