@@ -20,6 +20,8 @@ from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
 
+_OF_LEVELS = "what the levels have in common, or how far they lie apart"
+
 
 def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
     """Say what must be known of the fits before any figure is believed; nothing where all is well."""
@@ -131,7 +133,7 @@ def _shared_table(fit: Fit) -> Table:
             Cell(str(row["parameter"])),
             _estimate(row),
             Cell(number(row["relative"])),
-            Cell(PARAMETERS.get(str(row["parameter"]), "what the levels have in common, or how far they lie apart")),
+            Cell(PARAMETERS.get(str(row["parameter"]).partition("[")[0], _OF_LEVELS)),
         )
         for row in rows[rows["level"].isna()].to_dict("records")
     )

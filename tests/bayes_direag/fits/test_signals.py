@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag import Fit, Observations, Predictor, fit_map, simulate_observations
+from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, simulate_observations
 from bayes_direag.data.counted import count_parquet, count_patterns
 from bayes_direag.errors import ObservationError
 from bayes_direag.fits.streaming import predict_parquet
@@ -121,18 +121,17 @@ def test_every_door_takes_signals_and_says_the_same(
         assert (said["answer"], said[column]) == (row["answer"], pytest.approx(row[column], rel=1e-12))
 
 
-def test_counted_by_pattern_it_is_the_same_fit(observations: Observations, tmp_path: Path) -> None:
-    rounded = observations.select(np.r_[0:60, 0:60, 20:60])
-    whole, parts = fit_map(rounded, preset=IN_SAMPLE), []
-    parts.append(count_patterns(rounded))
-    assert len(parts[0]) == 60
-    named = [own.model_copy(update={"problem_id": f"q{k}"}) for k, own in enumerate(rounded.questions)]
-    Observations.from_questions(named).write(tmp_path / "all.parquet")
-    parts.append(count_parquet(tmp_path / "all.parquet"))
-    for counted in parts:
-        assert counted.signal_names == NAMES
-        found = fit_map(counted, preset=IN_SAMPLE).parameters()
-        np.testing.assert_allclose(found["mean"], whole.parameters()["mean"], rtol=1e-5)
+def test_counted_by_pattern_the_likelihood_is_the_same(observations: Observations, tmp_path: Path) -> None:
+    rows = np.r_[0:60, 0:60, 20:60]
+    named = [observations.questions[row].model_copy(update={"problem_id": f"q{k}"}) for k, row in enumerate(rows)]
+    whole = Observations.from_questions(named)
+    whole.write(tmp_path / "all.parquet")
+    expected = LikelihoodData.of(whole, preset=IN_SAMPLE).counted()
+    for counted in (count_patterns(whole), count_parquet(tmp_path / "all.parquet")):
+        assert (counted.signal_names, len(counted)) == (NAMES, 60)
+        found = LikelihoodData.of(counted, preset=IN_SAMPLE).counted()
+        np.testing.assert_array_equal(found.weight, expected.weight)
+        np.testing.assert_array_equal(found.reports.logit_confidence, expected.reports.logit_confidence)
 
 
 def test_one_signal_is_the_stated_confidence_however_it_is_written(records: list[dict[str, object]]) -> None:
@@ -156,9 +155,9 @@ def test_one_signal_is_the_stated_confidence_however_it_is_written(records: list
     )
 
 
-@pytest.mark.parametrize("name", ["paper", "release"])
-def test_paper_and_release_use_the_stated_confidence_alone(name: str, observations: Observations) -> None:
-    found, alone = (fit_map(one, preset=name) for one in (observations, observations.of_signals(NAMES[:1])))
+def test_the_paper_uses_the_stated_confidence_alone(observations: Observations) -> None:
+    found, alone = (fit_map(one, preset="release") for one in (observations, observations.of_signals(NAMES[:1])))
+    assert preset("paper").signals == preset("release").signals == "first"
     pd.testing.assert_frame_equal(found.parameters(), alone.parameters())
     pd.testing.assert_frame_equal(found.predict(observations), alone.predict(observations))
 
@@ -169,7 +168,7 @@ def test_where_no_number_is_stated_another_signal_takes_its_place(records: list[
     ]
     found = Observations.from_records(without)
     assert found.signal_names == ("logprob", "words")
-    assert set(fit_map(found, preset=IN_SAMPLE).parameters().parameter) >= {"slope[logprob]", "slope[words]"}
+    assert LikelihoodData.of(found, preset=IN_SAMPLE).reports.logit_confidence.shape[2] == 2
 
 
 def test_a_report_with_any_signal_is_usable_and_one_with_none_is_not(
