@@ -173,6 +173,7 @@ def summary_table(fit: "Fit", title: str) -> Group:
     sampled = summary["method"] == "nuts"
     inner = fit.preset.recalibration.out_of_fold
     where = f"out-of-fold support, {inner} folds" if inner else "the questions fitted to"
+    where = f"{len(fit.calibrated_on)} questions kept apart" if fit.calibrated_on else where
     where = "leave-one-out support" if sampled else where
     method = summary["recalibration"]
     rows = {

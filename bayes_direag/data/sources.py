@@ -15,15 +15,17 @@ _EXAMPLES: dict[str, tuple[str, AnswerKind]] = {
     "steered": ("observations.jsonl", "numeric"),
     "samples": ("samples.jsonl", "numeric"),
     "topk": ("topk.jsonl", "numeric"),
+    "gsm8k": ("gsm8k.jsonl", "numeric"),
     "judges": ("judges.jsonl", "text"),
 }
 
 
-def example_observations(name: Literal["steered", "samples", "topk", "judges"] = "steered") -> Observations:
+def example_observations(name: Literal["steered", "samples", "topk", "gsm8k", "judges"] = "steered") -> Observations:
     """Return bundled observations, really elicited from a small model; see docs/example.md and docs/judges.md.
 
     ``steered``: 300 word problems under five confidence-steering prompts. ``samples``, ``topk``: of 100 of them also
-    five samples of the neutral prompt, and one list of guesses. ``judges``: verdicts of five prompts on 150 answers.
+    five samples of the neutral prompt, and one list of guesses. ``gsm8k``: 150 harder problems under the five prompts.
+    ``judges``: verdicts of five prompts on 150 answers.
 
     Examples
     --------

@@ -148,9 +148,14 @@ class Fit:
 
     @cached_property
     def learned_from(self) -> frozenset[str] | None:
-        """The ``problem_id`` of each question that it was fitted to; None if they were counted by pattern."""
+        """The ``problem_id`` of each question that it learned from; None if they were counted by pattern."""
         names = self.tree["constant_data"]["problem"].to_numpy()
-        return None if self.is_counted else frozenset(map(str, names))
+        return None if self.is_counted else frozenset(map(str, names)).union(self.calibrated_on)
+
+    @property
+    def calibrated_on(self) -> tuple[str, ...]:
+        """The ``problem_id`` of each question that was kept apart, for the final calibration alone."""
+        return tuple(json.loads(self.tree.attrs.get("calibrated_on", "[]")))
 
     def has_seen(self, observations: Observations) -> Bool[np.ndarray, " problem"] | None:
         """Say which questions it was fitted to, each known by its ``problem_id``; None if it does not say which."""

@@ -1,5 +1,6 @@
 """Fits: the mode of the posterior, for one choice of questions or many at once, the whole of it by NUTS, by folds."""
 
+import json
 import random
 from dataclasses import dataclass
 
@@ -71,7 +72,9 @@ def fit_map_batch(
     Nothing of a question that a row leaves out has any influence on that row's fit.
     """
     observations, settings, variant = fitted_to(observations, preset, variant)
-    weight = likelihood_weights(chosen, observations, settings, by_pattern=not settings.recalibration.out_of_fold)
+    one_by_one = settings.recalibration.out_of_fold or settings.recalibration.split
+    apart = _kept_apart(chosen, observations, settings.recalibration.split, seed)
+    weight = likelihood_weights(chosen & ~apart, observations, settings, by_pattern=not one_by_one)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
@@ -79,8 +82,9 @@ def fit_map_batch(
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    times = used * (1.0 if observations.multiplicity is None else observations.multiplicity.astype(float))
-    outcomes = Outcomes.of_selected(supports, observations.right_state, times, *selections)
+    times = 1.0 if observations.multiplicity is None else observations.multiplicity.astype(float)
+    taught = apart if settings.recalibration.split else used
+    outcomes = Outcomes.of_selected(supports, observations.right_state, taught * times, *selections)
     final = recalibrate(outcomes, settings.recalibration)
     fits = []
     for member, row in enumerate(used):
@@ -96,9 +100,23 @@ def fit_map_batch(
         if observations.multiplicity is not None:
             counted = xr.DataArray(observations.multiplicity[row], dims="problem")
             tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=counted))
+        kept = [name for name, own in zip(observations.problem_id, apart[member], strict=True) if own]
         tree["recalibration"] = xr.DataTree(final[member].to_dataset())
+        tree.attrs |= {"calibrated_on": json.dumps(kept)} if kept else {}
         fits.append(Fit(tree))
     return fits
+
+
+def _kept_apart(
+    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, n_parts: int, seed: int
+) -> Bool[np.ndarray, "batch problem"]:
+    """Return which questions are kept for the final calibration alone; whole clusters, and none with 0 parts."""
+    apart, cluster = np.zeros_like(chosen), observations.cluster_number
+    for member, row in enumerate(chosen & observations.labelled & observations.answered):
+        if n_parts:
+            own = None if cluster is None else cluster[row]
+            apart[member, row] = assign_folds(int(row.sum()), n_parts, seed, own) == 0
+    return apart
 
 
 @takes_observations

@@ -274,6 +274,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
         (preset.is_bounded, "keeps raw parameters within bounds"),
         (preset.penalty is not None, "has a penalty in the place of priors"),
         (final.method not in ("platt", "none"), "asks for a final calibration without a posterior"),
+        (final.split > 0, "keeps questions apart for the final calibration"),
         (final.method != "none" and final.scale is None, "has a final calibration without a prior of its own"),
     ):
         if holds:

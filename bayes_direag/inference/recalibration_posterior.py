@@ -39,6 +39,11 @@ def require_posterior(final: RecalibrationSettings) -> None:
             f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws "
             "the final calibration from its posterior."
         )
+    if final.split:
+        raise DirEAGError(
+            f"recalibration split {final.split} is for MAP; expected 0 under NUTS, whose leave-one-out support has not "
+            "seen the label of any question."
+        )
 
 
 def draw_recalibration(

@@ -98,6 +98,9 @@ class RecalibrationSettings(Settings):
         Number of inner folds (fewer for fewer questions; none for a single one) from which a MAP predicts each
         fitting question's support; 0 recalibrates on the very questions that the evidence parameters were fitted to, as
         the paper's release does. NUTS does not look at it: leave-one-out support has not seen the label.
+    split
+        Of so many parts of the labelled questions one is kept from the evidence parameters, and teaches the final
+        calibration alone; 0 keeps none. For a MAP, in place of ``out_of_fold``.
     """
 
     method: RecalibrationMethod = "platt"
@@ -105,11 +108,16 @@ class RecalibrationSettings(Settings):
     scale: float | None = Field(default=None, gt=0)
     eps: float = Field(default=1e-6, gt=0, lt=0.5)
     out_of_fold: int = Field(default=0, ge=0)
+    split: int = Field(default=0, ge=0)
 
     @model_validator(mode="after")
     def _enough_folds(self) -> "RecalibrationSettings":
         if self.out_of_fold == 1:
             raise ValueError("out_of_fold must be 0 (recalibrate in sample) or at least 2 folds, not 1")
+        if self.split == 1:
+            raise ValueError("split must be 0 (keep no question apart) or at least 2 parts, not 1")
+        if self.split and self.out_of_fold:
+            raise ValueError("split and out_of_fold exclude each other; set one of them to 0")
         return self
 
     def prior_scale(self, n: float | int) -> float:

@@ -1,0 +1,63 @@
+"""A final calibration that is learned from questions kept apart."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from bayes_direag import Observations, fit_map, fit_nuts, preset, simulate_observations
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fitting import assign_folds
+from bayes_direag.model.settings import RecalibrationSettings
+
+PRESET = preset("paper").override(recalibration={"split": 4})
+
+
+@pytest.fixture(scope="module")
+def observations() -> Observations:
+    return simulate_observations(120, seed=6)
+
+
+def test_it_is_learned_from_the_part_that_the_evidence_has_not_seen(observations: Observations) -> None:
+    fit = fit_map(observations, preset=PRESET, seed=3)
+    learnable = np.flatnonzero(observations.labelled & observations.answered)
+    apart = learnable[assign_folds(len(learnable), 4, 3) == 0]
+    kept = observations.select(np.setdiff1d(learnable, apart))
+    alone = fit_map(kept, preset=PRESET.override(recalibration={"method": "none", "split": 0}))
+    values = [found.parameters().set_index(["parameter", "level"])["mean"].dropna() for found in (fit, alone)]
+    np.testing.assert_allclose(values[0]["weight"], values[1]["weight"], rtol=1e-6)
+    predicted = alone.predict(observations.select(apart))
+    right = observations.select(apart).is_right(predicted["answer"].to_numpy())
+    logit = np.log(predicted["support"] / (1 - predicted["support"])).to_numpy()
+
+    def loss(coefficients: np.ndarray) -> float:
+        score = coefficients[0] + coefficients[1] * logit
+        prior = 0.001 / 2 * (coefficients[0] ** 2 + (coefficients[1] - 1) ** 2)
+        return float(np.mean(np.logaddexp(0, np.where(right, -score, score))) + prior)
+
+    best = minimize(loss, [0.0, 1.0], method="BFGS", options={"gtol": 1e-9}).x
+    found = [float(fit.recalibration.coefficients[name].squeeze()) for name in ("intercept", "slope")]
+    np.testing.assert_allclose(found, best, atol=1e-5)
+    assert fit.has_seen(observations)[learnable].all()
+    assert set(fit.calibrated_on) == set(np.array(observations.problem_id)[apart])
+
+
+def test_clusters_are_kept_apart_whole(observations: Observations) -> None:
+    clusters = replace(observations, cluster=tuple(f"c{row // 6}" for row in range(len(observations))))
+    apart = fit_map(clusters, preset=PRESET).calibrated_on
+    numbers = {observations.problem_id.index(name) // 6 for name in apart}
+    assert len(apart) == sum(
+        (clusters.cluster_number[clusters.labelled & clusters.answered] == n).sum() for n in numbers
+    )
+
+
+def test_refusals(observations: Observations) -> None:
+    with pytest.raises(ValueError, match="split and out_of_fold exclude each other"):
+        RecalibrationSettings(split=5, out_of_fold=5)
+    with pytest.raises(ValueError, match="at least 2 parts"):
+        RecalibrationSettings(split=1)
+    with pytest.raises(DirEAGError, match="recalibration split 4 is for MAP"):
+        fit_nuts(observations, preset=PRESET)
+    with pytest.raises(DirEAGError, match="cannot deal 3 usable questions into 4 folds"):
+        fit_map(observations.select(np.flatnonzero(observations.labelled & observations.answered)[:3]), preset=PRESET)
