@@ -20,7 +20,7 @@ def test_the_commands():
     shown = direag().output
     assert all(command in shown for command in COMMANDS)
     assert succeed("--version").split() == [version("bayes-direag")]
-    asking, learning = {"elicit", "import", "simulate"}, {"fit", "predict", "export", "show", "quickstart"}
+    asking, learning = {"elicit", "import", "paper", "simulate"}, {"fit", "predict", "export", "show", "quickstart"}
     judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc"}
     assert set(COMMANDS) == asking | learning | judging | {"learning-curve", "plan"}
 

@@ -80,7 +80,7 @@ def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
 
 def test_metrics(evaluated):
     table = pd.read_csv(evaluated[0] / "metrics.csv")
-    assert len(METRIC_NAMES) == 3 + 9
+    assert len(METRIC_NAMES) == 3 + 10
     intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
     assert table.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
     assert table["method"].tolist() == FROM_ONE_ELICITATION

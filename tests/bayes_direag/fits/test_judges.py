@@ -149,6 +149,7 @@ def test_answers_that_are_no_labels_are_refused(observations: Observations, said
         fit_map(observations, preset="judges")
 
 
+@pytest.mark.slow
 def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
     alone = fit_map(replace(OBSERVATIONS, groups=OBSERVATIONS.level_names), preset="judges")
     np.testing.assert_allclose(alone.predict(OBSERVATIONS)["support"], fit.predict(OBSERVATIONS)["support"], atol=1e-6)
