@@ -118,8 +118,9 @@ def _beside(
     forest(axes, table[name].to_numpy(float), low, high, colour=colour)
     place = np.arange(len(table))[::-1]
     axes.vlines(base, place - 0.15, place + 0.3, color=REFERENCE, linewidth=2)
-    axes.vlines(base_printed, place - 0.47, place - 0.2, color=REFERENCE, linewidth=1)
     printed = table[f"{name}_printed"].to_numpy(float)
+    base_printed = np.where(np.isnan(printed), np.nan, base_printed)
+    axes.vlines(base_printed, place - 0.47, place - 0.2, color=REFERENCE, linewidth=1)
     axes.scatter(printed, place - 0.33, s=26, marker="D", color="white", edgecolor=colour, zorder=3)
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.collections import LineCollection
 
 from analysis.paper.paper_figures import base_rate_figure, base_rate_table, null_state_figure, null_state_table
 from analysis.paper.paper_layouts import long_latex, long_markdown
@@ -57,6 +58,10 @@ def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
     figure = base_rate_figure(table, 0.9)
     assert_stands_alone(figure, "90%", "Table 1")
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Gemma-2-9B-it, SVAMP", "llama, SVAMP"]
+    for axes in figure.axes:
+        thin = [one for one in axes.collections if isinstance(one, LineCollection) and one.get_linewidth()[0] == 1]
+        drawn = [path for one in thin for path in one.get_paths() if np.isfinite(path.vertices).all()]
+        assert len(drawn) == 1  # nothing is printed of a stranger
 
 
 def test_null_probabilities_where_right_and_where_nothing_is(runs):
