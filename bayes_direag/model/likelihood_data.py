@@ -163,8 +163,10 @@ class LikelihoodData:
         if self.reports.label is not None:
             columns += [*np.asarray(self.reports.label).T]
         if self.variant == "confidence":
-            logits = np.asarray(self.reports.logit_confidence).reshape(*usable.shape, -1)
-            columns += [*np.where(usable[..., None], logits, 0.0).reshape(len(usable), -1).T]
+            logits = np.asarray(self.reports.logit_confidence).reshape(*usable.shape, self.n_signals)
+            columns += [
+                *np.where(usable[..., None], logits, 0.0).reshape(len(usable), usable.shape[1] * self.n_signals).T
+            ]
         return distinct_rows(columns)
 
     def counted(self) -> "LikelihoodData":
