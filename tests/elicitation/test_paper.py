@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -186,41 +185,3 @@ def test_running_servers_are_asked(tmp_path: Path) -> None:
                      "--questions", "../questions", "--preset", "release"))  # fmt: skip
         assert first.answered.total() == second.answered.total() == 10 * 11
     assert len(pd.read_csv(tmp_path / "run" / "paper" / "tables" / "figure2.csv")) == 2
-
-
-#: Random weights end no sentence: they are held to the final line alone, and to small numbers.
-SHORT = r"""
-import dataclasses
-from elicitation import workload
-whole = workload.load_protocol
-def short(*arguments):
-    protocol = whole(*arguments)
-    pattern = protocol.reply_pattern.replace(r"([^\n]+\n{1,2})+", "").replace(r"-?[0-9]{1,15}(\.[0-9]{1,9})?", "[1-9]")
-    return dataclasses.replace(protocol, reply_pattern=pattern)
-workload.load_protocol = short
-"""
-
-
-@pytest.mark.vllm
-def test_a_rehearsal_with_real_vllm(tmp_path: Path) -> None:
-    interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
-    if not interpreter or not model:
-        pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
-    write_questions(tmp_path / "questions", 5)
-    for name in MODELS:
-        shutil.copytree(model, tmp_path / "models" / name)
-    for_a_cpu = "--max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill"
-    arguments = (
-        "--models", ",".join(f"../models/{model}" for model in MODELS), "--questions", "../questions", "--structured",
-        "--set", "max_tokens=128", "--vllm-python", interpreter,
-        "--vllm-args", f"{for_a_cpu} --max-num-batched-tokens 4096",
-    )  # fmt: skip
-    run = tmp_path / "run"
-    interrupted(run, "gsm8k", *arguments, first=SHORT)
-    finish(start(run, *arguments, first=SHORT))
-    assert_nothing_is_asked_twice(run)
-    assert starts(run) == [1, 2]
-    table = pd.read_csv(run / "paper" / "tables" / "table1.csv")
-    assert table["n"].eq(5).all()
-    assert len(table) == 2 * 3 * 7
-    assert (run / "paper" / "tables" / "figure3.png").is_file()
