@@ -27,6 +27,13 @@ if TYPE_CHECKING:
 out = Console(markup=False, emoji=False, highlight=False)
 err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
+StructuredOption = Annotated[
+    bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
+]
+VllmPythonOption = Annotated[
+    Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
+]
+
 
 def elicit_command(
     questions: Annotated[
@@ -70,17 +77,13 @@ def elicit_command(
         list[str] | None,
         typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
     ] = None,
-    structured: Annotated[
-        bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
-    ] = False,
+    structured: StructuredOption = False,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the run; every request's seed derives from it. Left out: 0, or the model's."),
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")] = 64,
-    vllm_python: Annotated[
-        Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
-    ] = None,
+    vllm_python: VllmPythonOption = None,
     vllm_args: Annotated[
         str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
     ] = "",

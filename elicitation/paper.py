@@ -16,6 +16,7 @@ from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
+from elicitation.command import StructuredOption, VllmPythonOption, serve
 from elicitation.prompts import Wording
 from elicitation.workload import ASSUMED_PACE, Part, estimate, load_parts
 
@@ -62,16 +63,12 @@ def paper_command(
     overrides: Annotated[
         list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting.")
     ] = None,
-    structured: Annotated[
-        bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
-    ] = False,
+    structured: StructuredOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of replies, folds and intervals. Left out: the model's, or 0.")
     ] = None,
     concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 64,
-    vllm_python: Annotated[
-        Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
-    ] = None,
+    vllm_python: VllmPythonOption = None,
     vllm_args: Annotated[
         str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--max-num-seqs 32'.")
     ] = "",
@@ -180,7 +177,6 @@ def _engine(
     model: str, url: str | None, folder: Path, arguments: Sequence[str], interpreter: Path | None, ready_within: float
 ) -> "Engine":
     from elicitation.chat_engine import ChatEngine
-    from elicitation.command import serve
     from elicitation.models import find_preset
 
     if url is not None:

@@ -89,16 +89,13 @@ def test_gsm8k_has_questions_to_fit_to_and_the_others_have_none(questions: Path)
     assert not {problem.problem_id for problem in train} & {problem.problem_id for problem in test}
 
 
-def start(folder: Path, *arguments: str, first: str = "") -> subprocess.Popen[str]:
+def start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """Run the command as a user does, in a folder of its own; it hears Ctrl-C even in the background."""
-    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n" + first
-    code += "\nfrom bayes_direag.cli import app; app()"
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from bayes_direag.cli import app; app()"
     command = [sys.executable, "-c", code, "paper", "--out", "paper", *arguments]
     folder.mkdir(exist_ok=True)
-    environment = ENVIRONMENT | {
-        "PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
-    }
+    environment = ENVIRONMENT | {"PATH": f"{folder.parent / 'bin'}{os.pathsep}{os.environ['PATH']}"}
     return subprocess.Popen(  # noqa: S603
         command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -116,9 +113,9 @@ def results(folder: Path) -> dict[str, bytes]:
     return {name: text for name, text in contents(folder).items() if not name.endswith(by_the_way)}
 
 
-def interrupted(folder: Path, dataset: str, *arguments: str, first: str = "") -> None:
+def interrupted(folder: Path, dataset: str, *arguments: str) -> None:
     """Run the command, and press Ctrl-C while the second model is asked a data set."""
-    process = start(folder, *arguments, first=first)
+    process = start(folder, *arguments)
     journal = folder / "paper" / MODELS[1] / dataset / "steered" / "journal.jsonl"
     deadline = time.monotonic() + 900
     while not journal.is_file() or journal.read_bytes().count(b"\n") < 10:
