@@ -29,20 +29,20 @@ from analysis.diagnosis.identifiability import (
     total_log_likelihood,
 )
 from analysis.diagnosis.verdict import (
+    WEIGHTED,
     Finding,
     calibration_finding,
     learning_findings,
-    level_findings,
     loo_finding,
     parameter_labels,
     predictive_finding,
     sampling_findings,
-    weighted_finding,
 )
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.page import Judgement, Verdict
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
+from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,
@@ -169,10 +169,10 @@ class Diagnosis(Result):
     @property
     def verdict(self) -> tuple[Finding, ...]:
         """What is fine, what is not, and what to do, sentence by sentence."""
-        findings = [weighted_finding()] if self.is_weighted else []
+        findings = [WEIGHTED] if self.is_weighted else []
         findings += sampling_findings(self.parameters, self.chains, self.sampling)
         findings += learning_findings(self.parameters, self.flat, self.scale)
-        findings += level_findings(self.fit.fitted)
+        findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
         if not self.is_weighted:
             findings.append(predictive_finding(self.predictive))
             several = self.n_several_correct

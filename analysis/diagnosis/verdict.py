@@ -9,8 +9,6 @@ import pandas as pd
 
 from analysis.diagnosis.checks import ALL_QUESTIONS, PARETO_RANGES, UNDEFINED_K, CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import FlatDirection, Scale
-from bayes_direag.data.level_remarks import level_remarks
-from bayes_direag.data.observations import Observations
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
@@ -40,21 +38,14 @@ class Finding:
     text: str
 
 
-def weighted_finding() -> Finding:
-    """Say what a weighted likelihood is not."""
-    return Finding(
-        "warning",
-        "likelihood",
-        "The preset weighs questions unequally, which is not a probability model: intervals, predictive checks and "
-        "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
-        "that means something set null_target_weight to 1.",
-    )
-
-
-def level_findings(observations: Observations) -> Iterator[Finding]:
-    """Name levels that repeat another, or hardly vary in their confidence."""
-    for remark in level_remarks(observations):
-        yield Finding("warning", "levels", remark)
+#: What a weighted likelihood is not.
+WEIGHTED = Finding(
+    "warning",
+    "likelihood",
+    "The preset weighs questions unequally, which is not a probability model: intervals, predictive checks and "
+    "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
+    "that means something set null_target_weight to 1.",
+)
 
 
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
@@ -65,10 +56,8 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
     yield _divergences(parameters, chains, sampling)
     slow, least = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy(), chains["bfmi"].to_numpy().min()
     if chains["bfmi"].isna().all():
-        text = (
-            "Whether the energy moves is not known: BFMI is undefined, as its energies are not recorded or never move."
-        )
-        yield Finding("failure", "energy", text)
+        unknown = "Whether the energy moves is not known: BFMI is undefined, as its energies are not recorded or"
+        yield Finding("failure", "energy", f"{unknown} never move.")
     elif slow.any():
         seen = "undefined" if np.isnan(least) else f"{least:.2f}"
         yield Finding(

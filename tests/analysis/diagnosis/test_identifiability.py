@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from scipy.stats import foldnorm
 
 from analysis.diagnosis.identifiability import correlations, flat_direction, learning, scale, total_log_likelihood
 from bayes_direag.fits.convergence import ParameterDraws, raw_draws
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced
 
 PRIOR_MEAN = np.array([2.0, -1.0, 0.5])
 PRIOR_SD = np.array([1.5, 2.0, 0.4])
@@ -34,9 +33,9 @@ def normal_posterior(information: np.ndarray, n: int = 20_000) -> tuple[Paramete
 INFORMATION = np.array([[4.0, 3.5, 0.2], [3.5, 4.0, -0.1], [0.2, -0.1, 9.0]])
 
 
-def quadratic(vectors: np.ndarray) -> np.ndarray:
+def quadratic(vectors: np.ndarray, information: np.ndarray = INFORMATION) -> np.ndarray:
     off = (vectors - PRIOR_MEAN) / PRIOR_SD - 1
-    return -np.einsum("si,ij,sj->s", off, INFORMATION, off) / 2
+    return -np.einsum("si,ij,sj->s", off, information, off) / 2
 
 
 class TestLearning:
@@ -49,11 +48,6 @@ class TestLearning:
         assert table["sd"].tolist() == pytest.approx(PRIOR_SD * np.sqrt(np.diag(covariance)))
         assert table["parameter"].tolist() == ["weight", "weight", "slope"]
         assert table["level"].isna().tolist() == [False, False, True]
-
-    def test_without_data_nothing_is_learned(self):
-        table = learning(normal_posterior(np.zeros((3, 3)))[0])
-        assert table["contraction"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
-        assert table["z_score"].tolist() == pytest.approx([0, 0, 0], abs=1e-12)
 
 
 class TestCorrelations:
@@ -74,10 +68,8 @@ class TestCorrelations:
         table = correlations(draws)
         assert table["correlation"].isna().tolist() == [False, True, True]
         assert table["first"].iloc[0] == "b"
-
-    def test_a_single_parameter_has_none(self):
-        values = np.random.default_rng(0).standard_normal((2, 50, 1))
-        assert len(correlations(ParameterDraws(("a",), (None,), values, np.zeros(1), np.ones(1)))) == 0
+        one = ParameterDraws(("a",), (None,), values[:, :, 1:2], np.zeros(1), np.ones(1))
+        assert len(correlations(one)) == 0
 
 
 class TestFlatDirection:
@@ -106,14 +98,8 @@ class TestFlatDirection:
 
     @pytest.mark.parametrize("strength", [0.0, 0.5, 50.0])
     def test_what_the_likelihood_says_along_it(self, strength):
-        information = strength * np.eye(3)
-        draws, mean, _ = normal_posterior(information)
-
-        def log_likelihood(vectors: np.ndarray) -> np.ndarray:
-            off = (vectors - PRIOR_MEAN) / PRIOR_SD - 1
-            return -strength * (off**2).sum(axis=1) / 2
-
-        found = flat_direction(draws, log_likelihood)
+        draws, mean, _ = normal_posterior(strength * np.eye(3))
+        found = flat_direction(draws, lambda vectors: quadratic(vectors, strength * np.eye(3)))
         left = 1 / (1 + strength)
         # Along the direction u a draw is off the likelihood's centre by N(m, left), and a step moves by sqrt(left)
         centre = ((mean - 1) @ found.loadings["loading"].to_numpy()) / np.sqrt(left)
@@ -121,10 +107,6 @@ class TestFlatDirection:
         expected = np.median(np.abs(strength * left * np.stack([(centre + z) + 0.5, -(centre + z) + 0.5])))
         assert found.variance_left == pytest.approx(left)
         assert found.likelihood_change == pytest.approx(expected, rel=0.12, abs=1e-12)
-
-    def test_the_figure_for_data_alone(self):
-        # the docstring's: the median of |N(0, 1) + 1/2|
-        assert foldnorm(0.5).median() == pytest.approx(0.76, abs=0.005)
 
     def test_draws_that_are_not_finite(self):
         draws = normal_posterior(INFORMATION)[0]
@@ -134,40 +116,17 @@ class TestFlatDirection:
         assert found.loadings["loading"].isna().all()
 
 
-class TestLikelihood:
-    def test_it_is_that_of_the_fit(self):
+class TestOfAFit:
+    def test_the_likelihood_is_that_of_the_fit_with_questions_as_they_were_weighted(self):
         fit = good_fit()
         flat = raw_draws(fit).flat[::100]
-        expected = fit.tree["log_likelihood"]["target"].to_numpy().reshape(1000, -1).sum(axis=1)[::100]
-        np.testing.assert_allclose(total_log_likelihood(fit)(flat), expected, rtol=1e-12)
+        expected = fit.tree["log_likelihood"]["target"].to_numpy().reshape(1000, -1)[::100]
+        np.testing.assert_allclose(total_log_likelihood(fit)(flat), expected.sum(axis=1), rtol=1e-12)
+        weight = np.where(fit.fitted.gold_generated, 1.0, 3.0)
+        weighed = replaced(fit, "constant_data", weight_in_likelihood=weight)
+        np.testing.assert_allclose(total_log_likelihood(weighed)(flat), expected @ weight, rtol=1e-12)
 
-    def test_questions_count_as_they_were_weighted(self):
-        observations, raw = simulate_observations(40, seed=2), gaussian_draws(2)
-        settings = named_preset("bayes").override(null_target_weight=3.0)
-        fit = made_posterior(observations, raw, preset=settings)
-        weight = np.where(observations.gold_generated, 1.0, 3.0)
-        expected = fit.tree["log_likelihood"]["target"].to_numpy()[0, 0] @ weight
-        assert total_log_likelihood(fit)(raw_draws(fit).flat[:1])[0] == pytest.approx(expected)
-
-
-class TestScale:
-    def test_a_free_scale_moves_no_likelihood(self):
-        raw = gaussian_draws(4, centre=APART) | {
-            "prior_strength": 0.3 * np.random.default_rng(4).standard_normal((4, 250))
-        }
-        fit = made_posterior(simulate_observations(60, seed=4), raw, preset="paper")
-        draws = raw_draws(fit)
-        found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
-        assert not found.fixed
-        assert found.likelihood_change < 1e-9
-        logs = np.log(
-            np.logaddexp(raw["weight"], 0).sum(-1)
-            + np.logaddexp(raw["prior_strength"], 0)
-            + np.logaddexp(raw["null_base"], 0)
-        )
-        assert found.factor == pytest.approx(np.exp(logs.std(ddof=1)))
-
-    def test_with_a_unit_the_likelihood_speaks(self):
+    def test_with_a_unit_the_likelihood_speaks_of_the_scale(self):
         fit = good_fit()
         draws = raw_draws(fit)
         found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
@@ -176,15 +135,15 @@ class TestScale:
 
     def test_the_flat_direction_is_the_scale_where_only_the_scale_varies(self):
         step = np.random.default_rng(5).standard_normal((4, 250))
-        centre = gaussian_draws(5, spread=1e-3)
+        raw = gaussian_draws(5, spread=1e-3)
         settings = named_preset("bayes").override(prior_strength={"fixed": None, "link": "exp", "scale": 1.0})
         settings = settings.override(null_base={"link": "exp"})
-        raw = centre | {
-            "weight_centre": centre["weight_centre"] + step,
-            "null_base": centre["null_base"] + step,
+        raw |= {
+            "weight_centre": raw["weight_centre"] + step,
+            "null_base": raw["null_base"] + step,
             "prior_strength": step,
         }
-        fit = made_posterior(simulate_observations(30, seed=5), raw, preset=settings)
+        fit = made_posterior(simulate_observations(120, seed=3), raw, preset=settings)
         draws = raw_draws(fit)
         flat = flat_direction(draws, total_log_likelihood(fit))
         loading = flat.loadings.set_index("parameter")["loading"]
@@ -195,3 +154,8 @@ class TestScale:
         found = scale(fit, draws, flat)
         assert abs(found.correlation) > 0.999
         assert not found.fixed
+        # weights, prior and null base without a link to another quantity: their common factor moves nothing
+        assert found.likelihood_change < 1e-9
+        own = fit.tree["posterior"]
+        total = own["weight"].sum("level") + own["prior_strength"] + own["null_base"]
+        assert found.factor == pytest.approx(np.exp(np.log(total).std(ddof=1).item()))

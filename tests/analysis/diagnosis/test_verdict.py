@@ -15,7 +15,7 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
     tail_in_words,
 )
-from analysis.scores.reliability import reliability
+from analysis.scores.reliability import Reliability, reliability
 from bayes_direag.model.settings import SamplingSettings
 
 
@@ -28,26 +28,28 @@ def loadings(**given: float | list[float]) -> pd.DataFrame:
     return pd.DataFrame(rows).astype({"level": "str"})
 
 
-class TestDirectionInWords:
-    def test_the_largest_come_first_and_small_ones_are_left_out(self):
-        words = direction_in_words(loadings(weight=[0.1, -0.5, 0.02], slope=0.8, null_gain=-0.25))
-        assert words == "slope up, weight[b] down, null_gain down"
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"weight": [0.1, -0.5, 0.02], "slope": 0.8, "null_gain": -0.25}, "slope up, weight[b] down, null_gain down"),
+        (
+            {"weight": [-0.3, -0.4, -0.5], "bias": [0.1, 0.3, -0.2], "null_base": 0.6},
+            "weight of every level down, null_base up, bias[b] up, bias[c] down",
+        ),
+        (
+            {"weight": [0.5, -0.4, 0.3], "bias": [0.3, -0.35, 0.2]},
+            "weight[a] up, weight[b] down, bias[b] down, weight[c] up",
+        ),
+    ],
+    ids=["largest first, small ones out", "alike are named once", "no more than four"],
+)
+def test_directions_in_words(given, words):
+    assert direction_in_words(loadings(**given)) == words
 
-    def test_levels_that_move_alike_are_named_once(self):
-        words = direction_in_words(loadings(weight=[-0.3, -0.4, -0.5], bias=[0.1, 0.3, -0.2], null_base=0.6))
-        assert words == "weight of every level down, null_base up, bias[b] up, bias[c] down"
 
-    def test_no_more_than_four(self):
-        words = direction_in_words(loadings(weight=[0.5, -0.4, 0.3], bias=[0.3, -0.35, 0.2]))
-        assert words == "weight[a] up, weight[b] down, bias[b] down, weight[c] up"
-
-
-def test_tail_probabilities_in_words():
+def test_tails_and_labels_in_words():
     assert tail_in_words(0.0) == "tail probability below 0.001"
     assert tail_in_words(0.0426) == "tail probability 0.043"
-
-
-def test_labels():
     table = pd.DataFrame({"parameter": ["weight", "slope"], "level": pd.Series(["a b", None], dtype="str")})
     assert parameter_labels(table).tolist() == ["weight[a b]", "slope"]
 
@@ -58,15 +60,14 @@ class TestSampling:
         level = pd.Series([None] * len(names), dtype="str")
         return pd.DataFrame({"parameter": pd.Series(names, dtype="str"), "level": level}).assign(**figures)
 
-    def chains(self, divergences: int = 0, bfmi: float = 1.0) -> pd.DataFrame:
+    def chains(self, divergences: int = 0, bfmi: float = 1.0, cut: float = 0.0) -> pd.DataFrame:
         return pd.DataFrame(
-            {"chain": [0, 1], "draws": 500, "divergences": [0, divergences], "at_max_depth": 0.0, "bfmi": [1.0, bfmi]}
+            {"chain": [0, 1], "draws": 500, "divergences": [0, divergences], "at_max_depth": cut, "bfmi": [1.0, bfmi]}
         )
 
-    def text(self, topic: str, parameters: pd.DataFrame, chains: pd.DataFrame) -> str:
-        settings = SamplingSettings(n_chains=2, n_warmup=800, n_draws=500)
-        (text,) = [f.text for f in sampling_findings(parameters, chains, settings) if f.topic == topic]
-        return text
+    def texts(self, parameters: pd.DataFrame, chains: pd.DataFrame, **settings: float) -> dict[str, str]:
+        sampling = SamplingSettings(**{"n_chains": 2, "n_warmup": 800, "n_draws": 500, **settings})
+        return {f"{f.status} {f.topic}": f.text for f in sampling_findings(parameters, chains, sampling)}
 
     @pytest.mark.parametrize(
         ("rhat", "ess", "bfmi", "failing"),
@@ -79,24 +80,31 @@ class TestSampling:
         ],
     )
     def test_the_limits(self, rhat, ess, bfmi, failing):
-        found = sampling_findings(
-            self.parameters("slope", rhat=rhat, ess=ess), self.chains(bfmi=bfmi), SamplingSettings(n_chains=2)
-        )
-        assert [finding.topic for finding in found if finding.status == "failure"] == failing
+        found = self.texts(self.parameters("slope", rhat=rhat, ess=ess), self.chains(bfmi=bfmi))
+        assert [name for name in found if name.startswith("failure")] == [f"failure {topic}" for topic in failing]
 
     def test_what_is_pooled_cannot_be_pooled(self):
         plain, pooled = self.parameters("weight", rhat=2), self.parameters("weight", "weight_spread", rhat=2)
-        assert "--preset bayes, or more labelled" in self.text("R-hat", plain, self.chains())
-        for topic in ("R-hat", "divergences", "energy"):
-            assert "--preset" not in self.text(topic, pooled, self.chains(divergences=3, bfmi=0.1))
-
-    def test_longer_runs_are_longer_than_this_one(self):
-        text = self.text("R-hat", self.parameters("slope", rhat=2), self.chains())
-        assert "--warmup 1600 --draws 1000" in text
+        text = self.texts(plain, self.chains())["failure R-hat"]
+        assert "--preset bayes, or more labelled" in text
+        assert "--warmup 1600 --draws 1000" in text, "longer than this one"
+        assert "--preset" not in "".join(self.texts(pooled, self.chains(divergences=3, bfmi=0.1)).values())
 
     @pytest.mark.parametrize(("ess", "draws"), [(390.0, 1000), (200.0, 1500), (50.0, 5000), (3.0, 5000)])
     def test_how_many_draws_to_take(self, ess, draws):
-        assert f"--draws {draws}." in self.text("draws", self.parameters("slope", ess=ess), self.chains())
+        assert f"--draws {draws}." in self.texts(self.parameters("slope", ess=ess), self.chains())["failure draws"]
+
+    def test_divergences_at_a_high_acceptance_ask_for_something_else(self):
+        chains, parameters = self.chains(divergences=3), self.parameters("slope", "slope_spread")
+        assert "--target-accept 0.99" in self.texts(parameters, chains)["failure divergences"]
+        text = self.texts(parameters, chains, target_accept=0.995)["failure divergences"]
+        assert text.startswith("3 of 1000 draws diverged")
+        assert text.endswith("away from it. Fit again with more labelled questions.")
+
+    def test_trajectories_cut_short_are_a_warning(self):
+        text = self.texts(self.parameters("slope"), self.chains(cut=0.01))["warning tree depth"]
+        assert text.startswith("1.0% of the trajectories")
+        assert "warning tree depth" not in self.texts(self.parameters("slope"), self.chains())
 
 
 class TestLearning:
@@ -121,12 +129,15 @@ class TestLearning:
         assert finding.text.endswith(f"moves the log-likelihood by {change:.1f} nats: {words}.")
         assert f"There {left:.0%} of the prior's variance is left" in finding.text
 
-    def test_a_free_scale_that_is_not_the_flat_direction(self):
+    @pytest.mark.parametrize(("correlation", "words"), [(0.2, "hold it together"), (-0.9, "of which below")])
+    def test_a_free_scale(self, correlation, words):
         flat = FlatDirection(loadings(slope=1.0), 0.9, 0.7)
-        findings = learning_findings(self.PARAMETERS, flat, Scale(False, 1.5, 0.0, 0.2))
-        texts = {finding.topic: finding.text for finding in findings}
-        assert "hold it together" in texts["flat direction"]
-        assert "multiplied by 1.5" in texts["scale"]
+        findings = learning_findings(self.PARAMETERS, flat, Scale(False, 1.5, 0.0, correlation))
+        texts = {f"{finding.status} {finding.topic}": finding.text for finding in findings}
+        assert words in texts["fine flat direction" if correlation == 0.2 else "warning flat direction"]
+        assert "Nothing but the prior holds the common scale" in texts["warning scale"]
+        assert "multiplied by 1.5" in texts["warning scale"]
+        assert "0.0 nats" in texts["warning scale"]
 
 
 class TestPredictive:
@@ -145,24 +156,28 @@ class TestPredictive:
         )
         return PredictiveChecks(table, tail)
 
-    def test_all_questions_are_looked_at_first(self):
+    def test_all_questions_are_looked_at_first_then_the_patterns_together(self):
         text = predictive_finding(self.checks(0.0, 0.0, 0.002, 0.9, 0.9)).text
         assert "the selected answer is right in 60% of all 100 questions; 45% to 55% expected" in text
-
-    def test_then_the_patterns_together(self):
         text = predictive_finding(self.checks(0.001, 0.0, 0.2, 0.9, 0.9)).text
         assert "right in 90% of the 40 questions where the levels agree 5; 40% to 60% expected" in text
-
-    def test_one_pattern_alone_is_chance(self):
-        assert predictive_finding(self.checks(0.2, 0.0, 0.2, 0.9, 0.9)).status == "fine"
+        assert predictive_finding(self.checks(0.2, 0.0, 0.2, 0.9, 0.9)).status == "fine", "one pattern alone is chance"
 
 
-class TestCalibration:
-    @pytest.mark.parametrize(("shift", "words"), [(0.3, "too low"), (-0.3, "too high")])
-    def test_which_way_it_is_off(self, shift, words):
-        rng = np.random.default_rng(0)
-        stated = rng.uniform(0.35, 0.65, 300)
-        found = reliability(stated, rng.random(300) < stated + shift, rng=0, n_resamples=20)
-        (finding,) = [calibration_finding("support", {"support": CalibrationCheck(found, 0.0, 0)}, 0)]
-        assert finding.text.startswith(f"Support is {words} (all bins together: tail probability below 0.001).")
-        assert "final calibration" not in finding.text, "there is none"
+def off_by(shift: float) -> Reliability:
+    rng = np.random.default_rng(0)
+    stated = rng.uniform(0.35, 0.65, 300)
+    return reliability(stated, rng.random(300) < stated + shift, rng=0, n_resamples=20)
+
+
+@pytest.mark.parametrize(("shift", "words"), [(0.3, "too low"), (-0.3, "too high")])
+def test_which_way_the_calibration_is_off(shift, words):
+    bad, good = CalibrationCheck(off_by(shift), 0.0, 0), CalibrationCheck(off_by(0.0), 0.4, 0)
+    text = calibration_finding("support", {"support": bad}, 0).text
+    assert text.startswith(f"Support is {words} (all bins together: tail probability below 0.001).")
+    assert "final calibration" not in text, "there is none"
+    both = {"support": good, "confidence": bad}
+    assert [calibration_finding(name, both, 7).status for name in both] == ["fine", "warning"]
+    text = calibration_finding("confidence", both, 7).text
+    assert text.startswith(f"Confidence is {words}")
+    assert "several answers" not in text
