@@ -1,6 +1,6 @@
 """A diagnosis as a person reads it in a terminal of 80 columns, the verdict last."""
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from rich.console import Group
@@ -54,7 +54,7 @@ def _parameters(diagnosis: Diagnosis, title: str) -> Group:
 
 
 def _chains(diagnosis: Diagnosis) -> Group:
-    rows = (
+    rows: Iterator[list[str | Text]] = (
         [
             str(row["chain"]),
             str(row["draws"]),
@@ -73,7 +73,7 @@ def _chains(diagnosis: Diagnosis) -> Group:
 
 def _identifiability(diagnosis: Diagnosis) -> Group:
     rows = (
-        [row["first"], f"  {row['second']}  ", number(row["correlation"], 2, signed=True)]
+        [str(row["first"]), f"  {row['second']}  ", number(row["correlation"], 2, signed=True)]
         for row in diagnosis.correlations.head(_PAIRS_SHOWN).to_dict("records")
     )
     flat, scale = diagnosis.flat, diagnosis.scale
