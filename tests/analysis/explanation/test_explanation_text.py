@@ -1,20 +1,17 @@
 """Explanations as people and machines get them: tables of 80 columns, JSON, a picture, the command."""
 
 import json
+from functools import partial
 from io import StringIO
 from pathlib import Path
 
 import matplotlib as mpl
 import numpy as np
 import pytest
-import typer
-from click.testing import Result
 from matplotlib.patches import Rectangle
 from rich.console import Console
 from scipy.special import logit
-from typer.testing import CliRunner
 
-from analysis.commands.explain import explain_command
 from analysis.display.folders import jsonable
 from analysis.display.style import save_figure
 from analysis.explanation.explanation import Explanation, explain
@@ -24,15 +21,14 @@ from analysis.explanation.explanation_text import (
     NULL,
     explanation_text,
     quoted,
-    shortened,
     what_decided,
 )
-from bayes_direag.cli import FrontDoor
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from tests.analysis.fits import around, made_fit, natural
-from tests.command_line import one_line
+from tests.command_line import direag, one_line
 
+run = partial(direag, "explain")
 N_LEVELS = 12
 LEVELS = tuple(f"model-{number}-with-quite-a-long-name" for number in range(1, N_LEVELS))
 LEVELS = (*LEVELS, "[bold]$x$[/bold]")
@@ -79,22 +75,31 @@ def shown(found: Explanation) -> str:
 
 
 class TestText:
-    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
-    def test_it_fits_and_says_first_what_decided(self, fit: Fit, observations: Observations, name: str) -> None:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("agreed", ["Is it?", "11 usable of 12 levels", "no answer", "Means over 10 posterior draws"]),
+            ("all differ", ["[bold]$x$", "fraction of li…edo$ 11"]),
+            ("silent", ["unanswered No report can be used", "right answer yes; nothing is selected."]),
+            ("lone", ["unanswered"]),
+        ],
+    )
+    def test_it_fits_and_says_first_what_decided(
+        self, fit: Fit, observations: Observations, name: str, words: list[str]
+    ) -> None:
         found = explain(fit, observations, name)
         text = shown(found)
         assert max(map(len, text.splitlines())) <= 80
         assert text.startswith(f"{name}: ")
-        assert one_line(what_decided(found)) in one_line(text)
+        for said in (what_decided(found), *words):
+            assert one_line(said) in one_line(text)
+        for absent in ("What each report gave", "probability"):
+            assert (absent in text) == (name != "silent")
 
     def test_what_it_says_of_a_question(self, fit: Fit, observations: Observations) -> None:
-        text = one_line(shown(explain(fit, observations, "agreed", interval_level=0.8)))
         found = explain(fit, observations, "agreed", interval_level=0.8)
+        text = one_line(shown(found))
         assert f"right with probability {found.confidence:.2f} (80% interval" in text
-        assert "Is it?" in text
-        assert "11 usable of 12 levels" in text
-        assert "no answer" in text
-        assert "Means over 10 posterior draws" in text
         assert "mean of each draw's ratio" in text
         assert f"another answer leads in {found.change_probability:.1%} of the draws" in text
         assert "learned from 1 question; a question of this name among them" in text
@@ -110,41 +115,9 @@ class TestText:
         assert "interval" not in text
         assert "draws" not in text
         score = f"{logit(found.support):.3f}"
-        formula = f"{found.confidence:.3f} = sigmoid(0.300 + 1.200 x logit of the support, {score})"
-        assert formula in text
-
-    def test_names_and_answers_are_shown_as_they_are(self, fit: Fit, observations: Observations) -> None:
-        text = shown(explain(fit, observations, "all differ"))
-        assert "[bold]$x$" in text
-        assert "fraction of li…edo$ 11" in text
-
-    def test_a_lone_report_leaves_nothing_behind(self, fit: Fit, observations: Observations) -> None:
-        assert "unanswered" in shown(explain(fit, observations, "lone"))
-
-    def test_an_unanswered_question(self, fit: Fit, observations: Observations) -> None:
-        text = one_line(shown(explain(fit, observations, "silent")))
-        assert text.startswith("silent: unanswered No report can be used")
-        assert "What each report gave" not in text
-        assert "probability" not in text
-        assert "right answer yes; nothing is selected." in text
-
-    def test_fits_without_a_logistic_recalibration(self, observations: Observations) -> None:
-        plain = made_fit(observations, natural(N_LEVELS), recalibration="none")
-        assert "the support itself; this fit has no recalibration" in one_line(
-            shown(explain(plain, observations, "agreed"))
-        )
-
-
-class TestRecord:
-    @pytest.mark.parametrize("name", ["agreed", "silent"])
-    def test_json_holds_everything(self, one_draw: Fit, observations: Observations, name: str) -> None:
-        found = explain(one_draw, observations, name)
-        record = jsonable({"what_decided": what_decided(found), **vars(found)})
-        assert set(record) == {*vars(found), "what_decided"}
-        assert record["confidence_low"] is None
-        assert record["answer"] == found.answer
-        assert [row["answer"] for row in record["states"]][-1] is None
-        assert sum(row["support"] for row in record["parts"]) == pytest.approx(1)
+        assert f"{found.confidence:.3f} = sigmoid(0.300 + 1.200 x logit of the support, {score})" in text
+        plain = explain(made_fit(observations, natural(N_LEVELS), recalibration="none"), observations, "agreed")
+        assert "the support itself; this fit has no recalibration" in one_line(shown(plain))
 
 
 class TestFigure:
@@ -189,27 +162,21 @@ class TestCommand:
         observations.write(tmp_path / "observations.jsonl")
         return tmp_path / "fit.nc", tmp_path / "observations.jsonl"
 
-    def run(self, *arguments: object) -> Result:
-        app = typer.Typer(cls=FrontDoor)
-        app.command("explain")(explain_command)
-        app.callback()(lambda: None)
-        return CliRunner().invoke(app, ["explain", *map(str, arguments)])
-
-    def test_text_and_picture(self, files: tuple[Path, Path], tmp_path: Path) -> None:
-        result = self.run(*files, "agreed", "--out", tmp_path / "why.svg")
+    def test_text_picture_and_json(
+        self, files: tuple[Path, Path], tmp_path: Path, fit: Fit, observations: Observations
+    ) -> None:
+        result = run(*files, "agreed", "--out", tmp_path / "why.svg")
         assert result.exit_code == 0
         assert result.stdout.startswith("agreed: yes, right with probability")
         assert one_line(f"{tmp_path / 'why.svg'}: the same as a picture") in one_line(result.stdout)
         assert (tmp_path / "why.svg").read_text().startswith("<?xml")
-
-    def test_json(self, files: tuple[Path, Path], fit: Fit, observations: Observations) -> None:
-        record = json.loads(self.run(*files, "all differ", "--json", "--level", "0.5").stdout)
-        found = explain(fit, observations, "all differ", interval_level=0.5)
-        assert record == {
-            "fit": str(files[0]),
-            "out": None,
-            **jsonable({"what_decided": what_decided(found), **vars(found)}),
-        }
+        record = json.loads(run(*files, "silent", "--json", "--level", "0.5").stdout)
+        found = explain(fit, observations, "silent", interval_level=0.5)
+        assert record.pop("fit") == str(files[0])
+        assert record.pop("out") is None
+        assert record == jsonable({"what_decided": what_decided(found), **vars(found)})
+        assert record["confidence_low"] is None
+        assert record["states"][-1]["answer"] is None
 
     @pytest.mark.parametrize(
         ("arguments", "problem"),
@@ -218,22 +185,18 @@ class TestCommand:
             (["agreed", "--level", "1.5"], "interval level 1.5"),
             (["agreed", "--out", "why.gif"], "no figure can be written as '.gif'"),
             (["agreed", "--out", "nowhere/why.png"], "there is no folder nowhere"),
+            (["agreed", "--out", "observations.jsonl"], "saw a file that is read here"),
         ],
     )
     def test_refusals_are_one_line_and_write_nothing(
         self, files: tuple[Path, Path], arguments: list[str], problem: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(files[0].parent)
-        result = self.run(*files, *arguments)
+        result = run("fit.nc", "observations.jsonl", *arguments)
         assert result.exit_code == 2
         assert problem in result.stderr
         assert len(result.stderr.splitlines()) == 1
         assert sorted(path.name for path in files[0].parent.iterdir()) == ["fit.nc", "observations.jsonl"]
-
-    def test_neither_the_fit_nor_the_observations_are_overwritten(self, files: tuple[Path, Path]) -> None:
-        result = self.run(*files, "agreed", "--out", files[1])
-        assert result.exit_code == 2
-        assert "saw a file that is read here" in result.stderr
 
 
 LETTERS = ("a", "b", "c", "d", "e", "f")
@@ -274,57 +237,57 @@ def words(answers: str, weights: list[float], **settings: float) -> str:
     return what_decided(explained(answers, weights, **settings))
 
 
+@pytest.mark.parametrize(
+    ("answers", "weights", "said"),
+    [
+        (
+            "xxxxy",
+            [4, 1, 1, 1, 0.5],
+            "4 of 5 reports say x and bring it to a support of 0.93, 'a' alone to 0.53; 'e' says y and counts little "
+            "(0.07). No single report decides: without any one of them the answer stays, with a probability between "
+            "0.86 (without 'a') and >0.99 (without 'e').",
+        ),
+        (
+            "xyy",
+            [3, 1, 1],
+            "Only 1 of 3 reports says x, but brings it to a support of 0.60; 2 say y (0.40). 'a' decides: without it "
+            "the answer would be y, with a probability of >0.99.",
+        ),
+        (
+            "xyzzv",
+            [4, 3, 1, 1, 1],
+            "Only 1 of 5 reports says x, but brings it to a support of 0.40; 2 say z (0.20); 'b' says y (0.30); one "
+            "more answer has 0.10. 'a' decides",
+        ),
+        (
+            "xxyzvw",
+            [2, 2, 3, 1, 1, 1],
+            "2 of 6 reports say x and bring it to a support of 0.40; 'c' says y (0.30); 'e' says v (0.10); 2 more "
+            "answers share 0.20.",
+        ),
+        (
+            "xxyy",
+            [2, 2, 1.9, 1.9],
+            "2 of 4 reports say x and bring it to a support of 0.51; 2 say y (0.49). Take away "
+            "any one of 'a', 'b', and the answer changes.",
+        ),
+        ("xy", [1, 1], "1 of 2 reports says x and brings it to a support of 0.50; 'b' says y, tied with it (0.50)."),
+        ("-x", [1, 1], "The only report says x and brings it to a support of >0.99."),
+        ("----", [1, 1, 1, 1], "No report can be used, so no answer is selected and the null holds all the support."),
+    ],
+    ids=["majority", "minority", "most named first", "many rivals", "several decide", "tie", "lone", "none"],
+)
+def test_what_decided(answers: str, weights: list[float], said: str) -> None:
+    assert words(answers, weights).startswith(said)
+
+
 def test_all_agree() -> None:
     assert words("xxx", [1, 1, 1], null_base=1) == (
         "All 3 reports say x and bring it to a support of 0.75. No single report decides: without any one of them the "
         "answer stays, and so does its probability."
     )
-
-
-def test_a_majority_with_one_that_counts_little() -> None:
-    assert words("xxxxy", [4, 1, 1, 1, 0.5]) == (
-        "4 of 5 reports say x and bring it to a support of 0.93, 'a' alone to 0.53; 'e' says y and counts little "
-        "(0.07). No single report decides: without any one of them the answer stays, with a probability between 0.86 "
-        "(without 'a') and >0.99 (without 'e')."
-    )
-
-
-def test_a_minority_that_counts_more_and_decides() -> None:
-    assert words("xyy", [3, 1, 1]) == (
-        "Only 1 of 3 reports says x, but brings it to a support of 0.60; 2 say y (0.40). 'a' decides: without it the "
-        "answer would be y, with a probability of >0.99."
-    )
-
-
-def test_the_answer_that_more_reports_name_is_named_first() -> None:
-    assert words("xyzzv", [4, 3, 1, 1, 1]).startswith(
-        "Only 1 of 5 reports says x, but brings it to a support of 0.40; 2 say z (0.20); 'b' says y "
-        "(0.30); one more answer has 0.10."
-    )
-
-
-def test_many_rivals_are_summed_up() -> None:
-    assert words("xxyzvw", [2, 2, 3, 1, 1, 1]).startswith(
-        "2 of 6 reports say x and bring it to a support of 0.40; 'c' says y (0.30); 'e' says v (0.10); 2 more answers "
-        "share 0.20."
-    )
-
-
-def test_several_reports_each_of_which_decides() -> None:
-    assert "Take away any one of 'a', 'b', and the answer changes." in words("xxyy", [2, 2, 1.9, 1.9])
-    assert "Take away any one of 'a', 'b', 'c' and 1 more, and the answer changes." in words(
-        "xxxxyy", [1, 1, 1, 1, 1.8, 1.8]
-    )
-
-
-def test_a_tie_is_called_one() -> None:
-    assert words("xy", [1, 1]).startswith(
-        "1 of 2 reports says x and brings it to a support of 0.50; 'b' says y, tied with it (0.50)."
-    )
-
-
-def test_a_lone_report() -> None:
-    assert words("-x", [1, 1]) == "The only report says x and brings it to a support of >0.99."
+    several = words("xxxxyy", [1, 1, 1, 1, 1.8, 1.8])
+    assert "Take away any one of 'a', 'b', 'c' and 1 more, and the answer changes." in several
 
 
 def test_a_null_with_more_support_and_where_it_has_it_from() -> None:
@@ -343,29 +306,16 @@ def test_doubt_of_the_reports_is_called_what_it_is() -> None:
     assert "chiefly from what the reports lack of certainty" in what_decided(explain(fit, observations, "q"))
 
 
-def test_no_report() -> None:
-    assert words("--x-", [1, 1, 1, 1]).startswith("The only report")
-    assert words("----", [1, 1, 1, 1]) == (
-        "No report can be used, so no answer is selected and the null holds all the support."
-    )
-
-
-@pytest.mark.parametrize(("n_lone", "start"), [(0, "None"), (1, "Only 1"), (FEW_FITTED - 1, f"Only {FEW_FITTED - 1}")])
+@pytest.mark.parametrize(("n_lone", "start"), [(0, "None"), (FEW_FITTED - 1, f"Only {FEW_FITTED - 1}")])
 def test_fewer_reports_than_the_fit_has_seen(n_lone: int, start: str) -> None:
     warning = (
         f"{start} of the {n_lone + 1} question{'s' if n_lone else ''} that the fit learned from had as few reports"
     )
     assert words("-xx", [1, 1, 1], n_lone=n_lone).endswith(f" {warning}: this is an extrapolation.")
-
-
-def test_as_many_reports_as_the_fit_has_seen() -> None:
-    assert "extrapolation" not in words("-xx", [1, 1, 1])
-    assert "extrapolation" not in words("xxx", [1, 1, 1], n_lone=0)
+    assert "extrapolation" not in words("xxx", [1, 1, 1], n_lone=n_lone)
 
 
 def test_answers_of_several_words_stand_in_quotation_marks_and_long_ones_are_cut() -> None:
     assert quoted("x") == "x"
     assert quoted("solid\n state") == '"solid state"'
     assert quoted("a trait that helps an organism survive") == '"a trait that he…survive"'
-    assert len(shortened("y" * 5000, 24)) == 24
-    assert shortened("y" * 24, 24) == "y" * 24

@@ -40,19 +40,16 @@ def test_platt_maximises_the_smoothed_likelihood() -> None:
     np.testing.assert_allclose(platt(confidence, correct, new), expected, atol=1e-4)
 
 
-def test_platt_of_one_class_is_laplace_s_rule() -> None:
+def test_platt_of_one_class_is_laplace_s_rule_and_stays_finite_where_confidence_separates() -> None:
     confidence = np.array([0.2, 0.5, 0.9])
     np.testing.assert_allclose(platt(confidence, np.ones(3, bool), confidence), 0.8, atol=1e-4)
     np.testing.assert_allclose(platt(confidence, np.zeros(3, bool), confidence), 0.2, atol=1e-4)
-
-
-def test_platt_stays_finite_where_confidence_separates() -> None:
     said = platt(np.array([0.1, 0.2, 0.8, 0.9]), np.array([False, False, True, True]), np.array([0.1, 0.9]))
     assert 0.1 < said[0] < 0.3
     assert 0.7 < said[1] < 0.9
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(labelled)
 def test_isotonic_has_the_least_squared_error_of_all_rising_functions(pairs: list[tuple[int, bool]]) -> None:
     confidence, correct = arrays(pairs)
@@ -114,7 +111,7 @@ def test_without_an_answered_label_it_is_one_half() -> None:
 
 
 @pytest.mark.parametrize("name", CALIBRATIONS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(labelled)
 def test_probabilities_in_any_case(name: str, pairs: list[tuple[int, bool]]) -> None:
     said = CALIBRATIONS[name](*arrays(pairs), np.linspace(0, 1, 11))

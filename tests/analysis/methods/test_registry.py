@@ -31,11 +31,6 @@ from tests.analysis.fits import gaussian_draws, made_fit, made_posterior, natura
 ROOT = Path(__file__).parents[3]
 EVERYTHING = simulate_observations(160, seed=3)
 LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 160))
-EVERY = pytest.mark.parametrize(
-    "method",
-    [*SIMPLE_METHODS.values(), Method(lambda *_: made(), direag.after_calibration)],
-    ids=[*SIMPLE_METHODS, "direag"],
-)
 
 
 def made() -> direag.Fitted:
@@ -74,16 +69,13 @@ EVERY = {**SIMPLE_METHODS, "direag": FITTED, "CONTRIBUTING": of_contributing()}
 
 @pytest.mark.parametrize("method", EVERY.values(), ids=EVERY)
 class TestEveryMethod:
-    def test_it_answers_with_a_probability(self, method: Method) -> None:
+    def test_it_answers_with_a_probability_of_a_distribution_over_the_states_there_are(self, method: Method) -> None:
         found = said(method, LABELLED, TESTED)
         answered = found.candidate >= 0
         assert (found.candidate < TESTED.n_candidates).all()
         assert ((found.confidence[answered] >= 0) & (found.confidence[answered] <= 1)).all()
         assert np.isnan(found.confidence[~answered]).all()
         assert answered.mean() > 0.8
-
-    def test_a_distribution_sums_to_one_over_the_states_there_are(self, method: Method) -> None:
-        found = said(method, LABELLED, TESTED)
         if found.distribution is None:
             assert np.isnan(found.state_probability(TESTED)).all()
             return
@@ -91,38 +83,28 @@ class TestEveryMethod:
         np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
         absent = np.arange(TESTED.n_levels) >= TESTED.n_candidates[:, None]
         assert (found.distribution[:, :-1][absent] == 0).all()
-        right = TESTED.correct_candidate
-        expected = [
-            row[:-1][own].sum() if own.any() else row[-1] for row, own in zip(found.distribution, right, strict=True)
-        ]
-        np.testing.assert_allclose(
-            found.state_probability(TESTED)[TESTED.answered], np.array(expected)[TESTED.answered]
-        )
+        rows = zip(found.distribution, TESTED.correct_candidate, strict=True)
+        expected = np.array([row[:-1][own].sum() if own.any() else row[-1] for row, own in rows])
+        np.testing.assert_allclose(found.state_probability(TESTED)[TESTED.answered], expected[TESTED.answered])
 
-    def test_the_order_of_the_labelled_questions_does_not_matter(self, method: Method) -> None:
-        order = np.random.default_rng(0).permutation(60)
-        one, other = said(method, LABELLED, TESTED), said(method, LABELLED.select(order), TESTED)
-        np.testing.assert_array_equal(one.candidate, other.candidate)
-        np.testing.assert_allclose(one.confidence, other.confidence, atol=1e-5)
-
-    def test_a_question_s_answer_does_not_depend_on_its_neighbours(self, method: Method) -> None:
+    def test_what_must_not_matter(self, method: Method) -> None:
+        """Neighbours, labels of what is answered, the order of the labelled questions, and what answers are called."""
+        expected = said(method, LABELLED, TESTED)
         few = np.array([7, 3, 50])
-        whole, part = said(method, LABELLED, TESTED), said(method, LABELLED, TESTED.select(few))
-        np.testing.assert_array_equal(part.candidate, whole.candidate[few])
-        np.testing.assert_allclose(part.confidence, whole.confidence[few])
-
-    def test_labels_of_the_answered_questions_are_not_looked_at(self, method: Method) -> None:
+        part = said(method, LABELLED, TESTED.select(few))
+        np.testing.assert_array_equal(part.candidate, expected.candidate[few])
+        np.testing.assert_allclose(part.confidence, expected.confidence[few])
         rows = [question.model_copy(update={"gold_answer": "-12345"}) for question in TESTED.questions]
         changed = Observations.from_questions(rows, "numeric")
-        one, other = said(method, LABELLED, TESTED), said(method, LABELLED, changed)
-        np.testing.assert_array_equal(one.confidence, other.confidence)
-        assert not other.is_right(changed).any()
-
-    def test_what_answers_are_called_does_not_matter(self, method: Method) -> None:
-        one = said(method, LABELLED, TESTED)
+        blind = said(method, LABELLED, changed)
+        np.testing.assert_array_equal(blind.confidence, expected.confidence)
+        assert not blind.is_right(changed).any()
+        shuffled = said(method, LABELLED.select(np.random.default_rng(0).permutation(60)), TESTED)
+        np.testing.assert_array_equal(shuffled.candidate, expected.candidate)
+        np.testing.assert_allclose(shuffled.confidence, expected.confidence, atol=1e-5)
         renamed = with_answers_renamed(EVERYTHING)
         other = said(method, renamed.select(slice(0, 60)), renamed.select(slice(60, 160)))
-        np.testing.assert_allclose(other.confidence, one.confidence, atol=1e-5)
+        np.testing.assert_allclose(other.confidence, expected.confidence, atol=1e-5)
 
     def test_nobody_right_everybody_right_and_no_report_at_all(self, method: Method) -> None:
         silent = TESTED.questions[0].model_copy(update={"problem_id": "silent", "observations": ()})
@@ -139,18 +121,22 @@ class TestEveryMethod:
             assert np.isnan(np.asarray(scored.state_probability)[3])
 
 
-def test_a_map_before_and_after_its_calibration(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("way", ["map", "nuts"])
+def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
 
-    def fit_map(subset: Observations, **settings: object) -> Fit:
+    def fit(subset: Observations, **settings: object) -> Fit:
         asked.append((subset, settings))
         return made().fit
 
-    monkeypatch.setattr(direag, "fit_map", fit_map)
-    before, after = CURVE_METHODS["map_bayes"], CURVE_METHODS["map_bayes_calibrated"]
+    monkeypatch.setattr(direag, f"fit_{way}", fit)
+    sampling = SamplingSettings(n_chains=2, n_draws=40)
+    methods = preset_methods(sampling)
+    before, after = methods[f"{way}_bayes"], methods[f"{way}_bayes_calibrated"]
     assert before.learn == after.learn
     learned = before.learn(LABELLED, 5)
-    assert asked == [(LABELLED, {"preset": "bayes", "variant": "confidence", "seed": 5})]
+    expected = {"preset": "bayes", "variant": "confidence", "seed": 5}
+    assert asked == [(LABELLED, expected | ({"sampling": sampling, "allow_weighted": False} if way == "nuts" else {}))]
     table = made().fit.predict(TESTED)
     for method, column in ((before, "support"), (after, "confidence")):
         found = method.answer(learned, TESTED)
@@ -167,20 +153,6 @@ def test_the_distribution_of_a_posterior_is_its_mean() -> None:
         np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
         np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
     np.testing.assert_allclose(found.null_probability, fitted.fit.predict(TESTED)["null_probability"])
-
-
-def test_nuts_is_asked_for_what_the_name_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def fit_nuts(subset: Observations, **settings: object) -> Fit:
-        asked.append((subset, settings))
-        return made().fit
-
-    monkeypatch.setattr(direag, "fit_nuts", fit_nuts)
-    sampling = SamplingSettings(n_chains=2, n_draws=40)
-    preset_methods(sampling)["nuts_bayes"].learn(LABELLED, 5)
-    expected = {"preset": "bayes", "variant": "confidence", "sampling": sampling, "allow_weighted": False, "seed": 5}
-    assert asked == [(LABELLED, expected)]
 
 
 def test_every_name_has_words_in_the_report() -> None:

@@ -52,9 +52,6 @@ def test_answer_entropy(answers, counts) -> None:
     found = answer_entropy(question(answers), 5, "numeric")
     assert found.confidence == pytest.approx(min(max(expected, 0), 1), abs=1e-12)
     assert found.answer == self_consistency(question(answers), 5, "numeric").answer
-
-
-def test_a_single_sample_agrees_with_itself() -> None:
     assert answer_entropy(question(["7"]), 1, "numeric") == ("7", 1.0)
 
 

@@ -31,10 +31,8 @@ class TestBestLevel:
         found = best_level(labelled, 0)(observe([("5", 80), ("6", 10)], [("5", 80), None]))
         assert found.candidate.tolist() == [1, -1]
         np.testing.assert_allclose(found.confidence, [0.1, np.nan])
-
-    def test_of_equals_it_is_the_first(self) -> None:
-        labelled = observe([("2", 90), ("2", 30)], gold="2")
-        assert best_level(labelled, 0)(labelled).confidence == 0.9
+        equal = observe([("2", 90), ("2", 30)], gold="2")
+        assert best_level(equal, 0)(equal).confidence == 0.9, "of equals the first"
 
 
 class TestCisc:
@@ -59,11 +57,9 @@ class TestCisc:
         np.testing.assert_allclose(chosen[answered], share.max(axis=1)[answered])
         np.testing.assert_allclose(found.confidence[answered], chosen[answered])
 
-    def test_without_a_right_candidate_it_is_the_vote(self) -> None:
+    def test_without_a_right_candidate_it_is_the_vote_and_else_confidence_is_followed(self) -> None:
         wrong = observe([("1", 50), ("1", 50), ("2", 90)], gold="7")
         assert cisc(wrong, 0)(wrong).confidence == pytest.approx(2 / 3, abs=0.01)
-
-    def test_where_confidence_is_all_that_tells_it_is_followed(self) -> None:
         labelled = observe(*[[("1", 20), ("1", 20), ("2", 90)]] * 20, gold="2")
         assert cisc(labelled, 0)(labelled).is_right(labelled).all()
 

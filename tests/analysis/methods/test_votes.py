@@ -54,23 +54,13 @@ def test_every_feature_of_every_question() -> None:
         np.testing.assert_allclose(row, [expected[name] for name in VOTE_FEATURES], atol=1e-12)
 
 
-def test_a_question_by_hand() -> None:
-    asked_at_all_levels = [("1", 50)] * 5
-    row, _ = vote_features(observe([("7", 90), ("3", 20), ("7", 50), None, ("4", 80)], asked_at_all_levels))
+def test_questions_by_hand_with_nobody_against_and_nobody_at_all() -> None:
+    row, _ = vote_features(observe([("7", 90), ("3", 20), ("7", 50), None, ("4", 80)], [("1", 50)] * 5))
     np.testing.assert_allclose(row, [0.5, 0.25, 3, 1, 0.7, 0.9, 0.5, 0.2, 0.5, 0.8, 0.2, 0.3])
-
-
-def test_nobody_against_and_nobody_at_all() -> None:
-    features = vote_features(observe([("7", 90), ("7", 50)], [None, None]))
-    np.testing.assert_allclose(features[0], [1, 1, 1, 0, 0.7, 0.9, 0.5, 0.2, *[np.nan] * 4])
-    assert features[1, 2:4].tolist() == [0, 2]
-    assert np.isnan(np.delete(features[1], [2, 3])).all()
-
-
-def test_it_does_not_matter_which_level_said_it() -> None:
-    table = [[("7", 90), ("3", 20), ("7", 50), ("4", 80)], [("1", 10), ("1", 35), ("2", 60), ("1", 5)]]
-    turned = [[row[level] for level in (2, 0, 3, 1)] for row in table]
-    np.testing.assert_allclose(vote_features(observe(*table)), vote_features(observe(*turned)))
+    unanimous, silent = vote_features(observe([("7", 90), ("7", 50)], [None, None]))
+    np.testing.assert_allclose(unanimous, [1, 1, 1, 0, 0.7, 0.9, 0.5, 0.2, *[np.nan] * 4])
+    assert silent[2:4].tolist() == [0, 2]
+    assert np.isnan(np.delete(silent, [2, 3])).all()
 
 
 def test_who_agrees_with_the_majority_and_how_confidently() -> None:
@@ -121,12 +111,9 @@ class TestClassifiers:
         right = found.is_right(tested)
         assert roc_auc_score(right, found.confidence) > 0.7
         assert abs(found.confidence.mean() - right.mean()) < 0.1
-
-    @pytest.mark.parametrize("name", CLASSIFIERS)
-    def test_one_class_is_laplace_s_rule(self, name: str) -> None:
-        right = observe(*[[("1", 90), ("1", 80)]] * 8, gold="1")
-        said = CLASSIFIERS[name](right, 0)(observe([("1", 90), ("2", 80)], [None, None]))
-        np.testing.assert_allclose(said.confidence, [0.9, np.nan])
+        one_class = observe(*[[("1", 90), ("1", 80)]] * 8, gold="1")
+        said = CLASSIFIERS[name](one_class, 0)(observe([("1", 90), ("2", 80)], [None, None]))
+        np.testing.assert_allclose(said.confidence, [0.9, np.nan], err_msg="Laplace's rule")
 
     def test_who_is_right_is_seen_by_those_that_see_the_levels(self) -> None:
         """Two of three levels always agree, as confidently; they are right if the first is among them."""
