@@ -1,4 +1,4 @@
-"""What a fit has learned against the printed equations, draw by draw."""
+"""What a fit has learned against the printed equations, draw by draw; reports read off fits; counts by hand."""
 
 import numpy as np
 import pandas as pd
@@ -8,41 +8,37 @@ from scipy.special import expit, logit
 
 from analysis.learned.quantities import (
     GRID,
+    LabelledReports,
     calibration_curves,
     fitted_support,
     level_quantities,
     recalibration_curve,
     shared_quantities,
+    stated_confidences,
 )
 from bayes_direag.data.observations import Observations
+from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import random_fit
+from tests.analysis.handmade_reports import with_gaps
+
+OBSERVATIONS = simulate_observations(30, seed=2)
 
 
 @pytest.fixture(scope="module")
-def observations() -> Observations:
-    return simulate_observations(30, seed=2)
-
-
-@pytest.fixture(scope="module")
-def several(observations) -> Fit:
-    return random_fit(observations, n_draws=7)
-
-
-@pytest.fixture(scope="module")
-def one(observations) -> Fit:
-    return random_fit(observations)
+def several() -> Fit:
+    return random_fit(OBSERVATIONS, n_draws=7)
 
 
 def draws(fit: Fit, name: str, group: str = "posterior") -> np.ndarray:
     return fit.tree[group][name].to_numpy()[0]
 
 
-def assert_summary(table: pd.DataFrame, name: str, expected: np.ndarray, level: float) -> None:
+def assert_summary(table: pd.DataFrame, name: str, expected: np.ndarray) -> None:
+    """Check means and intervals at level 0.8 over the draws."""
     np.testing.assert_allclose(table[name], expected.mean(axis=0), rtol=1e-12)
-    bounds = np.quantile(expected, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    np.testing.assert_allclose(table[["low", "high"]].to_numpy().T, bounds, rtol=1e-12)
+    np.testing.assert_allclose(table[["low", "high"]].T, np.quantile(expected, [0.1, 0.9], axis=0), rtol=1e-12)
 
 
 class TestSeveralDraws:
@@ -52,13 +48,13 @@ class TestSeveralDraws:
         table = calibration_curves(several, 0.8)
         assert table["level"].tolist() == [name for name in several.level_names for _ in GRID]
         assert table["stated"].tolist() == GRID.tolist() * 5
-        assert_summary(table, "calibrated", expected.reshape(7, -1), 0.8)
+        assert_summary(table, "calibrated", expected.reshape(7, -1))
 
     def test_levels(self, several):
         table = level_quantities(several, 0.8)
         weight = draws(several, "weight")
-        assert_summary(table[table["quantity"] == "share"], "value", weight / weight.sum(axis=1, keepdims=True), 0.8)
-        assert_summary(table[table["quantity"] == "bias"], "value", draws(several, "bias"), 0.8)
+        assert_summary(table[table["quantity"] == "share"], "value", weight / weight.sum(axis=1, keepdims=True))
+        assert_summary(table[table["quantity"] == "bias"], "value", draws(several, "bias"))
         assert table["level"].tolist() == list(several.level_names) * 2
 
     def test_shared(self, several):
@@ -73,27 +69,26 @@ class TestSeveralDraws:
         }
         table = shared_quantities(several, 0.8)
         assert table["quantity"].tolist() == list(expected)
-        assert_summary(table, "value", np.stack(list(expected.values()), axis=1), 0.8)
+        assert_summary(table, "value", np.stack(list(expected.values()), axis=1))
 
     def test_recalibration(self, several):
         intercept, slope = (draws(several, name, "recalibration") for name in ("intercept", "slope"))
         expected = expit(intercept[:, None] + slope[:, None] * logit(np.clip(GRID, 1e-6, 1 - 1e-6)))
         table = recalibration_curve(several, 0.8)
         assert table["support"].tolist() == GRID.tolist()
-        assert_summary(table, "probability", expected, 0.8)
+        assert_summary(table, "probability", expected)
 
-    def test_support_is_that_of_the_prediction(self, several, observations):
-        kept = observations.select(np.flatnonzero(observations.answered))
+    def test_support_is_that_of_the_prediction_or_one_that_had_not_seen_the_question(self, several):
+        kept = OBSERVATIONS.select(np.flatnonzero(OBSERVATIONS.answered))
         np.testing.assert_allclose(fitted_support(several), several.predict(kept)["support"], rtol=1e-12)
-
-    def test_support_that_had_not_seen_the_question_comes_first(self, several):
         tree = several.tree.copy()
-        n = tree["constant_data"].sizes["problem"]
-        tree["loo"] = xr.DataTree(xr.Dataset({"support": ("problem", np.linspace(0, 1, n))}))
-        np.testing.assert_array_equal(fitted_support(Fit(tree)), np.linspace(0, 1, n))
+        unseen = np.linspace(0, 1, tree["constant_data"].sizes["problem"])
+        tree["loo"] = xr.DataTree(xr.Dataset({"support": ("problem", unseen)}))
+        np.testing.assert_array_equal(fitted_support(Fit(tree)), unseen)
 
 
-def test_one_draw_has_no_interval(one):
+def test_one_draw_has_no_interval():
+    one = random_fit(OBSERVATIONS)
     for function in (calibration_curves, level_quantities, shared_quantities, recalibration_curve):
         table = function(one)
         assert table[["low", "high"]].isna().all(axis=None)
@@ -102,27 +97,71 @@ def test_one_draw_has_no_interval(one):
 
 
 class TestVariants:
-    def test_level_does_not_look_at_what_is_stated(self, observations):
-        fit = random_fit(observations, variant="level")
+    def test_level_does_not_look_at_what_is_stated(self):
+        fit = random_fit(OBSERVATIONS, variant="level")
         found = calibration_curves(fit).groupby("level", sort=False)["calibrated"].agg(["min", "max"])
         expected = expit(draws(fit, "bias")[0])
         np.testing.assert_allclose(found, np.stack([expected, expected], axis=1), rtol=1e-12)
         assert "slope" not in set(shared_quantities(fit)["quantity"])
 
-    def test_count_takes_every_report_in_full(self, observations):
-        fit = random_fit(observations, variant="count")
+    def test_count_takes_every_report_in_full(self):
+        fit = random_fit(OBSERVATIONS, variant="count")
         assert (calibration_curves(fit)["calibrated"] == 1).all()
         assert set(level_quantities(fit)["quantity"]) == {"share"}
         ratios = ["prior_strength / total weight", "null_base / total weight"]
         assert shared_quantities(fit)["quantity"].tolist()[:2] == ratios
 
-    def test_isotonic_recalibration(self, observations):
-        fit = random_fit(observations, recalibration="isotonic")
-        expected = np.interp(GRID, [0.2, 0.5, 0.9], [0.1, 0.6, 0.8])
+    @pytest.mark.parametrize(
+        ("method", "expected"), [("isotonic", np.interp(GRID, [0.2, 0.5, 0.9], [0.1, 0.6, 0.8])), ("none", GRID)]
+    )
+    def test_other_recalibrations(self, method, expected):
+        fit = random_fit(OBSERVATIONS, recalibration=method)
         np.testing.assert_allclose(recalibration_curve(fit)["probability"], expected)
         assert not any("recalibration" in name for name in shared_quantities(fit)["quantity"])
 
-    def test_no_recalibration(self, observations):
-        fit = random_fit(observations, recalibration="none")
-        np.testing.assert_allclose(recalibration_curve(fit)["probability"], GRID)
-        assert not any("recalibration" in name for name in shared_quantities(fit)["quantity"])
+
+class TestLabelledReports:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def observations() -> Observations:
+        return with_gaps()
+
+    def test_of_observations_and_of_the_fits_of_a_cross_fit(self, observations):
+        expected, fold = LabelledReports.of_observations(observations), np.arange(30) % 3
+        assert len(expected.problem_id) == 28
+        assert {observations.problem_id[4], observations.problem_id[9]}.isdisjoint(expected.problem_id)
+        found = LabelledReports.of_fits([random_fit(observations.select(fold != held_out)) for held_out in range(3)])
+        order = [found.problem_id.index(name) for name in expected.problem_id]
+        assert sorted(order) == list(range(28))
+        np.testing.assert_array_equal(found.confidence[order], expected.confidence)
+        np.testing.assert_array_equal(found.correct[order], expected.correct)
+        assert found.level_names == expected.level_names
+
+    def test_no_question_and_different_levels(self, observations):
+        fit = random_fit(observations.select(slice(0, 0)))
+        reports = LabelledReports.of_fits([fit])
+        assert reports.confidence.shape == reports.correct.shape == (0, observations.n_levels)
+        assert stated_confidences(reports)[["right", "wrong"]].sum().sum() == 0
+        tree = fit.tree.copy()
+        tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign_coords(level=list("abcde")))
+        with pytest.raises(DirEAGError, match="saw fits with 2 different sets of levels"):
+            LabelledReports.of_fits([fit, Fit(tree)])
+
+    def test_bins_of_stated_confidences_hold_their_upper_edge(self):
+        confidence = np.array([[0.0, 1.0], [0.05, 0.95], [0.051, 0.15], [np.nan, 0.29]])
+        correct = np.array([[True, False], [False, True], [True, True], [False, True]])
+        names = ("a", "b", "c", "d")
+        table = stated_confidences(LabelledReports(names, ("one", "two"), confidence, correct, np.array([1, 1, 3, 1])))
+        counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
+        assert counted[["level", "low", "high", "right", "wrong"]].to_numpy().tolist() == [
+            ["one", 0, 5, 1, 1],
+            ["one", 5, 10, 3, 0],
+            ["two", 10, 15, 3, 0],
+            ["two", 25, 30, 1, 0],
+            ["two", 90, 95, 1, 0],
+            ["two", 95, 100, 0, 1],
+        ]
+        assert len(table) == 40
+        percent, right = np.arange(101)[:, None] / 100, np.ones((101, 1), bool)
+        every = LabelledReports(tuple(map(str, range(101))), ("one",), percent, right, np.ones(101, int))
+        assert stated_confidences(every)["right"].tolist() == [6] + [5] * 19

@@ -24,19 +24,18 @@ def noisy() -> pd.DataFrame:
 
 
 class TestBaseRate:
-    def test_a_constant_at_its_own_accuracy_gains_nothing(self):
-        row = base_rate_gains(predictions("m", np.full(10, 0.7), np.arange(10) < 7), seed=0, n_resamples=20).iloc[0]
-        assert (row["brier_gain"], row["auroc_gain"]) == pytest.approx((0, 0))
-        # In a resample the base rate is its own, so the constant can only lose.
-        assert row["brier_gain_high"] <= 1e-12
-
-    def test_certainty_that_is_right_gains_everything(self):
+    def test_a_constant_gains_nothing_and_certainty_that_is_right_everything(self, noisy):
         correct = np.arange(10) < 7
-        row = base_rate_gains(predictions("m", correct.astype(float), correct), seed=0, n_resamples=20).iloc[0]
-        assert (row["brier_gain"], row["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
-        assert row["base_rate_brier"] == pytest.approx(0.21)
-
-    def test_the_gain_is_discrimination_less_miscalibration(self, noisy):
+        constant, certain = (
+            base_rate_gains(predictions("m", confidence, correct), seed=0, n_resamples=20).iloc[0]
+            for confidence in (np.full(10, 0.7), correct.astype(float))
+        )
+        assert (constant["brier_gain"], constant["auroc_gain"]) == pytest.approx((0, 0))
+        # In a resample the base rate is its own, so the constant can only lose.
+        assert constant["brier_gain_high"] <= 1e-12
+        assert (certain["brier_gain"], certain["auroc_gain"]) == pytest.approx((0.21, 0.5), abs=1e-6)
+        assert certain["base_rate_brier"] == pytest.approx(0.21)
+        # The gain is discrimination less miscalibration.
         parts = decomposition(noisy["confidence"].to_numpy(), noisy["correct"].to_numpy(bool))
         gain = base_rate_gains(noisy, seed=0, n_resamples=1).loc[0, "brier_gain"]
         assert gain == pytest.approx(parts.discrimination - parts.miscalibration)
@@ -53,17 +52,13 @@ class TestBaseRate:
         found = row[["brier_gain_low", "brier_gain_high", "auroc_gain_low", "auroc_gain_high"]].tolist()
         assert found == pytest.approx(expected, abs=1e-5)
 
-    def test_one_class_has_no_auroc(self):
-        row = base_rate_gains(predictions("m", np.array([0.4, 0.9]), np.ones(2, bool)), seed=0, n_resamples=5).iloc[0]
-        assert np.isnan(row["auroc"])
-        assert np.isnan(row["auroc_gain_low"])
+    def test_one_class_has_no_auroc_and_unanswered_questions_are_counted(self):
+        rows = predictions("m", np.array([0.4, np.nan, 0.9]), np.array([True, False, True]))
+        row = base_rate_gains(rows, seed=0, n_resamples=5).iloc[0]
+        assert np.isnan(row[["auroc", "auroc_gain_low"]].astype(float)).all()
         assert row["auroc_undefined"] == 5
         assert row["brier_gain"] == pytest.approx(-(0.6**2 + 0.1**2) / 2)
-
-    def test_unanswered_questions_are_counted(self, noisy):
-        table = pd.concat([noisy, predictions("noisy", np.array([np.nan, np.nan]), np.zeros(2, bool))])
-        row = base_rate_gains(table, seed=0, n_resamples=5).iloc[0]
-        assert (row["n"], row["unanswered"]) == (120, 2)
+        assert (row["n"], row["unanswered"]) == (2, 1)
 
 
 def null_rows(null: list[float], correct: list[bool | None], present: Sequence[bool | None]) -> pd.DataFrame:

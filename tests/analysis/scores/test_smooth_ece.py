@@ -55,7 +55,7 @@ def test_two_opposite_residuals_have_the_error_of_their_overlap():
     assert smece([0.25, 0.75], [True, False]) == pytest.approx(expected, abs=1e-5)
 
 
-@settings(max_examples=25)
+@settings(max_examples=8)
 @given(questions())
 def test_agrees_with_direct_integration(sample):
     confidence, correct = sample
@@ -65,16 +65,11 @@ def test_agrees_with_direct_integration(sample):
 
 
 @given(questions())
-def test_lies_between_the_mean_residual_and_the_mean_absolute_residual(sample):
+def test_bounds_and_the_complement(sample):
     confidence, correct = sample
-    residual = correct - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    assert abs(residual.mean()) - 1e-9 <= smece(confidence, correct) <= np.abs(residual).mean() + 1e-9
-
-
-@given(questions())
-def test_is_the_same_for_the_complement(sample):
-    confidence, correct = sample
-    assert smece(1 - confidence, ~correct) == pytest.approx(smece(confidence, correct), abs=1e-6)
+    value, residual = smece(confidence, correct), correct - np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
+    assert abs(residual.mean()) - 1e-9 <= value <= np.abs(residual).mean() + 1e-9
+    assert smece(1 - confidence, ~correct) == pytest.approx(value, abs=1e-6)
 
 
 def test_replicates_do_not_touch_each_other():
@@ -92,7 +87,7 @@ def test_opposite_residuals_closer_than_a_cell_keep_their_moment():
     assert smece([0.5 - gap / 2, 0.5 + gap / 2], [True, False]) == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("n", [20, 300, 4000])
+@pytest.mark.parametrize("n", [20, 1000])
 @pytest.mark.parametrize("power", [1.0, 0.4, 2.5], ids=["calibrated", "under", "over"])
 @pytest.mark.parametrize("stated", ["any", "tied", "high"])
 def test_agrees_with_the_package_of_its_authors(n, power, stated):
