@@ -15,7 +15,7 @@ from analysis.planning.ensemble import (
 )
 
 
-def coin_draws(a: float, b: float, n: int = 500, seed: int = 1) -> np.ndarray:
+def coin_draws(a: float, b: float, n: int = 200, seed: int = 1) -> np.ndarray:
     """Return draws of the probability of a coin, as (sample, question, state)."""
     p = np.random.default_rng(seed).beta(a, b, n)
     return np.stack([p, 1 - p], axis=1)[:, None, :]
@@ -49,12 +49,9 @@ def test_a_logistic_regression_narrows_as_its_fisher_information_says() -> None:
 
 
 def test_what_the_questions_do_not_tell_stays_as_it_is() -> None:
-    rng = np.random.default_rng(3)
-    told, untold = rng.normal(size=(2, 200))
+    told, untold = np.random.default_rng(3).normal(size=(2, 200))
+    told, untold = told - told.mean(), untold - untold.mean()
     untold -= told * (told @ untold) / (told @ told)  # uncorrelated to the last digit, in the sample itself
-    untold -= untold.mean()
-    told = told - told.mean()
-    untold -= told * (told @ untold) / (told @ told)
     probability = expit(told * 0.05)
     learned = information(outcome_scores(np.stack([probability, 1 - probability], axis=1)[:, None, :]))
     after = narrowed(np.stack([told, untold], axis=1), learned, 100_000)
@@ -63,25 +60,21 @@ def test_what_the_questions_do_not_tell_stays_as_it_is() -> None:
 
 
 def test_no_label_changes_nothing_and_more_labels_narrow_more() -> None:
-    draws = coin_draws(2, 3, 300)
-    quantities = np.random.default_rng(1).normal(size=(300, 4, 2)) + draws
+    draws = coin_draws(2, 3)
+    quantities = np.random.default_rng(1).normal(size=(200, 4, 2)) + draws
     learned = information(outcome_scores(draws))
     assert narrowed(quantities, learned, 0) == pytest.approx(quantities)
     spreads = [narrowed(quantities, learned, k).var(axis=0).sum() for k in (0, 5, 50, 500)]
     assert (np.diff(spreads) < 0).all()
-
-
-def test_a_state_that_never_comes_true_tells_nothing() -> None:
-    draws = coin_draws(2, 3, 50)
-    wider = np.concatenate([draws, np.zeros((50, 1, 3))], axis=2)
-    assert information(outcome_scores(wider)).value == pytest.approx(information(outcome_scores(draws)).value)
+    wider = np.concatenate([draws, np.zeros((200, 1, 3))], axis=2)  # states that never occur
+    assert information(outcome_scores(wider)).value == pytest.approx(learned.value)
 
 
 @pytest.mark.parametrize("k", [0, 20, 2000])
 def test_futures_vary_as_the_draws_do_and_expectations_as_labels_teach(k: int) -> None:
-    draws = coin_draws(6, 4, 400)
+    draws = coin_draws(6, 4)
     learned = information(outcome_scores(draws))
-    expected, true = futures(draws[:, 0, :1], learned, k, 8_000, np.random.default_rng(1))
+    expected, true = futures(draws[:, 0, :1], learned, k, 4_000, np.random.default_rng(1))
     left = narrowed(draws[:, 0, 0], learned, k).var()
     assert true.var() == pytest.approx(draws[:, 0, 0].var(), rel=0.06)
     assert (true - expected).var() == pytest.approx(left, rel=0.06)
@@ -111,19 +104,14 @@ def test_questions_are_chosen_by_what_they_tell_together(seed: int) -> None:
         before.append(question)
 
 
-def test_the_duplicate_of_a_question_tells_less() -> None:
+def test_the_duplicate_of_a_question_tells_less_and_what_does_not_matter_nothing() -> None:
     scores = np.zeros((4, 1, 2))
     scores[:, 0] = [[2.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.9, 0.0]]
     chosen, gain = most_telling(scores, np.eye(2), 10)
     assert chosen.tolist() == [0, 2, 1, 3]
     assert gain[:3] == pytest.approx([1 - 1 / 5, 1 - 1 / 2, 1 / 5 - 1 / 9])
-
-
-def test_what_does_not_matter_is_not_asked() -> None:
-    scores = np.zeros((2, 1, 2))
-    scores[:, 0] = [[9.0, 0.0], [0.0, 0.1]]
     chosen, gain = most_telling(scores, np.diag([0.0, 1.0]), 2)
-    assert chosen.tolist() == [1, 0]
+    assert chosen[0] == 2, "what matters, and nothing else"
     assert gain[1] == pytest.approx(0)
 
 

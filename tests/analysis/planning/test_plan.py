@@ -1,13 +1,20 @@
-"""What a plan says of a posterior made by hand, and of what it cannot plan for."""
+"""What a plan says of a posterior made by hand, and of what it cannot plan for; as tables, picture, folder, command."""
 
+import io
+import json
 from dataclasses import replace
+from functools import cache
+from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
+from rich.console import Console
 
-from analysis.planning import plan as plan_module
+from analysis.display.folders import jsonable
 from analysis.planning.plan import Plan, plan
+from analysis.planning.plan_display import about, plan_figure, plan_record, plan_tables, write_plan
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
@@ -15,19 +22,27 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import good_fit
+from tests.analysis.figure_checks import assert_stands_alone
+from tests.analysis.fits import gaussian_draws, made_posterior
+from tests.command_line import refuse, succeed
 
-NEW = simulate_observations(n=150, seed=9)
+NEW = simulate_observations(n=120, seed=9)
+LEARNED = simulate_observations(n=120, seed=3)
+
+
+@cache
+def fit() -> Fit:
+    """Return a fit with fewer draws than a plan takes of a larger one."""
+    return made_posterior(LEARNED, gaussian_draws(3, spread=0.05, n_draws=50))
 
 
 @pytest.fixture(scope="module")
 def found() -> Plan:
-    return plan(good_fit(), NEW, more=[0, 100, 400], n_worth=10, target=0.7)
+    return plan(fit(), NEW, more=[0, 100, 400], n_worth=10, target=0.7)
 
 
-def test_without_more_labels_intervals_are_those_of_a_prediction(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(plan_module, "_DRAWS", 10**6)
-    found, predictions = plan(good_fit(), NEW, more=[0], target=0.7), good_fit().predict(NEW)
+def test_without_more_labels_intervals_are_those_of_a_prediction(found: Plan) -> None:
+    predictions = fit().predict(NEW)
     width = (predictions["confidence_high"] - predictions["confidence_low"]).mean()
     assert found.curve["width"][0] == pytest.approx(width, rel=1e-9)
     confidence = predictions["confidence"].to_numpy()
@@ -50,20 +65,19 @@ def test_questions_most_worth_labelling_come_in_order_and_once(found: Plan) -> N
     assert set(worth["problem_id"]) <= set(NEW.problem_id)
     assert worth["worth"][0] > 1
     assert worth["worth"].sum() > 10
-    confidence = good_fit().predict(NEW).set_index("problem_id")["confidence"]
+    confidence = fit().predict(NEW).set_index("problem_id")["confidence"]
     assert worth["confidence"].to_numpy() == pytest.approx(confidence[worth["problem_id"]].to_numpy(), abs=0.01)
 
 
 def test_labels_are_not_looked_at_and_seeds_repeat(found: Plan) -> None:
-    bare = replace(NEW, labelled=np.zeros(150, bool), correct=np.zeros_like(NEW.correct))
-    again = plan(good_fit(), bare, more=[400, 0, 100, 0], n_worth=10, target=0.7)
+    bare = replace(NEW, labelled=np.zeros(120, bool), correct=np.zeros_like(NEW.correct))
+    again = plan(fit(), bare, more=[400, 0, 100, 0], n_worth=10, target=0.7)
     assert again.curve.equals(found.curve)
     assert again.worth.equals(found.worth)
 
 
 def test_what_cannot_be_labelled_again_is_left_out() -> None:
-    learned = simulate_observations(n=120, seed=3)
-    both = Observations.from_questions([*learned.questions[:30], *NEW.questions[:50]], answers="numeric")
+    both = Observations.from_questions([*LEARNED.questions[:30], *NEW.questions[:50]], answers="numeric")
     silent = np.arange(80) >= 75
     both = replace(
         both,
@@ -71,23 +85,58 @@ def test_what_cannot_be_labelled_again_is_left_out() -> None:
         candidate=np.where(silent[:, None], -1, both.candidate),
         candidates=both.candidates[:75] + ((),) * 5,
     )
-    found = plan(good_fit(), both, more=[0], n_worth=100)
+    found = plan(fit(), both, more=[0], n_worth=100)
     assert (found.n_seen, found.n_unusable, found.n_not_drawn, found.n_questions) == (30, 5, 0, 45)
+    assert about(found) == "45 questions; left out: 30 already learned from, 5 without a usable report"
     assert set(found.worth["problem_id"]) == set(NEW.problem_id[:45])
-    with pytest.raises(DirEAGError, match="all 120 questions"):
-        plan(good_fit(), learned)
 
 
 def test_a_map_and_numbers_out_of_range_are_refused() -> None:
-    single = good_fit().tree.copy()
+    single = fit().tree.copy()
     single["posterior"] = xr.DataTree(single["posterior"].to_dataset().isel(chain=[0], draw=[0]))
     with pytest.raises(DirEAGError, match="--method nuts"):
         plan(Fit(single), NEW)
     for wrong in ({"more": []}, {"more": [-1]}, {"n_worth": -1}, {"interval_level": 1.0}):
         with pytest.raises(DirEAGError, match="expected whole numbers"):
-            plan(good_fit(), NEW, **wrong)
+            plan(fit(), NEW, **wrong)
     with pytest.raises(DirEAGError, match="target accuracy"):
-        plan(good_fit(), NEW, target=80.0)
+        plan(fit(), NEW, target=80.0)
+    with pytest.raises(DirEAGError, match="all 120 questions"):
+        plan(fit(), LEARNED)
+
+
+def test_tables_and_picture_say_what_they_are_about(found: Plan) -> None:
+    console = Console(width=80, record=True, file=io.StringIO())
+    console.print(plan_tables(found))
+    text = " ".join(console.export_text().split())
+    assert "120 questions" in text
+    assert "+400 520" in text
+    assert f"{found.curve['width'][1]:.3f}" in text
+    assert found.worth["problem_id"][2] in text
+    assert f"Together: {found.worth['worth'].sum():.0f}" in text
+    figure = plan_figure(found)
+    assert_stands_alone(figure, "120 questions", "90%", "target accuracy of 0.7")
+    assert list(figure.axes[0].lines[0].get_ydata()) == found.curve["width"].tolist()
+    assert figure.axes[2].lines[0].get_ydata()[1] == pytest.approx(100 * found.curve["answered"][1])
+
+
+def test_the_command_and_its_folder(found: Plan, tmp_path: Path) -> None:
+    folder, questions = tmp_path / "plan", tmp_path / "new.jsonl"
+    fit().save(tmp_path / "fit.nc")
+    NEW.write(questions)
+    options = ["--more", "0,100,400", "--worth", "10", "--target-accuracy", "0.7", "--out", folder, "--json"]
+    printed = json.loads(succeed("plan", tmp_path / "fit.nc", questions, *options))
+    record = json.loads((folder / "plan.json").read_text())
+    assert record == jsonable(plan_record(found, fit()))
+    assert printed == {"file": str(tmp_path / "fit.nc"), **record}
+    assert record["n_questions"] == 120
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "plan.csv"), found.curve)
+    pd.testing.assert_frame_equal(pd.read_csv(folder / "worth_labelling.csv"), found.worth.astype({"problem_id": str}))
+    assert (folder / "plan.png").stat().st_size > 0
+    (folder / "mine.txt").write_text("keep")
+    with pytest.raises(DirEAGError, match="mine"):
+        write_plan(found, fit(), folder)
+    assert "expected whole numbers with commas" in refuse("plan", tmp_path / "fit.nc", questions, "--more", "many")
 
 
 @pytest.mark.slow
