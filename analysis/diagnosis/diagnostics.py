@@ -42,7 +42,7 @@ from analysis.display.folders import ResultFolder, versions
 from analysis.display.page import Judgement, Verdict
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
-from bayes_direag.data.level_remarks import level_remarks
+from bayes_direag.data.quality import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,

@@ -15,9 +15,9 @@ from jaxtyping import Float
 
 from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
 from bayes_direag.data.answers import canonical
-from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
+from bayes_direag.data.quality import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
@@ -88,7 +88,7 @@ class Explanation:
         or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
     level_remarks : tuple of str
         What stands out about the levels of its reports in the questions fitted to; see
-        :mod:`bayes_direag.data.level_remarks`.
+        :mod:`bayes_direag.data.quality`.
     """
 
     problem_id: str

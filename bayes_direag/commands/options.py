@@ -12,7 +12,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.answers import AnswerKind, read_equal
 from bayes_direag.data.files import Engine
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
@@ -98,8 +98,6 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | None) -> Columns | None:
     """Return how a table is read, None where nothing is said of it."""
-    from bayes_direag.data.equality import read_equal
-
     same_answer = None if equal is None else read_equal(equal)
     return Columns.named(column or (), scale, same_answer) if column or scale or same_answer else None
 

@@ -5,7 +5,7 @@ import io
 import json
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,6 +14,7 @@ from pydantic_core import from_json
 
 from bayes_direag.data.records import (
     COLUMNS,
+    NUMBER,
     OF_OBSERVATION,
     OF_QUESTION,
     Columns,
@@ -26,7 +27,7 @@ from bayes_direag.data.records import (
     question_from_rows,
     signal_column,
 )
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
     import pandas
@@ -39,6 +40,9 @@ type Records = tuple[tuple[Question, ...], Origin]
 
 # Where files of the paper's released implementation hold replies, samples and guesses, and what answers are called.
 _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
+
+#: The forms in which tables are written.
+SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 #: A record with one of these is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
@@ -71,21 +75,33 @@ def as_records(table: "pandas.DataFrame") -> list[dict[str, object]]:
 
 
 def check_table_path(path: str | Path) -> None:
-    """Raise DirEAGError unless the suffix is one that :func:`write_table` knows."""
+    """Raise ObservationError unless the suffix is one that :func:`write_table` knows."""
     suffix = Path(path).suffix
-    if suffix.lower() not in _TABLES:
-        raise DirEAGError(f"{path}: saw the suffix {suffix!r}; expected one of {', '.join(_TABLES)}. Rename it.")
+    if suffix.lower() not in SUFFIXES:
+        raise ObservationError(
+            f"saw the suffix {suffix!r}",
+            path=Path(path),
+            expected=f"one of {', '.join(SUFFIXES)}",
+            remedy="Rename it.",
+        )
 
 
 def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
     """Write a table as CSV, JSON Lines or Parquet, by suffix, to the last digit; completely or not at all.
 
     Missing values are empty in CSV and null elsewhere, so CSV alone cannot tell a missing text from an empty one. A
-    table without rows keeps its columns, but for JSON Lines. Raises DirEAGError for another suffix.
+    table without rows keeps its columns, but for JSON Lines. Raises ObservationError for another suffix.
     """
     check_table_path(path)
     with atomic_path(path) as partial_path:
-        _TABLES[partial_path.suffix.lower()](table, partial_path)
+        match partial_path.suffix.lower():
+            case ".csv":
+                table.to_csv(partial_path, index=False, lineterminator="\n")
+            case ".parquet":
+                table.to_parquet(partial_path, index=False)
+            case _:
+                records = as_records(table)
+                _write_lines((json.dumps(row, ensure_ascii=False, allow_nan=False) for row in records), partial_path)
 
 
 def _write_lines(lines: Iterable[str], path: Path) -> None:
@@ -93,34 +109,23 @@ def _write_lines(lines: Iterable[str], path: Path) -> None:
         file.writelines(f"{line}\n" for line in lines)
 
 
-_TABLES: dict[str, Callable[["pandas.DataFrame", Path], None]] = {
-    ".csv": lambda table, path: table.to_csv(path, index=False),
-    ".jsonl": lambda table, path: _write_lines(
-        (json.dumps(record, ensure_ascii=False, allow_nan=False) for record in as_records(table)), path
-    ),
-    ".parquet": lambda table, path: table.to_parquet(path, index=False),
-}
-
-
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
     """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
 
-    JSON Lines keep every field. The tables are in long form, in the columns of
-    :data:`~bayes_direag.data.records.COLUMNS`; a question without observations is one row with an empty level.
-
-    Raises ObservationError if the suffix is none of these, or the file cannot be written.
+    JSON Lines keep every field; the tables are those of :func:`long_frame`. Raises ObservationError if the suffix
+    is none of these, or the file cannot be written.
     """
     path = Path(path)
-    if path.suffix.lower() not in _QUESTIONS:
-        raise ObservationError(
-            f"there is no format with the suffix {path.suffix!r}",
-            path=path,
-            expected=" or ".join(_QUESTIONS),
-            remedy="Give the file one of these suffixes.",
-        )
+    check_table_path(path)
     try:
-        with atomic_path(path) as temporary:
-            _QUESTIONS[path.suffix.lower()](questions, temporary)
+        if path.suffix.lower() == ".jsonl":
+            with atomic_path(path) as temporary:
+                _write_lines((question.model_dump_json(exclude_unset=True) for question in questions), temporary)
+        else:
+            table = long_frame(questions)
+            if path.suffix.lower() == ".csv":
+                table["correct"] = table["correct"].map({True: "true", False: "false"})
+            write_table(table, path)
     except OSError as error:
         raise ObservationError(
             f"the file cannot be written ({error.strerror or error})",
@@ -130,47 +135,25 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
         ) from error
 
 
-def _to_csv(questions: Sequence[Question], path: Path) -> None:
-    with path.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(_columns(questions))
-        for row in _long_form(questions):
-            writer.writerow(str(value).lower() if isinstance(value, bool) else value for value in row.values())
-
-
-_QUESTIONS: dict[str, Callable[[Sequence[Question], Path], None]] = {
-    ".jsonl": lambda questions, path: _write_lines(
-        (question.model_dump_json(exclude_unset=True) for question in questions), path
-    ),
-    ".parquet": lambda questions, path: long_frame(questions).to_parquet(path, index=False),
-    ".csv": _to_csv,
-}
-
-
-def _columns(questions: Sequence[Question]) -> list[str]:
-    """Return the columns of a table that is written; one a further signal, after the stated confidence."""
-    named = {name for question in questions for report in question.observations for name in report.confidences}
-    signals = [signal_column(name) for name in sorted(named - {"number"})]
-    return [own for name in COLUMNS for own in ((name, *signals) if name == "confidence" else (name,))]
-
-
 def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
-    """Return questions in long form: a row an observation, in the columns of a table that is written."""
+    """Return questions in long form: a row an observation, in :data:`~bayes_direag.data.records.COLUMNS`.
+
+    There is one more column a further signal, after the stated confidence; a question without observations is one row
+    with an empty level.
+    """
     import pandas as pd
 
-    columns, types = _columns(questions), {"level": "Int64", "confidence": "Float64", "correct": "boolean"}
-    table = pd.DataFrame(list(_long_form(questions)), columns=columns)
-    return table.astype({name: "Float64" if is_signal(name) else types.get(name, "str") for name in columns})
-
-
-def _long_form(questions: Sequence[Question]) -> Iterator[Row]:
-    columns = _columns(questions)
+    rows: list[Row] = []
     for question in questions:
-        for observation in question.observations or (None,):
-            own: Row = {name: getattr(observation, name, None) for name in OF_OBSERVATION}
-            own |= {name: getattr(question, name) for name in ("problem_id", *OF_QUESTION)}
-            own |= {signal_column(name): said for name, said in getattr(observation, "confidences", {}).items()}
-            yield {name: own.get(name) for name in columns}
+        about = {name: getattr(question, name) for name in ("problem_id", *OF_QUESTION)}
+        for report in question.observations or (None,):
+            own: Row = {name: getattr(report, name, None) for name in OF_OBSERVATION}
+            signals = {signal_column(name): said for name, said in getattr(report, "confidences", {}).items()}
+            rows.append({**about, **signals, **own})
+    further = sorted({name for row in rows for name in row if is_signal(name)} - {signal_column(NUMBER)})
+    columns = [own for name in COLUMNS for own in ((name, *further) if name == "confidence" else (name,))]
+    types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"} | dict.fromkeys(further, "Float64")
+    return pd.DataFrame(rows, columns=columns).astype({name: types.get(name, "str") for name in columns})
 
 
 def is_parquet(path: str | Path) -> bool:

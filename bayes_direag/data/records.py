@@ -166,7 +166,7 @@ class Columns:
         Whether confidences go from 0 to 100 or from 0 to 1. Left out: percent, and what looks like fractions is
         refused.
     same_answer : callable, optional
-        Which answers are one; see :mod:`bayes_direag.data.equality`.
+        Which answers are one; see :mod:`bayes_direag.data.answers`.
     """
 
     question: str = "problem_id"

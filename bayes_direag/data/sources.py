@@ -11,16 +11,10 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError
 
-_EXAMPLES: dict[str, tuple[str, AnswerKind]] = {
-    "steered": ("observations.jsonl", "numeric"),
-    "samples": ("samples.jsonl", "numeric"),
-    "topk": ("topk.jsonl", "numeric"),
-    "gsm8k": ("gsm8k.jsonl", "numeric"),
-    "judges": ("judges.jsonl", "text"),
-}
+Example = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
 
-def example_observations(name: Literal["steered", "samples", "topk", "gsm8k", "judges"] = "steered") -> Observations:
+def example_observations(name: Example = "steered") -> Observations:
     """Return bundled observations, really elicited from a small model; see docs/example.md and docs/judges.md.
 
     ``steered``: 300 word problems under five confidence-steering prompts. ``samples``, ``topk``: of 100 of them also
@@ -33,9 +27,9 @@ def example_observations(name: Literal["steered", "samples", "topk", "gsm8k", "j
     >>> len(observations), observations.level_names[0]
     (300, 'very_cautious')
     """
-    file, kind = _EXAMPLES[name]
+    file = "observations.jsonl" if name == "steered" else f"{name}.jsonl"
     with resources.as_file(resources.files("bayes_direag") / "example" / file) as path:
-        return Observations.read(path, kind)
+        return Observations.read(path)
 
 
 def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:

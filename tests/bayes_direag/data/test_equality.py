@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data.equality import read_equal
+from bayes_direag.data.answers import read_equal
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import ObservationError

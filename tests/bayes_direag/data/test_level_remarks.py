@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from bayes_direag import Observations, fit_map
-from bayes_direag.data.level_remarks import level_remarks
+from bayes_direag.data.quality import level_remarks
 from tests.command_line import succeed
 
 N = 60
