@@ -1,9 +1,10 @@
-"""Coverage: how often the intervals of final probabilities hold the truth, in worlds whose truth is known.
+"""Worlds whose truth is known, and coverage: how often the intervals of final probabilities hold the truth there.
 
-In each world a posterior learns from the labelled questions and predicts fresh ones, as :func:`~bayes_direag.fit_nuts`
-and :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` do. The truth is the probability, given the world's
-parameters, that the answer selected is right. Also asked is the interval of the share of right answers in a bin of
-questions with like confidence, that is, of their mean probability.
+A world has parameters from the prior, and a question's right answer is a draw from its support; who said what, and how
+surely, is the same in all worlds. In each a posterior learns from the labelled questions and predicts fresh ones, as
+:func:`~bayes_direag.fit_nuts` and :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` do. The truth is the
+probability, given the world's parameters, that the answer selected is right. Also asked is the interval of the share of
+right answers in a bin of questions with like confidence, that is, of their mean probability.
 
 Where parameters come from the prior and the model holds, intervals without final calibration cover at their
 level over all worlds, whatever the number of labels; if they do not, something is wrong.
@@ -11,6 +12,7 @@ level over all worlds, whatever the number of labels; if they do not, something 
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -18,23 +20,63 @@ import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
-from analysis.simulation.simulated_worlds import Worlds, parameters_of, right_levels, world_support
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.prediction import select_reports
 from bayes_direag.inference.loo import leave_one_out
 from bayes_direag.inference.nuts import Draws
+from bayes_direag.inference.posterior import prior_draws
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.evidence import Parameters, Reports, supports
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, log_likelihood
+from bayes_direag.model.model import Raw, log_likelihood, natural_parameters
 from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import Preset, Variant
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
 _N_BINS, _SMALLEST_BIN = 10, 20
 _WIDTH_LEVEL = 0.9
+
+
+class Worlds(NamedTuple):
+    """Some worlds, and the state that occurred in each of the questions.
+
+    ``raw``: their raw parameters by name, each with a leading axis world. ``target`` (world, problem): the right
+    candidate, -1 for the null.
+    """
+
+    raw: dict[str, Float[np.ndarray, "world ..."]]
+    target: Int[np.ndarray, "world problem"]
+
+
+def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> Worlds:
+    """Draw ``n`` worlds from the prior of a model; NumPyro draws their right answers."""
+    drawn = prior_draws(data, n_draws=n, key=jax.random.fold_in(jax.random.key(seed), 3))
+    raw = {name: drawn[f"{name}_raw"] for name in data.preset.free_parameters(data.variant)}
+    return Worlds(raw, drawn["target"])
+
+
+def world_support(
+    worlds: Worlds, reports: Reports, *, preset: Preset, variant: Variant
+) -> Float[np.ndarray, "world problem state"]:
+    """Return with which probability each state occurs in each world, the null last; of any questions."""
+    parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
+    with jax.enable_x64(True):
+        return np.asarray(supports(reports, parameters))
+
+
+def parameters_of(raw: dict[str, Float[np.ndarray, "sample ..."]], *, preset: Preset, variant: Variant) -> Parameters:
+    """Return the natural parameters of all samples, each with a leading sample axis."""
+    with jax.enable_x64(True):
+        parameters: Parameters = _natural(jax.tree.map(jnp.asarray, raw), preset=preset.model_settings, variant=variant)
+    return parameters
+
+
+@partial(jax.jit, static_argnames=("preset", "variant"))
+def _natural(raw: Raw, *, preset: Preset, variant: Variant) -> Parameters:
+    parameters: Parameters = jax.vmap(partial(natural_parameters, preset=preset, variant=variant))(raw)
+    return parameters
 
 
 class Placement(NamedTuple):
@@ -81,7 +123,7 @@ def place_truth(
     rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
     for world, target in enumerate(worlds.target):
         on_step(f"predicting in world {world + 1} of {len(worlds.target)}")
-        correct = right_levels(fitted.candidate, target[None])[0]
+        correct = (fitted.candidate == target[:, None]) & (fitted.candidate >= 0)  # nobody is right under the null
         raw = {name: np.asarray(value[world]) for name, value in draws.raw.items()}
         parameters = parameters_of(raw, preset=preset, variant=variant)
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])

@@ -22,7 +22,7 @@ import pandas as pd
 from jaxtyping import Array, Float, Int
 from scipy.stats import binom
 
-from analysis.simulation.simulated_worlds import Worlds
+from analysis.simulation.interval_coverage import Worlds
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.evidence import Reports, support

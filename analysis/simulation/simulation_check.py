@@ -12,12 +12,10 @@ from pydantic import Field
 
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import MARKERS, REFERENCE, diagonal, figure_style, headed_figure, panel_grid, plain
-from analysis.simulation.interval_coverage import coverage, place_truth
-from analysis.simulation.simulated_worlds import Worlds, draw_worlds
+from analysis.simulation.interval_coverage import coverage, draw_worlds, place_truth
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
-from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.nuts import Draws, draws_for_each
+from bayes_direag.inference.nuts import draws_for_each
 from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import label
@@ -186,8 +184,7 @@ class SimulationCheck:
     """What came out.
 
     ``settings``: what was simulated. ``n_divergent``: simulations with a divergent draw. ``ranks``: simulation-based
-    calibration. ``coverage``: as
-    :func:`~analysis.simulation.interval_coverage.coverage` returns it.
+    calibration. ``coverage``: from :func:`~analysis.simulation.interval_coverage.coverage`.
     """
 
     settings: SimulationSettings
@@ -226,36 +223,21 @@ def check_by_simulation(
     fitted = everything.select(slice(0, settings.n_questions))
     fresh = everything.select(slice(settings.n_questions, None))
     settings = settings.model_copy(update={"preset": settings.preset.for_signals(settings.n_signals)})
-    preset, data, seed = settings.preset, _data(settings, fitted), settings.seed
+    preset, seed = settings.preset, settings.seed
+    data = LikelihoodData.weighted(fitted, np.ones(len(fitted)), preset=preset, variant=variant)
     on_step("drawing worlds")
     worlds = draw_worlds(data, settings.n, seed=seed)
     on_step(f"sampling {settings.n} posteriors")
     draws = draws_for_each(data, worlds.target, sampling=settings.sampling, seed=seed)
     on_step("ranking")
-    ranks = _ranks(settings, worlds, draws, fitted, fresh)
+    one = Reports.of(fresh.select(slice(0, 1)), preset.eps)
+    ranks = check_ranks(worlds, draws, data, one, level_names=fitted.level_names, seed=seed)
     every_second = draws._replace(raw={name: value[:, ::2] for name, value in draws.raw.items()})
     placed = place_truth(
         worlds, every_second, fitted, fresh, preset=preset, variant=variant, seed=seed, on_step=on_step
     )
     n_divergent = int(draws.stats["diverging"].any(axis=1).sum())
     return SimulationCheck(settings, n_divergent, ranks, coverage(placed))
-
-
-def _data(settings: SimulationSettings, fitted: Observations) -> LikelihoodData:
-    return LikelihoodData.weighted(fitted, np.ones(len(fitted)), preset=settings.preset, variant=settings.variant)
-
-
-def _ranks(
-    settings: SimulationSettings, worlds: Worlds, draws: Draws, fitted: Observations, fresh: Observations
-) -> RankCheck:
-    return check_ranks(
-        worlds,
-        draws,
-        _data(settings, fitted),
-        Reports.of(fresh.select(slice(0, 1)), settings.preset.eps),
-        level_names=fitted.level_names,
-        seed=settings.seed,
-    )
 
 
 def simulation_record(check: SimulationCheck) -> dict[str, object]:

@@ -22,7 +22,7 @@ from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import said
 
-N = 300
+N = 200
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_comparison_says_that_it_is_not_known(counted: Fit, plain: Fit, questi
     text = shown(*findings.shown)
     assert f"The fits learned from {N} and {N} questions. Whether from the same, one that counted" in text
     assert findings.record["questions_fitted"] == {"first": N, "second": N, "both": None}
-    told = "perhaps in sample: other does not say which questions were fitted to; 300 of 300 questions were fitted to"
+    told = f"perhaps in sample: other does not say which questions were fitted to; {N} of {N} questions were fitted to"
     assert f"{told} by one" in text
     assert f"Metrics on {N} labelled questions (in sample, see above)" in text
     assert findings.tables["predictions"]["first_fitted"].all()
@@ -90,7 +90,6 @@ def test_an_explanation_does_not_call_a_question_new(counted: Fit, plain: Fit, q
     found, expected = (explain(fit, questions, questions.problem_id[7]) for fit in (counted, plain))
     assert (found.n_fitted, found.n_fitted_as_few) == (expected.n_fitted, expected.n_fitted_as_few) == (N, N)
     assert (found.learned_from, expected.learned_from) == (None, True)
-    assert found.learned_from is None
     text = shown(explanation_text(found))
     assert f"learned from {N} questions, counted by pattern; it does not say whether this one is among them" in text
     assert f"learned from {N} questions, and does not say whether from this one." in said(explanation_figure(found))

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 
 from analysis.display.style import LeftOut
-from analysis.evaluation import evaluate
+from analysis.evaluation import Evaluation, evaluate
 from analysis.explanation.explanation import explain
 from analysis.learned.figures import fit_pictures
 from analysis.learned.quantities import LabelledReports, calibration_curves, fitted_support, stated_confidences
 from analysis.runs.evaluated_run import unseen_questions
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.fits.test_groups import grouped
 
@@ -20,20 +19,23 @@ def observations() -> Observations:
     return grouped(simulate_observations(90, seed=6))
 
 
-def test_an_evaluation_has_the_predictions_of_its_fits(observations: Observations) -> None:
-    found = evaluate(observations, methods=["majority", "level_logistic", "direag"], n_folds=3, seed=1, n_resamples=20)
+@pytest.fixture(scope="module")
+def found(observations: Observations) -> Evaluation:
+    labelled, test = observations.select(slice(0, 60)), observations.select(slice(60, 90))
+    return evaluate(labelled, test, methods=["majority", "level_logistic", "direag"], preset="paper", n_resamples=20)
+
+
+def test_an_evaluation_has_the_predictions_of_its_fit(found: Evaluation, observations: Observations) -> None:
     rows = found.predictions.query("method == 'direag'").set_index("problem_id")
-    for (_, fold), fit in found.fits.items():
-        assert fit.level_names == ("careful", "vanilla", "bold")
-        own = rows[rows["fold"] == fold]
-        asked = observations.select(np.isin(observations.problem_id, own.index))
-        expected = fit.predict(asked).set_index("problem_id")["confidence"]
-        np.testing.assert_allclose(own["confidence"], expected.loc[own.index])
+    (fit,) = found.fits.values()
+    assert fit.level_names == ("careful", "vanilla", "bold")
+    expected = fit.predict(observations.select(slice(60, 90))).set_index("problem_id")["confidence"]
+    np.testing.assert_allclose(rows["confidence"], expected.loc[rows.index])
     assert found.parameters.query("parameter == 'weight'")["level"].nunique() == 3
 
 
-def test_what_is_said_of_a_fit(observations: Observations) -> None:
-    fit = fit_map(observations.select(slice(0, 60)))
+def test_what_is_said_of_a_fit(found: Evaluation, observations: Observations) -> None:
+    (fit,) = found.fits.values()
     name = observations.problem_id[70]
     explained = explain(fit, observations, name)
     assert explained.parts["support"].sum() == pytest.approx(1)

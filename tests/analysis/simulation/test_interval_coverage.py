@@ -1,4 +1,4 @@
-"""Coverage of intervals: against worlds in which it is known, and against what Fit.predict says."""
+"""Worlds with truth from the prior; coverage of intervals there, and against what Fit.predict says."""
 
 from dataclasses import replace
 
@@ -7,8 +7,7 @@ import pytest
 import xarray as xr
 
 from analysis.simulation import interval_coverage
-from analysis.simulation.interval_coverage import Placement, coverage, place_truth
-from analysis.simulation.simulated_worlds import Worlds, draw_worlds, right_levels, world_support
+from analysis.simulation.interval_coverage import Placement, Worlds, coverage, draw_worlds, place_truth, world_support
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.recalibration import Outcomes
@@ -26,9 +25,44 @@ FITTED, FRESH = simulate_observations(12, seed=1), simulate_observations(150, se
 N, N_DRAWS = 40, 100
 
 
+def drawn(seed: int) -> Worlds:
+    return draw_worlds(LikelihoodData.of(FITTED, preset=BAYES), 500, seed=seed)
+
+
 @pytest.fixture(scope="module")
-def worlds() -> Worlds:
-    return draw_worlds(LikelihoodData.of(FITTED, preset=BAYES), N, seed=1)
+def many() -> Worlds:
+    return drawn(1)
+
+
+@pytest.fixture(scope="module")
+def worlds(many: Worlds) -> Worlds:
+    return Worlds({name: value[:N] for name, value in many.raw.items()}, many.target[:N])
+
+
+def test_worlds_follow_prior_and_model(many: Worlds) -> None:
+    for name, (mean, sd) in brute_force.raw_priors(many.raw, BAYES, len(FITTED)).items():
+        values = many.raw[name]
+        assert values.shape[0] == 500
+        assert abs(values.mean() - mean) < 4 * sd / np.sqrt(values.size)
+        assert values.std() == pytest.approx(sd, rel=4 / np.sqrt(2 * values.size))
+    support = world_support(many, Reports.of(FITTED, BAYES.eps), preset=BAYES, variant="confidence")
+    for world in range(3):
+        values = brute_force.natural({name: value[world] for name, value in many.raw.items()}, BAYES)
+        for question, own in enumerate(FITTED.candidates):
+            scores = brute_force.scores(brute_force.reports_of(FITTED, question), values, BAYES.eps)
+            expected = brute_force.support(scores)
+            padded = [*(expected[answer] for answer in own), *[0.0] * (5 - len(own)), expected[brute_force.NULL]]
+            np.testing.assert_allclose(support[world, question], padded, rtol=1e-10)
+    occurred = many.target[:, :, None] == np.array([0, 1, 2, 3, 4, -1])
+    gap = occurred - support
+    noise = np.sqrt((support * (1 - support)).sum(axis=(0, 1)))
+    assert (np.abs(gap.sum(axis=(0, 1))) < 4 * noise + 1e-9).all()
+    # the support tells worlds and questions apart, too
+    assert abs((gap * support).sum()) < 5 * np.sqrt((support**3 * (1 - support)).sum())
+    again, other = drawn(1), drawn(2)
+    assert (many.target == again.target).all()
+    assert (many.raw["weight"] == again.raw["weight"]).all()
+    assert (many.raw["weight"] != other.raw["weight"]).all()
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +125,12 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
     draws = Draws(raw, {"lp": np.zeros((1, 400))})
     placed = place_truth(one, draws, FITTED, FRESH, preset=BAYES, variant="confidence")
 
-    labelled = replace(FITTED, correct=right_levels(FITTED.candidate, one.target)[0])
+    target = one.target[0]
+    assert (target == -1).any()
+    labelled = replace(
+        FITTED,
+        correct=np.array([own == t if t >= 0 else own > 9 for own, t in zip(FITTED.candidate, target, strict=True)]),
+    )
     fit = fits.made_posterior(labelled, raw)
     (outcomes,) = seen
     n = len(fit.tree["loo"]["support"])

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from analysis.simulation.simulated_worlds import Worlds
+from analysis.simulation.interval_coverage import Worlds
 from analysis.simulation.simulation_based_calibration import (
     RankCheck,
     autocorrelation,
@@ -31,16 +31,13 @@ def rng(seed: int = 0) -> np.random.Generator:
 
 class TestRanks:
     def test_by_hand(self) -> None:
-        drawn = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0]])
-        assert ranks(np.array([0.0, 2.5, 9.0]), drawn, rng()).tolist() == [0, 2, 3]
+        drawn = np.array([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [1.0, 2.0, 3.0], [np.nan, np.nan, np.nan]])
+        assert ranks(np.array([0.0, 2.5, 9.0, 1.0]), drawn, rng()).tolist() == [0, 2, 3, 0]
 
     def test_equal_values_are_put_in_random_order(self) -> None:
         found = ranks(np.ones(4000), np.tile([0.0, 1.0, 1.0, 5.0], (4000, 1)), rng())
         share = np.bincount(found, minlength=5) / 4000
         np.testing.assert_allclose(share, [0, 1 / 3, 1 / 3, 1 / 3, 0], atol=0.03)
-
-    def test_undefined_draws_lie_nowhere_below(self) -> None:
-        assert ranks(np.ones(1), np.full((1, 3), np.nan), rng()).tolist() == [0]
 
 
 class TestAutocorrelation:
@@ -50,17 +47,15 @@ class TestAutocorrelation:
         for t in range(1, 2000):
             drawn[:, t] = 0.6 * drawn[:, t - 1] + noise[:, t]
         assert autocorrelation(drawn + 100 * np.arange(50)[:, None]) == pytest.approx(0.6, abs=0.02)
-
-    def test_without_spread(self) -> None:
         assert np.isnan(autocorrelation(np.ones((3, 4))))
 
 
 class TestUniformity:
     def test_its_size(self) -> None:
         """Under uniform ranks the p-value is at most p with probability p."""
-        found = np.array([uniformity_p_value(rng(seed).integers(0, RANKED + 1, N), RANKED) for seed in range(1500)])
+        found = np.array([uniformity_p_value(rng(seed).integers(0, RANKED + 1, N), RANKED) for seed in range(800)])
         for p in (0.01, 0.05, 0.2, 0.5):
-            assert np.mean(found <= p) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 1500) + 0.002)
+            assert np.mean(found <= p) == pytest.approx(p, abs=4 * np.sqrt(p * (1 - p) / 800) + 0.002)
 
     def test_against_brute_force(self) -> None:
         """With few simulations of few draws every outcome can be counted."""

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from analysis.commands.sbc import sbc_command
 from analysis.display.style import figure_style
-from analysis.simulation.simulated_worlds import draw_worlds
+from analysis.simulation.interval_coverage import draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
 from analysis.simulation.simulation_check import (
     SHORT_CHAINS,
@@ -125,18 +125,14 @@ def test_the_command_writes_everything(folder: Path) -> None:
     assert covered["coverage"].between(0, 1).all()
 
 
-def test_a_weighted_preset_is_refused() -> None:
-    with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
-        check_by_simulation(SimulationSettings(preset=preset("release")))
-
-
-def test_a_calibration_without_posterior_is_refused() -> None:
+def test_presets_that_cannot_be_simulated_are_refused() -> None:
     isotonic = BAYES.override(recalibration={"method": "isotonic"})
-    with pytest.raises(DirEAGError, match="method isotonic has no posterior; expected platt or none"):
-        check_by_simulation(SimulationSettings(preset=isotonic))
-
-
-def test_settings_say_what_is_simulated() -> None:
+    for refused, problem in (
+        (preset("release"), "preset release weighs questions unequally"),
+        (isotonic, "method isotonic has no posterior; expected platt or none"),
+    ):
+        with pytest.raises(DirEAGError, match=problem):
+            check_by_simulation(SimulationSettings(preset=refused))
     text = SimulationSettings(preset=BAYES, n_questions=50).text
     assert "50 labelled questions" in text
     assert "right answers from the model" in text
