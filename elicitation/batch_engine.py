@@ -1,20 +1,19 @@
 """The engine that asks no server: it writes requests for a batch service, and takes the replies from its results."""
 
-import asyncio
 import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from types import TracebackType
+from typing import Any
 
 from bayes_direag.data.files import atomic_path
-from elicitation.engines import Deferred, EngineError, EngineInfo
+from elicitation.engines import Deferred, Engine, EngineError, EngineInfo
 from elicitation.generation import TOO_LONG, ChatRequest, Generation, final_tokens, too_long
 from elicitation.importing.batch import Line
 from elicitation.importing.replies import Log, read_records
 
 
-class BatchEngine:
+class BatchEngine(Engine):
     """Requests and results in the form of OpenAI's batch interface, which ``vllm run-batch`` shares.
 
     What the results do not answer is written to the file of requests when the engine is left, unless by an error.
@@ -38,8 +37,6 @@ class BatchEngine:
     DirEAGError
         If the file of requests is another kind of file, or a file of results cannot be read.
     """
-
-    lanes = 1
 
     def __init__(self, model: str, requests: str | Path, results: Sequence[str | Path] = ()) -> None:
         self.model = model
@@ -65,11 +62,9 @@ class BatchEngine:
         """Do nothing."""
         return EngineInfo("batch")
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         """Write the requests that are open."""
-        if kind is not None or not self._waiting:
+        if any(error) or not self._waiting:
             return
         if self._results and not self._used:
             raise EngineError(
@@ -108,10 +103,6 @@ class BatchEngine:
         line = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
         self._waiting.append(json.dumps(line, ensure_ascii=False))
         raise Deferred
-
-    async def watch(self) -> None:
-        """Wait forever."""
-        await asyncio.Event().wait()
 
 
 def custom_id(request: ChatRequest, body: dict[str, object]) -> str:

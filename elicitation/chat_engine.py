@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from json import JSONDecodeError
-from types import TracebackType
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,7 +20,7 @@ from openai import (
 )
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
-from elicitation.engines import EngineError, EngineInfo
+from elicitation.engines import Engine, EngineError, EngineInfo
 from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, final_tokens, too_long
 
 #: How versions of vLLM are told to hold a reply to a pattern; a version ignores the other word without a sign.
@@ -34,7 +33,7 @@ _RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the sa
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
-class ChatEngine:
+class ChatEngine(Engine):
     """One model behind one or several endpoints that speak the OpenAI chat protocol.
 
     The ``openai`` client repeats a request after 408, 409, 429, 5xx and dropped connections. What goes beyond that is
@@ -65,18 +64,14 @@ class ChatEngine:
         timeout: float = 900.0,
     ) -> None:
         self.urls = tuple(urls)
+        self.lanes = len(self.urls)
         self.model = model
         self._key = os.environ.get(key_variable, "")
         self._patience, self._timeout = patience, timeout
         self._clients: list[AsyncOpenAI] = []
         self._stack = AsyncExitStack()
         self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to obey
-        self._route = list(range(len(self.urls)))  # the endpoint that each lane uses at present
-
-    @property
-    def lanes(self) -> int:
-        """The number of endpoints."""
-        return len(self.urls)
+        self._route = list(range(self.lanes))  # the endpoint that each lane uses at present
 
     async def __aenter__(self) -> EngineInfo:
         """Connect, and make sure that every endpoint serves the model."""
@@ -88,9 +83,7 @@ class ChatEngine:
             self._stack = stack.pop_all()
         return EngineInfo("openai", tuple(map(_public, self.urls)), version, contexts[0])
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         await self._stack.aclose()
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
@@ -115,10 +108,6 @@ class ChatEngine:
             raise self._refused(error, lane) from None
         except (APIError, NoCompletionError) as error:
             raise self._refused(error, lane) from None
-
-    async def watch(self) -> None:
-        """Wait forever: a server that others run may come back."""
-        await asyncio.Event().wait()
 
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
         place = self._route[lane]

@@ -1,7 +1,6 @@
 """The command ``direag elicit``: choose questions, prompts and engine, run, and say what came out."""
 
 import asyncio
-import math
 import shlex
 from dataclasses import asdict
 from pathlib import Path
@@ -139,9 +138,7 @@ def elicit_command(
     elif batch is not None:
         engine = BatchEngine(_name(model, "--batch"), batch, results or ())
     else:
-        arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
-        revision = None if preset is None else preset.revision
-        engine = serve(str(model), revision, arguments, target, vllm_python, ready_within, patience, timeout)
+        engine = serve(str(model), vllm_args, target, vllm_python, ready_within, patience, timeout)
     summary = elicit(asked, prompts, engine, target, sampling, seed, concurrency, LiveView(err))
     _show(summary, f"{questions}, {protocol}, {engine.model}", as_json=as_json)
     if isinstance(engine, BatchEngine) and not as_json:
@@ -162,30 +159,31 @@ def _name(model: str | None, option: str) -> str:
 
 def serve(
     model: str,
-    revision: str | None,
-    arguments: tuple[str, ...],
+    vllm_args: str,
     folder: Path,
     interpreter: Path | None,
     ready_within: float,
-    patience: float,
-    timeout: float,
+    patience: float = 120.0,
+    timeout: float = 900.0,
     journal: Path | None = None,
     *,
     keep: bool = False,
 ) -> "ServedEngine":
-    """Return an engine that serves a model, logging to a folder; nothing is started yet.
+    """Return an engine that serves a model, as its preset says, logging to a folder; nothing is started yet.
 
     A commit that the journal records (left out: the folder's own) is served again. ``keep``: see ServedEngine.
     """
     from elicitation.server import ServedEngine, Server, launch_command, python_of
 
-    launch, log = launch_command(interpreter), folder / "server.log"
+    launch, log, preset = launch_command(interpreter), folder / "server.log", find_preset(model)
+    arguments = (*(() if preset is None else preset.server_arguments), *shlex.split(vllm_args))
     if Path(model).is_dir():
         name = Path(model).resolve().name
         server = Server(model, name, log, launch=launch, arguments=arguments)
     else:
         name, fetcher = model, python_of(launch)
-        revision = revision or recorded_revision(journal or folder / "journal.jsonl")
+        recorded = journal or folder / "journal.jsonl"
+        revision = recorded_revision(recorded) if preset is None else preset.revision
         server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
         if server.revision is None:  # which is part of what the run is
             err.print(f"fetching {model}", soft_wrap=True)
@@ -213,10 +211,7 @@ def _tell_batch(engine: BatchEngine, waiting: int) -> None:
 
 def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
     if as_json:
-        levels = [
-            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in fields.items()}
-            for fields in map(asdict, summary.levels)
-        ]
+        levels = [level.record() for level in summary.levels]
         values = asdict(summary) | {"folder": str(summary.folder), "levels": levels}
         out.print_json(data=values, allow_nan=False)
         return

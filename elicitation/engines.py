@@ -4,8 +4,7 @@ import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from bayes_direag.errors import DirEAGError
 from elicitation.generation import ChatRequest, Generation
@@ -53,42 +52,39 @@ class EngineInfo:
 
 @runtime_checkable
 class Engine(Protocol):
-    """What a run needs. It is entered only if there is something to ask, and left whatever happens.
+    """What a run needs: entered only if there is something to ask, and left whatever happens.
 
     An engine may also have an ``identity``, a mapping of JSON values: what a run that goes on must find unchanged,
     beyond the name of the model.
+
+    Attributes
+    ----------
+    model : str
+        The name of the model.
+    lanes : int
+        The number of separate servers; a run sends the levels of one question down one lane.
     """
 
-    @property
-    def model(self) -> str:
-        """The name of the model."""
-        ...
-
-    @property
-    def lanes(self) -> int:
-        """The number of separate servers; a run sends the levels of one question down one lane."""
-        ...
+    model: str
+    lanes: int = 1
 
     async def __aenter__(self) -> EngineInfo:
         """Make the engine ready."""
         ...
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Release what the engine holds."""
-        ...
+    async def __aexit__(self, *error: Any) -> None:
+        """Release what the engine holds; nothing, unless an engine says otherwise."""
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply; raise Deferred if it comes later."""
         ...
 
     async def watch(self) -> None:
-        """Raise EngineError as soon as the engine is known to be dead; otherwise never return."""
-        ...
+        """Raise EngineError as soon as the engine is known to be dead; by default wait for ever."""
+        await asyncio.Event().wait()
 
 
-class CannedEngine:
+class CannedEngine(Engine):
     """An engine without a model, for tests and tutorials.
 
     Parameters
@@ -99,8 +95,6 @@ class CannedEngine:
     model : str
         The name it goes by.
     """
-
-    lanes = 1
 
     def __init__(self, reply: Callable[[ChatRequest], str | Generation], model: str = "canned") -> None:
         self.model = model
@@ -127,17 +121,8 @@ class CannedEngine:
         """Do nothing."""
         return EngineInfo("canned")
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        pass
-
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
         """Return the canned reply."""
         await asyncio.sleep(0)
         reply = self._reply(request)
         return Generation(reply) if isinstance(reply, str) else reply
-
-    async def watch(self) -> None:
-        """Wait forever."""
-        await asyncio.Event().wait()

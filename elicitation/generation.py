@@ -3,7 +3,7 @@
 import hashlib
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
@@ -15,17 +15,9 @@ Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
 
 
-# What journals older than these settings do not state stays unstated at its default, so that they can be continued.
-def _is_none(value: object) -> bool:
-    return value is None
-
-
-def _is_false(value: object) -> bool:
-    return value is False
-
-
-def _is_derived(value: object) -> bool:
-    return value == "derived"
+def _stands_for(default: object) -> Callable[[object], bool]:
+    """Leave a setting unstated at its default: journals older than it do not state it, and can be continued."""
+    return lambda value: value == default
 
 
 class Sampling(BaseModel):
@@ -74,19 +66,19 @@ class Sampling(BaseModel):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
     max_tokens: Annotated[int, Field(ge=1)] | None = 1024
-    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_is_none)] = None
-    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_is_none)] = None
-    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_is_derived)] = "derived"
+    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_stands_for(None))] = None
+    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_stands_for(None))] = None
+    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_stands_for("derived"))] = "derived"
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     top_k: Annotated[int, Field(ge=0)] | None = 0
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
-    add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_none)] = None
-    logprobs: Annotated[bool | None, Field(exclude_if=_is_none)] = None
+    add_special_tokens: Annotated[bool | None, Field(exclude_if=_stands_for(None))] = None
+    logprobs: Annotated[bool | None, Field(exclude_if=_stands_for(None))] = None
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
-    lenient: Annotated[bool, Field(exclude_if=_is_false)] = False
+    lenient: Annotated[bool, Field(exclude_if=_stands_for(default=False))] = False
 
     @property
     def parameters(self) -> dict[str, object]:

@@ -7,7 +7,6 @@ import os
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
@@ -116,19 +115,14 @@ class Journal:
             os.close(self._descriptor)
             raise
 
-    def append(self, entry: Entry) -> None:
-        """Write one generation through to the disk, and remember it; may be called from several threads.
+    async def append(self, entry: Entry) -> None:
+        """Write one generation through to the disk, waiting for that in a thread, and remember it.
 
         Raises
         ------
         JournalError
             If the disk is full or fails. The line is taken back, and no further one is accepted.
         """
-        self._write_through(entry)
-        self.entries[entry.key] = entry
-
-    async def append_without_blocking(self, entry: Entry) -> None:
-        """Do as :meth:`append`, waiting for the disk in a thread; what is remembered changes in this one alone."""
         await asyncio.to_thread(self._write_through, entry)
         self.entries[entry.key] = entry
 
@@ -139,9 +133,7 @@ class Journal:
     def __enter__(self) -> "Journal":
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             os.close(self._descriptor)
 

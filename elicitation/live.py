@@ -2,8 +2,6 @@
 
 import math
 import time
-from types import TracebackType
-from typing import Protocol, runtime_checkable
 
 from rich.console import Console
 from rich.live import Live
@@ -13,31 +11,8 @@ from rich.table import Table
 from elicitation.tally import LevelSummary, Tally
 
 
-@runtime_checkable
-class View(Protocol):
-    """What shows the progress of a run; it is a context manager around the run."""
-
-    def __enter__(self) -> "View":
-        """Begin to show."""
-        ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Show the last state."""
-        ...
-
-    def say(self, message: str) -> None:
-        """Show what is going on before and after the questions."""
-        ...
-
-    def show(self, tally: Tally) -> None:
-        """Show the counts; called after every generation."""
-        ...
-
-
 class LiveView:
-    """The view on a console.
+    """What shows the progress of a run, as a context manager around it.
 
     Parameters
     ----------
@@ -63,9 +38,7 @@ class LiveView:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._console.is_terminal:
             self._live.stop()
         elif self._tally is not None:

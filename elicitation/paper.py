@@ -112,9 +112,8 @@ def paper_command(
         for model, own in presets.items()
     }
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
-    arguments = shlex.split(vllm_args)
     engines = {
-        model: _engine(model, urls[model], folders[model], arguments, vllm_python, ready_within)
+        model: _engine(model, urls[model], folders[model], vllm_args, vllm_python, ready_within)
         for model, own in missing.items()
         if own
     }
@@ -174,21 +173,15 @@ def _claim(target: Path, settings: Mapping[str, object]) -> None:
 
 
 def _engine(
-    model: str, url: str | None, folder: Path, arguments: Sequence[str], interpreter: Path | None, ready_within: float
+    model: str, url: str | None, folder: Path, vllm_args: str, interpreter: Path | None, ready_within: float
 ) -> "Engine":
     from elicitation.chat_engine import ChatEngine
-    from elicitation.models import find_preset
 
     if url is not None:
         return ChatEngine([url], model)
-    preset, patience, timeout = find_preset(model), 120.0, 900.0
-    arguments = (*(() if preset is None else preset.server_arguments), *arguments)
-    revision = None if preset is None else preset.revision
     journal = next(iter(sorted(folder.glob("*/*/journal.jsonl"))), None)
     folder.mkdir(exist_ok=True)
-    return serve(
-        model, revision, arguments, folder, interpreter, ready_within, patience, timeout, journal=journal, keep=True
-    )
+    return serve(model, vllm_args, folder, interpreter, ready_within, journal=journal, keep=True)
 
 
 def _fetch(engine: "Engine") -> None:

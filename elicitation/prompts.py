@@ -19,7 +19,6 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -130,24 +129,6 @@ class Protocol:
         return self
 
 
-class _Shipped(Mapping[str, Protocol]):
-    """The protocols that come with the package in our wording, each read when first asked for."""
-
-    def __getitem__(self, name: str) -> Protocol:
-        if name not in get_args(ProtocolName):
-            raise KeyError(name)
-        return _shipped(name, "ours")
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(get_args(ProtocolName))
-
-    def __len__(self) -> int:
-        return len(get_args(ProtocolName))
-
-
-PROTOCOLS: Mapping[str, Protocol] = _Shipped()
-
-
 def load_protocol(
     name: str,
     levels_file: str | Path | None = None,
@@ -178,8 +159,8 @@ def load_protocol(
     >>> [level.name for level in load_protocol("steered").levels]
     ['very_cautious', 'cautious', 'vanilla', 'confident', 'very_confident']
     """
-    if name not in PROTOCOLS:
-        raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(PROTOCOLS)}.")
+    if name not in get_args(ProtocolName):
+        raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(get_args(ProtocolName))}.")
     if levels_file is None and examples_file is None:
         return _shipped(name, wording)
     settings = _shipped_settings(name, wording)

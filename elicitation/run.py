@@ -1,7 +1,6 @@
 """A run: ask every question at every level, keep what comes back, and write the observations."""
 
 import asyncio
-import math
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +18,7 @@ from bayes_direag.errors import DirEAGError
 from elicitation.engines import Deferred, Engine, EngineInfo
 from elicitation.generation import ChatRequest, Sampling
 from elicitation.journal import Entry, Journal
-from elicitation.live import View
+from elicitation.live import LiveView
 from elicitation.manifest import Manifest, Session, earlier_sessions, now, questions_digest
 from elicitation.prompts import Protocol, prompt_hash
 from elicitation.questions import QuestionSet
@@ -73,7 +72,7 @@ def elicit(
     sampling: Sampling | None = None,
     seed: int = 0,
     concurrency: int = 32,
-    view: View | None = None,
+    view: LiveView | None = None,
 ) -> RunSummary:
     """Ask a model all questions under a protocol; resume the run if the folder holds its beginning.
 
@@ -102,7 +101,7 @@ def elicit(
         The run's seed, from which each request's seed is derived.
     concurrency : int
         Requests in flight at each of the engine's lanes.
-    view : View, optional
+    view : LiveView, optional
         What shows the progress.
 
     Returns
@@ -188,11 +187,12 @@ class _Run:
 
     def advance(self, slot: Slot, journal: Journal) -> ChatRequest | None:
         """Return what to ask next for a slot; None, and its outcome is noted, once it is settled."""
-        request = self.task.next_request(slot, journal.entries)
-        if request is None:
-            self.outcomes[slot] = self.task.outcome(slot, journal.entries)
-            self.tally.add_outcome(slot, self.outcomes[slot])
-        return request
+        next_step = self.task.advance(slot, journal.entries)
+        if isinstance(next_step, ChatRequest):
+            return next_step
+        self.outcomes[slot] = next_step
+        self.tally.add_outcome(slot, next_step)
+        return None
 
     @property
     def waiting(self) -> int:
@@ -232,10 +232,7 @@ class _Run:
             "settled": self.tally.settled,
             **{str(status): n for status, n in sorted(self.tally.statuses.items())},
         }
-        manifest.levels = [
-            {name: None if isinstance(value, float) and math.isnan(value) else value for name, value in fields.items()}
-            for fields in map(asdict, self.tally.levels())
-        ]
+        manifest.levels = [level.record() for level in self.tally.levels()]
         manifest.sessions[-1].ended = now()
         manifest.sessions[-1].generations = len(journal.entries) - self.tally.resumed
 
@@ -269,7 +266,7 @@ async def _fill(
     engine: Engine,
     concurrency: int,
     on_ready: Callable[[EngineInfo], None],
-    view: View | None,
+    view: LiveView | None,
 ) -> None:
     """Ask for everything that is open."""
     if view is not None:
@@ -298,7 +295,7 @@ def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
 
 
 async def _work(
-    run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: View | None
+    run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: LiveView | None
 ) -> None:
     """Settle one slot after another; one whose reply comes later stays open."""
     for slot in slots:
@@ -315,7 +312,7 @@ async def _work(
                 prompt=request.digest,
                 seconds=round(time.monotonic() - began, 3),
             )
-            await journal.append_without_blocking(entry)
+            await journal.append(entry)
             run.tally.add_generation(entry)
             if view is not None:
                 view.show(run.tally)

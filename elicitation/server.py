@@ -13,8 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from pydantic import JsonValue
 
@@ -253,7 +252,7 @@ class Server:
         """Raise EngineError as soon as the process has ended."""
         while True:
             self.check()
-            await asyncio.sleep(0.25)
+            await asyncio.sleep(0.1)
 
     def stop(self) -> None:
         """End the process and all that it started; does nothing if that is done."""
@@ -317,13 +316,11 @@ class ServedEngine(ChatEngine):
             self.server.stop()
             raise
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *error: Any) -> None:
         try:
-            await super().__aexit__(kind, error, trace)
+            await super().__aexit__(*error)
         finally:
-            if error is not None or not self._keep:
+            if any(error) or not self._keep:
                 self.server.stop()
 
     async def watch(self) -> None:
@@ -335,7 +332,7 @@ class ServedEngine(ChatEngine):
             async with asyncio.timeout(self._ready_within):
                 while not await _listens(self.server.port):
                     self.server.check()
-                    await asyncio.sleep(0.25)
+                    await asyncio.sleep(0.1)
                 return await super().__aenter__()
         except TimeoutError:
             raise EngineError(

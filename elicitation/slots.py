@@ -1,6 +1,6 @@
 """What a run has to fill: one settled reply for every question, level and sample."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -65,8 +65,8 @@ class Task:
         levels, samples = self.protocol.levels, range(self.protocol.n_samples)
         return tuple(Slot(problem, level.index, sample) for level in levels for sample in samples)
 
-    def next_request(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | None:
-        """Return what to ask next for a slot, None if it is settled.
+    def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Outcome:
+        """Return what to ask next for a slot, or its outcome if it is settled.
 
         A reply that can be read settles a slot, and so do the last repair and a prompt too long for the model.
 
@@ -75,9 +75,9 @@ class Task:
         JournalError
             If a recorded reply answers another prompt than the one that would be sent.
         """
-        previous = None
+        attempts: list[Entry] = []
         for attempt in range(self.sampling.repairs + 1):
-            request = self._request(slot, attempt, previous)
+            request = self._request(slot, attempt, attempts[-1] if attempts else None)
             entry = entries.get(request.key)
             if entry is None:
                 return request
@@ -86,14 +86,14 @@ class Task:
                     f"question {slot.problem.problem_id!r}, level {slot.level}: saw a recorded reply to other words; "
                     "expected the same question as before. Give the questions of that run, or choose another folder."
                 )
+            attempts.append(entry)
             if entry.finish_reason == "context" or self._read(entry.generation)[0] in READABLE:
-                return None
-            previous = entry
-        return None
+                break
+        return self._outcome(slot, attempts)
 
-    def outcome(self, slot: Slot, entries: Mapping[Key, Entry]) -> Outcome:
-        """Return what a settled slot says; its last attempt counts."""
-        *failed, last = self._attempts(slot, entries)
+    def _outcome(self, slot: Slot, attempts: Sequence[Entry]) -> Outcome:
+        """Return what the attempts at a slot say; the last counts."""
+        *failed, last = attempts
         status, reports = self._read(last.generation)
         if failed and status is ParseStatus.OK:
             status = ParseStatus.REPAIRED
@@ -119,13 +119,6 @@ class Task:
         chat = messages(*asked) if previous is None else repair_messages(*asked, previous.text)
         pattern = self.protocol.reply_pattern if self.sampling.structured else None
         return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern)
-
-    def _attempts(self, slot: Slot, entries: Mapping[Key, Entry]) -> Iterator[Entry]:
-        for attempt in range(self.sampling.repairs + 1):
-            entry = entries.get(Key(slot.problem.problem_id, slot.level, slot.sample, attempt))
-            if entry is None:
-                return
-            yield entry
 
     def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""

@@ -3,7 +3,9 @@
 import time
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+
+from pydantic import JsonValue
 
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.records import Observation
@@ -42,6 +44,10 @@ class LevelSummary:
     accuracy: float
     mean_confidence: float
     auroc: float
+
+    def record(self) -> dict[str, JsonValue]:
+        """Return the fields as JSON has them: NaN is None."""
+        return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
 @dataclass

@@ -4,17 +4,18 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from elicitation.chat_engine import ChatEngine
 from elicitation.engines import CannedEngine
 from elicitation.generation import ChatRequest, Generation, Sampling
 from elicitation.journal import read_journal
-from elicitation.prompts import PROTOCOLS
+from elicitation.prompts import ProtocolName, load_protocol
 from elicitation.questions import Problem, QuestionSet
 from elicitation.run import RunSummary, elicit
 from tests.elicitation.stub_server import solve
 
+PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 

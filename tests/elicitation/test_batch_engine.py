@@ -17,7 +17,6 @@ from elicitation.batch_engine import BatchEngine
 from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.journal import read_journal
-from elicitation.prompts import PROTOCOLS
 from elicitation.run import RunSummary, Sampling, elicit
 from tests.elicitation import runs
 from tests.elicitation.stub_server import solve
@@ -182,7 +181,7 @@ def test_a_run_through_the_batch_runner_of_vllm(tmp_path: Path) -> None:
     if not interpreter or not model:
         pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
     final_line = r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]?%"
-    protocol = replace(PROTOCOLS["steered"], reply_pattern=final_line)
+    protocol = replace(runs.PROTOCOLS["steered"], reply_pattern=final_line)
     sampling = Sampling(max_tokens=64, structured=True)
 
     def go_on(*results: Path) -> RunSummary:

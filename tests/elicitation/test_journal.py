@@ -1,6 +1,6 @@
+import asyncio
 import errno
 import os
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +28,14 @@ def entry(number: int, text: str = "ü\n\u2028 7, 90%") -> Entry:
     )
 
 
+def append(journal: Journal, number: int) -> None:
+    asyncio.run(journal.append(entry(number)))
+
+
 def written(path: Path, n: int = 3) -> bytes:
     with Journal(path, IDENTITY) as journal:
         for number in range(n):
-            journal.append(entry(number))
+            append(journal, number)
     return path.read_bytes()
 
 
@@ -46,13 +50,13 @@ def test_a_last_line_cut_off_anywhere_is_removed_and_the_rest_kept(tmp_path: Pat
     path = tmp_path / "journal.jsonl"
     whole = written(path)
     ends = [i + 1 for i, byte in enumerate(whole) if byte == ord("\n")]
-    for size in [*range(0, len(whole), 17), *(end + step for end in ends for step in (-1, 0))]:
+    for size in [*range(0, len(whole), 41), *(end + step for end in ends for step in (-1, 0))]:
         path.write_bytes(whole[:size])
         with Journal(path, IDENTITY) as journal:
             kept = len(journal.entries)
             assert kept == max(0, sum(end <= size for end in ends) - 1), size
             for number in range(kept, 3):
-                journal.append(entry(number))
+                append(journal, number)
         assert path.read_bytes() == whole
 
 
@@ -79,7 +83,7 @@ def test_an_identity_under_which_nothing_was_generated_gives_way(tmp_path: Path)
     path = tmp_path / "journal.jsonl"
     written(path, 0)
     with Journal(path, {"model": "other"}) as journal:
-        journal.append(entry(0))
+        append(journal, 0)
     assert read_identity(path) == {"model": "other"}
     assert len(read_journal(path)) == 1
 
@@ -142,30 +146,26 @@ def test_a_full_disk_leaves_whole_lines_and_takes_no_more(
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with Journal(path, IDENTITY) as journal:
-        journal.append(entry(0))
+        append(journal, 0)
         before = path.read_bytes()
         monkeypatch.setattr(os, call, full)
         with pytest.raises(JournalError, match="No space left"):
-            journal.append(entry(1))
+            append(journal, 1)
         monkeypatch.undo()
         with pytest.raises(JournalError, match="No space left"):
-            journal.append(entry(2))
+            append(journal, 2)
         assert path.read_bytes() == before
     with Journal(path, IDENTITY) as journal:
         assert len(journal.entries) == 1
 
 
-def test_threads_do_not_mix_lines(tmp_path: Path) -> None:
+def test_writes_at_the_same_time_do_not_mix_lines(tmp_path: Path) -> None:
+    async def write() -> None:
+        await asyncio.gather(*(journal.append(entry(number, "x" * 5000)) for number in range(80)))
+
     with Journal(tmp_path / "journal.jsonl", IDENTITY) as journal:
-        threads = [
-            threading.Thread(target=lambda k=k: [journal.append(entry(100 * k + i, "x" * 5000)) for i in range(20)])
-            for k in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert len(read_journal(tmp_path / "journal.jsonl")) == 80
+        asyncio.run(write())
+    assert {one.seed for one in read_journal(tmp_path / "journal.jsonl")} == set(range(80))
 
 
 def test_seeds_differ_by_everything_they_are_made_of() -> None:

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from bayes_direag.data.answers import canonical
 from elicitation.parsing import ParseStatus, Reading, TopK, read_answer, read_last_number, read_reply, read_top_k
-from elicitation.prompts import PROTOCOLS, load_protocol, messages
+from elicitation.prompts import load_protocol, messages
+from tests.elicitation.runs import PROTOCOLS
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "reply_cases.json").read_text("utf-8"))
 LABEL = "Answer and Confidence (0-100):"

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.errors import DirEAGError
-from elicitation.prompts import PROTOCOLS, Example, load_protocol, messages, prompt_hash, repair_messages
+from elicitation.prompts import Example, load_protocol, messages, prompt_hash, repair_messages
+from tests.elicitation.runs import PROTOCOLS
 
 STEERED = PROTOCOLS["steered"]
 RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
@@ -34,13 +35,9 @@ def common_start(*texts: str) -> str:
 
 
 def test_the_protocols() -> None:
-    assert list(PROTOCOLS) == ["steered", "samples", "topk"]
     shapes = {name: (len(protocol.levels), protocol.n_samples) for name, protocol in PROTOCOLS.items()}
     assert shapes == {"steered": (5, 1), "samples": (1, 5), "topk": (1, 1)}
     assert all(protocol.name == name and not protocol.examples for name, protocol in PROTOCOLS.items())
-    assert PROTOCOLS["steered"] is STEERED
-    with pytest.raises(KeyError):
-        PROTOCOLS["other"]
 
 
 @pytest.mark.parametrize(("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (RELEASED["steered"], "Note:", "\n")])
@@ -145,7 +142,6 @@ def test_own_levels_and_examples_from_files(tmp_path: Path) -> None:
     assert messages(own, 1, "Q?")[-1]["content"].endswith("(2) Be quick.")
     levels.write_text('frame = "{question} {note}"\nreply_pattern = "[A-E]"\n')
     assert messages(load_protocol("samples", levels), 0, "Why?") == [{"role": "user", "content": "Why?"}]
-    assert load_protocol("topk") is PROTOCOLS["topk"]
 
 
 @pytest.mark.parametrize(

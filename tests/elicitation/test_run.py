@@ -15,7 +15,6 @@ from bayes_direag.errors import DirEAGError
 from elicitation.engines import CannedEngine, EngineError
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import JournalError, read_journal
-from elicitation.prompts import PROTOCOLS
 from elicitation.questions import QuestionSet
 from elicitation.run import elicit
 from tests.elicitation import runs
@@ -90,9 +89,9 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
 
 
 def test_more_samples_can_be_added_later(tmp_path: Path) -> None:
-    few = replace(PROTOCOLS["samples"], n_samples=2)
+    few = replace(runs.PROTOCOLS["samples"], n_samples=2)
     elicit(runs.questions(2), few, runs.canned(), tmp_path)
-    summary = elicit(runs.questions(2), PROTOCOLS["samples"], runs.canned(), tmp_path)
+    summary = elicit(runs.questions(2), runs.PROTOCOLS["samples"], runs.canned(), tmp_path)
     assert (summary.generations, summary.asked) == (10, 6)
 
 
@@ -164,14 +163,14 @@ def test_going_on_under_other_settings_is_refused(tmp_path: Path, change: dict[s
 
 def test_other_prompts_and_other_words_of_a_question_are_refused(tmp_path: Path) -> None:
     runs.ask(2, runs.canned(), tmp_path)
-    frame = PROTOCOLS["steered"].frame + "\nThink twice."
-    other = replace(PROTOCOLS["steered"], frame=frame)
+    frame = runs.PROTOCOLS["steered"].frame + "\nThink twice."
+    other = replace(runs.PROTOCOLS["steered"], frame=frame)
     with pytest.raises(JournalError, match="prompts: "):
         elicit(runs.questions(2), other, runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
     first, second = runs.questions(2).problems
     changed = QuestionSet("sums", (first, replace(second, question="What is 2 and 2?")), "numeric")
     with pytest.raises(JournalError, match=r"question 'sum-001'.*other words"):
-        elicit(changed, PROTOCOLS["steered"], runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
+        elicit(changed, runs.PROTOCOLS["steered"], runs.canned(), tmp_path, Sampling(max_tokens=64), 7)
 
 
 def test_the_set_does_not_depend_on_order_or_concurrency(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ from elicitation import server as module
 from elicitation.engines import EngineError
 from elicitation.generation import Sampling
 from elicitation.journal import JournalError
-from elicitation.prompts import PROTOCOLS
 from elicitation.run import elicit
 from elicitation.server import ServedEngine, Server, launch_command
 from tests.elicitation import runs, stub_server
@@ -50,7 +49,7 @@ def assert_all_ended(folder: Path) -> None:
 def _runs(process: int) -> bool:
     try:
         state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"
 
@@ -207,7 +206,7 @@ def test_a_run_against_real_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
     )
     final_line = r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]?%"
-    protocol = replace(PROTOCOLS["steered"], reply_pattern=final_line)
+    protocol = replace(runs.PROTOCOLS["steered"], reply_pattern=final_line)
     sampling = Sampling(max_tokens=64, structured=True)
     summary = elicit(runs.questions(6), protocol, ServedEngine(server, "tiny"), tmp_path / "run", sampling, seed=3)
     assert server._process is not None
