@@ -219,7 +219,7 @@ class TestPredictive:
         fit = good_fit()
         drawn = fit.tree["posterior_predictive"]["target"].to_numpy().reshape(-1, 120)
         inside, joint = [], []
-        for own in drawn[:60]:
+        for own in drawn[:30]:
             found = predictive_checks(observed_again(fit, own[:, None] == np.arange(5)), LEVEL)
             inside.append(found.table["observed"].between(found.table["low"], found.table["high"]).mean())
             joint.append(found.tail_probability)

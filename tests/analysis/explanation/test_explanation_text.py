@@ -13,7 +13,6 @@ from rich.console import Console
 from scipy.special import logit
 
 from analysis.display.folders import jsonable
-from analysis.display.style import save_figure
 from analysis.explanation.explanation import Explanation, explain
 from analysis.explanation.explanation_figure import explanation_figure
 from analysis.explanation.explanation_text import (
@@ -121,13 +120,12 @@ class TestText:
 
 
 class TestFigure:
-    @pytest.mark.parametrize("name", ["agreed", "all differ", "silent", "lone"])
-    def test_bars_are_the_parts(self, fit: Fit, observations: Observations, name: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("name", ["all differ", "silent", "lone"])
+    def test_bars_are_the_parts(self, fit: Fit, observations: Observations, name: str) -> None:
         found = explain(fit, observations, name)
         before = dict(mpl.rcParams)
         figure = explanation_figure(found)
-        for suffix in (".png", ".svg") if name == "all differ" else (".png",):
-            save_figure(figure, tmp_path / f"why{suffix}")
+        figure.draw_without_rendering()
         assert dict(mpl.rcParams) == before
         axes = figure.axes[0]
         bars = [patch for patch in axes.patches if isinstance(patch, Rectangle)]

@@ -38,7 +38,7 @@ def fit() -> Fit:
 
 @pytest.fixture(scope="module")
 def found() -> Plan:
-    return plan(fit(), NEW, more=[0, 100, 400], n_worth=10, target=0.7)
+    return plan(fit(), NEW, more=[0, 400], n_worth=10, target=0.7)
 
 
 def test_without_more_labels_intervals_are_those_of_a_prediction(found: Plan) -> None:
@@ -51,12 +51,12 @@ def test_without_more_labels_intervals_are_those_of_a_prediction(found: Plan) ->
 
 
 def test_more_labels_narrow_and_lower(found: Plan) -> None:
-    assert found.curve["labels"].tolist() == [120, 220, 520]
+    assert found.curve["labels"].tolist() == [120, 520]
     assert (np.diff(found.curve["width"]) < 0).all()
     assert (np.diff(found.curve["nll"]) < 0).all()
     assert (found.curve["nll"] > found.nll_floor).all()
     assert found.curve["answered"].between(0, 1).all()
-    assert found.curve["answered"][2] >= found.curve["answered"][0]
+    assert found.curve["answered"][1] >= found.curve["answered"][0]
 
 
 def test_questions_most_worth_labelling_come_in_order_and_once(found: Plan) -> None:
@@ -71,7 +71,7 @@ def test_questions_most_worth_labelling_come_in_order_and_once(found: Plan) -> N
 
 def test_labels_are_not_looked_at_and_seeds_repeat(found: Plan) -> None:
     bare = replace(NEW, labelled=np.zeros(120, bool), correct=np.zeros_like(NEW.correct))
-    again = plan(fit(), bare, more=[400, 0, 100, 0], n_worth=10, target=0.7)
+    again = plan(fit(), bare, more=[400, 0, 0], n_worth=10, target=0.7)
     assert again.curve.equals(found.curve)
     assert again.worth.equals(found.worth)
 
@@ -124,7 +124,7 @@ def test_the_command_and_its_folder(found: Plan, tmp_path: Path) -> None:
     folder, questions = tmp_path / "plan", tmp_path / "new.jsonl"
     fit().save(tmp_path / "fit.nc")
     NEW.write(questions)
-    options = ["--more", "0,100,400", "--worth", "10", "--target-accuracy", "0.7", "--out", folder, "--json"]
+    options = ["--more", "0,400", "--worth", "10", "--target-accuracy", "0.7", "--out", folder, "--json"]
     printed = json.loads(succeed("plan", tmp_path / "fit.nc", questions, *options))
     record = json.loads((folder / "plan.json").read_text())
     assert record == jsonable(plan_record(found, fit()))
