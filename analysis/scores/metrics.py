@@ -18,69 +18,63 @@ from numpy.typing import ArrayLike
 
 from analysis.scores.smooth_ece import smooth_ece
 
-Counts = Int[np.ndarray, "replicate threshold"]
-
-
-@dataclass(frozen=True, eq=False)
-class Questions:
-    """Checked arrays, and what several metrics make of them, whatever the questions weigh."""
-
-    confidence: Float[np.ndarray, " problem"]
-    correct: Float[np.ndarray, " problem"]
-
-    @functools.cached_property
-    def residual(self) -> Float[np.ndarray, " problem"]:
-        """Correctness less confidence."""
-        residual: Float[np.ndarray, " problem"] = self.correct - self.confidence
-        return residual
-
-    @functools.cached_property
-    def rising(self) -> Int[np.ndarray, " problem"]:
-        """The questions by number, the least confident first."""
-        return np.argsort(self.confidence, kind="stable")
+_Problems = Float[np.ndarray, " problem"]
+_Replicates = Float[np.ndarray, " replicate"]
+_Weights = Float[np.ndarray, "replicate problem"]
+_Counts = Int[np.ndarray, "replicate threshold"]
 
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """A chunk of replicates of the questions, and what several metrics make of it.
+    """Checked questions in a chunk of replicates, and what several metrics make of them.
 
     Counts are whole numbers, not only for being exact: their running sums take an eighth of the time.
     """
 
-    questions: Questions
-    weight: Float[np.ndarray, "replicate problem"]
+    confidence: _Problems
+    correct: _Problems
+    weight: _Weights
+
+    @functools.cached_property
+    def residual(self) -> _Problems:
+        """Correctness less confidence."""
+        residual: _Problems = self.correct - self.confidence
+        return residual
+
+    @functools.cached_property
+    def order(self) -> Int[np.ndarray, " problem"]:
+        """The questions by number, the least confident first."""
+        return np.argsort(self.confidence, kind="stable")
 
     @functools.cached_property
     def rising(self) -> Int[np.ndarray, "replicate problem"]:
-        """How often each question counts, the least confident first."""
-        return self.weight[:, self.questions.rising].astype(np.int64)
+        """How often each question counts, in that order."""
+        return self.weight[:, self.order].astype(np.int64)
 
     @functools.cached_property
-    def counted(self) -> Counts:
+    def counted(self) -> _Counts:
         """How many the first none, one, two, ... in that order count for."""
         return running_sum(self.rising)
 
     @functools.cached_property
-    def correct(self) -> Counts:
+    def hits(self) -> _Counts:
         """How many of these are correct."""
-        return running_sum(self.rising * self.questions.correct[self.questions.rising].astype(np.int64))
+        return running_sum(self.rising * self.correct[self.order].astype(np.int64))
 
     @functools.cached_property
-    def operating_points(self) -> tuple[Counts, Counts]:
+    def operating_points(self) -> tuple[_Counts, _Counts]:
         """The correct and the wrong answers at or above each distinct confidence, from none of either to all."""
-        below = len(self.questions.rising) - last_of_ties(self.questions.confidence[self.questions.rising[::-1]])
-        hits, answers = (so_far[:, -1:] - so_far[:, below] for so_far in (self.correct, self.counted))
+        below = len(self.order) - last_of_ties(self.confidence[self.order[::-1]])
+        hits, answers = (so_far[:, -1:] - so_far[:, below] for so_far in (self.hits, self.counted))
         return hits, answers - hits
 
 
 def running_sum(value: Shaped[np.ndarray, "replicate problem"]) -> Shaped[np.ndarray, "replicate problem+1"]:
     """Sum along each row of a table, starting from 0: a column more."""
-    sums = np.zeros((len(value), value.shape[1] + 1), value.dtype)
-    np.cumsum(value, axis=1, out=sums[:, 1:])
-    return sums
+    return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
 
 
-def last_of_ties(falling: Float[np.ndarray, " problem"]) -> Int[np.ndarray, " threshold"]:
+def last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:
     """Return how many values are at or above each distinct one, none of them to begin with."""
     return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
 
@@ -90,10 +84,6 @@ MIN_CONFIDENCE = 1e-6
 
 _CHUNK_ENTRIES = 2**16
 """Weights handled at a time: half a MiB in double precision for each of a metric's temporaries, to stay in cache."""
-
-_Problems = Float[np.ndarray, " problem"]
-_Replicates = Float[np.ndarray, " replicate"]
-_Weights = Float[np.ndarray, "replicate problem"]
 
 
 @runtime_checkable
@@ -149,24 +139,24 @@ def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates
 
 def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Answers]:
     """Check the arrays, and hand them out a few replicates at a time."""
-    questions = Questions(*_check_problems(np.asarray(confidence, float), np.asarray(correct, float)))
-    n_problems = len(questions.confidence)
+    questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
+    n_problems = len(questions[0])
     table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
     n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
     for start in range(0, max(1, len(table)), n_rows):
-        yield Answers(questions, table[start : start + n_rows].astype(float))
+        yield Answers(*questions, table[start : start + n_rows].astype(float))
 
 
 @_metric
 def accuracy(answers: Answers) -> _Replicates:
     """Return the share of the questions that were answered correctly."""
-    return _mean(answers.questions.correct, answers.weight)
+    return _mean(answers.correct, answers.weight)
 
 
 @_metric
 def mean_confidence(answers: Answers) -> _Replicates:
     """Return the mean confidence; what it has above the accuracy is overconfidence."""
-    return _mean(answers.questions.confidence, answers.weight)
+    return _mean(answers.confidence, answers.weight)
 
 
 @_metric
@@ -180,9 +170,9 @@ def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     (2017), arXiv:1706.04599.
     """
     _check_bins(n_bins)
-    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.questions.confidence, side="left")
+    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.confidence, side="left")
     in_bin = bin_index[:, None] == np.arange(n_bins)
-    return _mean_gap(answers.weight @ (answers.questions.residual[:, None] * in_bin), answers.weight)
+    return _mean_gap(answers.weight @ (answers.residual[:, None] * in_bin), answers.weight)
 
 
 @_metric
@@ -197,7 +187,7 @@ def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     _check_bins(n_bins)
     # Over the repeated questions in order, the running sum of residuals is linear within the repeats of each.
     position = answers.counted
-    residual = running_sum(answers.rising * answers.questions.residual[answers.questions.rising])
+    residual = running_sum(answers.rising * answers.residual[answers.order])
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
     return _mean_gap(np.diff(at_cut), answers.weight)
@@ -206,20 +196,20 @@ def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
 @_metric
 def smece(answers: Answers) -> _Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.smooth_ece.smooth_ece`."""
-    return smooth_ece(answers.questions.confidence, answers.questions.correct, answers.weight)
+    return smooth_ece(answers.confidence, answers.correct, answers.weight)
 
 
 @_metric
 def brier(answers: Answers) -> _Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return _mean(answers.questions.residual**2, answers.weight)
+    return _mean(answers.residual**2, answers.weight)
 
 
 @_metric
 def nll(answers: Answers) -> _Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    confidence = answers.questions.confidence
-    probability = np.where(answers.questions.correct == 1, confidence, 1 - confidence)
+    confidence = answers.confidence
+    probability = np.where(answers.correct == 1, confidence, 1 - confidence)
     return _mean(-np.log(probability), answers.weight)
 
 
@@ -251,8 +241,8 @@ def pr_positive(answers: Answers) -> _Replicates:
 @_metric
 def pr_negative(answers: Answers) -> _Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
-    distinct = last_of_ties((1 - answers.questions.confidence)[answers.questions.rising])
-    misses = answers.correct[:, distinct]
+    distinct = last_of_ties((1 - answers.confidence)[answers.order])
+    misses = answers.hits[:, distinct]
     return _average_precision(answers.counted[:, distinct] - misses, misses)
 
 
@@ -317,7 +307,7 @@ def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Rep
     return mean
 
 
-def _average_precision(hits: Counts, misses: Counts) -> _Replicates:
+def _average_precision(hits: _Counts, misses: _Counts) -> _Replicates:
     precision = hits / np.maximum(hits + misses, 1)
     area = (np.diff(hits) * precision[:, 1:]).sum(axis=1) / hits[:, -1]
     return np.where(misses[:, -1] > 0, area, np.nan)

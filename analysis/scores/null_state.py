@@ -36,29 +36,16 @@ def base_rate_gains(
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
-        weight = resample_weights(len(correct), n_resamples, seed, cluster)
-        share, score, area = (metric(confidence, correct) for metric in (accuracy, brier, auroc))
-        shares, scores, areas = (metric(confidence, correct, weight) for metric in (accuracy, brier, auroc))
-        low, high, _ = percentile_interval(shares * (1 - shares) - scores, level)
-        area_low, area_high, n_undefined = percentile_interval(areas - 0.5, level)
-        rows.append(
-            {
-                "method": method,
-                "n": len(correct),
-                "unanswered": n_unanswered,
-                "accuracy": share,
-                "brier": score,
-                "base_rate_brier": share * (1 - share),
-                "brier_gain": share * (1 - share) - score,
-                "brier_gain_low": low,
-                "brier_gain_high": high,
-                "auroc": area,
-                "auroc_gain": area - 0.5,
-                "auroc_gain_low": area_low,
-                "auroc_gain_high": area_high,
-                "auroc_undefined": n_undefined,
-            }
-        )
+        n = len(correct)
+        drawn = resample_weights(n, n_resamples, seed, cluster)
+        weight = np.concatenate([np.ones((1, n), np.int32), drawn])
+        share, score, area = (metric(confidence, correct, weight) for metric in (accuracy, brier, auroc))
+        row = {"method": method, "n": n, "unanswered": n_unanswered, "accuracy": share[0], "brier": score[0]}
+        row |= {"base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
+        for name, gain in (("brier", share * (1 - share) - score), ("auroc", area - 0.5)):
+            interval = percentile_interval(gain[1:], level)
+            row |= {f"{name}_gain": gain[0], f"{name}_gain_low": interval.low, f"{name}_gain_high": interval.high}
+        rows.append(row | {"auroc_undefined": interval.n_undefined})
     return pd.DataFrame(rows)
 
 

@@ -35,18 +35,10 @@ _TOLERANCE = 1e-9
 class PairedDifference(NamedTuple):
     """One metric of two methods.
 
-    Attributes
-    ----------
-    first, second, difference : float
-        The metric of each, and second less first.
-    low, high : float
-        Percentile bootstrap interval of the difference.
-    n_undefined : int
-        Resamples in which the difference was undefined (one class, for AUROC and average precision), and which the
-        interval leaves out.
-    p_value : float
-        Two-sided, of the paired permutation test, for :data:`SELECTION_SCORES` and :data:`MEAN_SCORES`; NaN for the
-        other metrics, and without questions.
+    ``first``, ``second``, ``difference``: the metric of each, and second less first. ``low``, ``high``: percentile
+    bootstrap interval of the difference. ``n_undefined``: resamples that it leaves out, in which the difference was
+    undefined (one class, for AUROC and average precision). ``p_value``: two-sided, of the paired permutation test, for
+    :data:`SELECTION_SCORES` and :data:`MEAN_SCORES`; NaN for the other metrics, and without questions.
     """
 
     first: float
@@ -105,12 +97,14 @@ def paired_table(
     >>> found[["metric", "first", "second", "difference"]].round(3).to_numpy().tolist()
     [['brier', 0.175, 0.168, -0.007]]
     """
-    _check_lengths(first, second)
+    n, others = len(first.answered), len(second.answered)
+    if n != others:
+        raise ValueError(f"the methods answered {n} and {others} questions; expected the same questions")
     seed = int(rng.integers(2**63)) if isinstance(rng, np.random.Generator) else rng
     answered = first.answered & second.answered
     views = {
         names: _View.of(first, second, kept, cluster, n_resamples, seed)
-        for names, kept in ((_OF_ALL, np.ones(len(answered), bool)), (_OF_OWN, answered))
+        for names, kept in ((_OF_ALL, np.ones(n, bool)), (_OF_OWN, answered))
     }
     rows = []
     for name in metrics or (*_OF_ALL, *_OF_OWN):
@@ -160,7 +154,13 @@ class _View(NamedTuple):
         before, after = (metric(*scored[:2], self.weight) for scored in self.pair)
         if name not in MEAN_SCORES:
             return point, after - before, np.nan
-        first, second = (_scores(name, scored) for scored in self.pair)
+        first, second = (
+            MEAN_SCORES[name](
+                np.clip(np.asarray(scored.confidence, float), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE),
+                np.asarray(scored.correct, float),
+            )
+            for scored in self.pair
+        )
         return point, after - before, self._p_value(second - first)
 
     def _p_value(self, difference: _Problems) -> float:
@@ -234,15 +234,3 @@ def control_false_discoveries(p_value: ArrayLike) -> Float[np.ndarray, "..."]:
     if defined.any():
         adjusted[defined] = false_discovery_control(adjusted[defined])
     return adjusted
-
-
-def _scores(name: str, scored: Scored) -> _Problems:
-    """Return the score of every question."""
-    confidence = np.clip(np.asarray(scored.confidence, float), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    return MEAN_SCORES[name](confidence, np.asarray(scored.correct, float))
-
-
-def _check_lengths(first: Scored, second: Scored) -> None:
-    lengths = [np.size(first.confidence), np.size(second.confidence)]
-    if lengths[0] != lengths[1]:
-        raise ValueError(f"the methods answered {lengths[0]} and {lengths[1]} questions; expected the same questions")

@@ -17,7 +17,6 @@ Source: Dimitriadis, Gneiting and Jordan (2021), doi:10.1073/pnas.2016191118. Br
 doi:10.1214/ss/1009213286, on Wilson's interval.
 """
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -39,8 +38,7 @@ class Decomposition(NamedTuple):
     uncertainty: float
 
 
-@dataclass(frozen=True, eq=False)
-class Reliability:
+class Reliability(NamedTuple):
     """How far confidences can be relied on.
 
     ``n``: number of questions. ``bins``: from :func:`binned_reliability`. ``curve``: from :func:`isotonic_reliability`.
@@ -65,25 +63,11 @@ def reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> Reliability:
-    """Compare confidences with how often they were right.
+    """Compare confidences with how often they were right; without questions empty curve, empty bins, NaN.
 
-    Parameters
-    ----------
-    confidence : (problem,)
-        Probability of being correct, in [0, 1]; clipped as all metrics do. Unanswered questions left out.
-    correct : (problem,)
-        Whether the answer was correct. One class alone is ordinary input.
-    rng : generator or seed
-        Draws the band.
-    n_resamples
-        Behind the band.
-    level
-        Of the intervals and the band, strictly between 0 and 1.
-
-    Returns
-    -------
-    Reliability
-        Without questions: empty curve, empty bins, NaN.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]; clipped as all metrics do. Unanswered questions
+    left out. ``correct`` (problem,): whether the answer was correct. One class alone is ordinary input. ``rng``,
+    ``n_resamples``: draw the band. ``level``: of the intervals and the band, strictly between 0 and 1.
     """
     return Reliability(
         n=len(confidence),

@@ -9,7 +9,6 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
-from numpy import ndarray
 from numpy.typing import ArrayLike
 
 from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, evaluate_metrics
@@ -224,7 +223,7 @@ class Scorer:
 
     def __init__(self, *, seed: int, n_resamples: int, interval_level: float) -> None:
         self._seed, self._n_resamples, self._interval_level = seed, n_resamples, interval_level
-        self._resamples: dict[object, Int[ndarray, "replicate problem"]] = {}
+        self._resamples: dict[object, Int[np.ndarray, "replicate problem"]] = {}
         self._thread = ThreadPoolExecutor(1)
         self._rows: list[Future[dict[str, object]]] = []
 
@@ -245,24 +244,18 @@ class Scorer:
     def _row(self, predictions: pd.DataFrame) -> dict[str, object]:
         labelled = predictions[predictions["correct"].notna()]
         scored = scored_of(labelled)
-        answered = labelled[scored.answered]
-        own = scored.select(scored.answered)
+        answered, own = labelled[scored.answered], scored.select(scored.answered)
+        found = _selection_scores(scored, self._resampled(labelled), self._interval_level)
+        found |= asdict(evaluate_metrics(own.confidence, own.correct))
         intervals = bootstrap_metrics(
             own.confidence, own.correct, self._resampled(answered), level=self._interval_level
         )
-        row: dict[str, object] = {
-            "method": predictions["method"].iloc[0],
-            "n": len(answered),
-            "unanswered": len(labelled) - len(answered),
-        }
-        seen = _selection_scores(scored, self._resampled(labelled), self._interval_level)
-        row |= {name: value for name, value in seen.items() if name in SELECTION_SCORES}
-        row |= asdict(evaluate_metrics(own.confidence, own.correct))
         for name, interval in vars(intervals).items():
-            seen[f"{name}_low"], seen[f"{name}_high"], _ = interval
-        return row | {name: value for name, value in seen.items() if name not in row}
+            found[f"{name}_low"], found[f"{name}_high"], _ = interval
+        n = {"n": len(answered), "unanswered": len(labelled) - len(answered)}
+        return {"method": predictions["method"].iloc[0], **n, **{name: found[name] for name in METRIC_NAMES}, **found}
 
-    def _resampled(self, rows: pd.DataFrame) -> Int[ndarray, "replicate problem"]:
+    def _resampled(self, rows: pd.DataFrame) -> Int[np.ndarray, "replicate problem"]:
         cluster = cluster_of(rows)
         key = len(rows) if cluster is None else cluster.tobytes()
         if key not in self._resamples:
@@ -287,7 +280,7 @@ def selection_table(
     return pd.DataFrame(rows).sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
 
 
-def _selection_scores(scored: Scored, weight: Int[ndarray, "replicate problem"], level: float) -> dict[str, float]:
+def _selection_scores(scored: Scored, weight: Int[np.ndarray, "replicate problem"], level: float) -> dict[str, float]:
     row: dict[str, float] = {}
     for name, of_each in SELECTION_SCORES.items():
         value = of_each(scored)
@@ -309,7 +302,7 @@ def cluster_column(observations: Observations) -> pd.Series:
     return pd.Series([None] * len(observations) if number is None else number, dtype="Int64")
 
 
-def cluster_of(rows: pd.DataFrame) -> Int[ndarray, " problem"] | None:
+def cluster_of(rows: pd.DataFrame) -> Int[np.ndarray, " problem"] | None:
     """Return which questions hang together, by number in column ``cluster``; None where that is not, or empty."""
     known = "cluster" in rows and rows["cluster"].notna().all()
     return rows["cluster"].to_numpy(int) if known and len(rows) else None

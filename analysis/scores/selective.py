@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE
+from analysis.scores.metrics import MIN_CONFIDENCE, Answers
 from analysis.scores.scoring import percentile_interval, resample_weights, scores_by_method
 
 
@@ -115,23 +115,13 @@ def selective_table(
         n_wrong = weight @ (~correct).astype(np.int32)
         area = aurc(confidence, correct, weight)
         best = oracle_aurc(weight.sum(axis=1), n_wrong)
-        low, high, _ = percentile_interval(area[1:], level)
-        excess_low, excess_high, _ = percentile_interval((area - best)[1:], level)
-        rows.append(
-            {
-                "method": method,
-                "n": n,
-                "unanswered": n_unanswered,
-                "risk": n_wrong[0] / n if n else np.nan,
-                "aurc": area[0],
-                "aurc_low": low,
-                "aurc_high": high,
-                "oracle_aurc": best[0],
-                "excess_aurc": area[0] - best[0],
-                "excess_aurc_low": excess_low,
-                "excess_aurc_high": excess_high,
-            }
-        )
+        row: dict[str, object] = {"method": method, "n": n, "unanswered": n_unanswered}
+        row["risk"] = n_wrong[0] / n if n else np.nan
+        for name, replicates in (("aurc", area), ("oracle_aurc", best), ("excess_aurc", area - best)):
+            row[name] = replicates[0]
+            if name != "oracle_aurc":
+                row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(replicates[1:], level)
+        rows.append(row)
     return pd.DataFrame(rows)
 
 
@@ -145,15 +135,8 @@ def _by_threshold(
     The counts begin with a column of 0, for nothing accepted.
     """
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    order = np.argsort(-clipped, kind="stable")
-    ranked = clipped[order]
-    last_of_tie = np.flatnonzero(np.diff(ranked, append=-1.0))
-    counts = weight[:, order].astype(np.int64)
-
-    def at_thresholds(values: Int[np.ndarray, "replicate problem"]) -> Int[np.ndarray, "replicate edge"]:
-        return np.pad(np.cumsum(values, axis=1)[:, last_of_tie], ((0, 0), (1, 0)))
-
-    return ranked[last_of_tie], at_thresholds(counts), at_thresholds(counts * ~correct[order])
+    hits, errors = Answers(clipped, correct.astype(float), weight.astype(float)).operating_points
+    return np.unique(clipped)[::-1], hits + errors, errors
 
 
 def _harmonic(k: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
