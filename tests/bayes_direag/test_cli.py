@@ -101,7 +101,7 @@ def test_a_last_line_that_is_cut_off(tmp_path, observations):
 
 def test_a_process_ends_with_one_line_and_2(tmp_path):
     script = "from bayes_direag.cli import app; app()"
-    command = [sys.executable, "-c", script, "show", str(tmp_path / "none.nc")]
+    command = [sys.executable, "-c", script, "simulate", "--out", str(tmp_path / "none" / "o.csv")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert done.returncode == 2
     assert done.stdout == ""

@@ -3,12 +3,14 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.presets import PRESETS, label
+from bayes_direag.model.settings import SamplingSettings
 from tests.command_line import direag, one_line, refuse, succeed
 
 NUTS = ("--method", "nuts")
@@ -36,32 +38,32 @@ def test_fit_and_show_say_plainly_what_the_fit_is(fitted, observations):
 
 
 def test_show_json(fitted):
-    path, _ = fitted
-    shown = json.loads(succeed("show", path, "--json"))
-    assert shown["fit"] == str(path)
-    assert shown["preset"] == "bayes"
-    assert shown["levels"] == list(LEVELS)
-    assert shown["converged"] is True
-    assert shown["seed"] == 3
+    shown = json.loads(succeed("show", fitted[0], "--json"))
+    said = {name: shown[name] for name in ("fit", "preset", "levels", "converged", "seed")}
+    assert said == {"fit": str(fitted[0]), "preset": "bayes", "levels": list(LEVELS), "converged": True, "seed": 3}
     assert shown["versions"]["bayes-direag"]
-    assert len(shown["parameters"]) == 3 * (5 + 2) + 5 + 2
+    rows = shown["parameters"]
+    assert len(rows) == 3 * (5 + 2) + 5 + 2
     # A MAP has no standard deviation, and a bias no share: undefined is null.
-    assert {row["sd"] for row in shown["parameters"]} == {None}
-    assert {row["relative"] for row in shown["parameters"] if row["parameter"] == "bias"} == {None}
-    shares = [row["relative"] for row in shown["parameters"] if row["parameter"] == "weight"]
-    assert sum(shares) == pytest.approx(1)
+    assert {row["sd"] for row in rows} == {None}
+    assert {row["relative"] for row in rows if row["parameter"] == "bias"} == {None}
+    assert sum(row["relative"] for row in rows if row["parameter"] == "weight") == pytest.approx(1)
 
 
-def test_overrides_reach_the_fit_and_are_shown(tmp_path, observations):
-    path = tmp_path / "fit.nc"
+def given_to(monkeypatch: pytest.MonkeyPatch, function: str, fit: Fit) -> dict[str, Any]:
+    """Put a fit that is there in the place of a fitting function, and return what that is called with."""
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr(f"bayes_direag.fits.fitting.{function}", lambda _, **settings: asked.update(settings) or fit)
+    return asked
+
+
+def test_overrides_reach_the_fit(tmp_path, observations, fitted, monkeypatch):
+    asked = given_to(monkeypatch, "fit_map", Fit.load(fitted[0]))
     options = ["--variant", "count", "--set", "null_target_weight=2", "--set", "recalibration.penalty=0.25"]
-    printed = json.loads(succeed("fit", observations, "--out", path, *options, "--recalibration", "none", "--json"))
-    assert printed["variant"] == "count"
-    assert (
-        printed["preset"] == "bayes with null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
-    )
-    preset = Fit.load(path).preset
-    assert (preset.null_target_weight, preset.recalibration.penalty, preset.recalibration.method) == (2, 0.25, "none")
+    succeed("fit", observations, "--out", tmp_path / "fit.nc", *options, "--recalibration", "none", "--seed", 5)
+    assert (asked["variant"], asked["seed"]) == ("count", 5)
+    changes = "null_target_weight=2.0, recalibration.method=none, recalibration.penalty=0.25"
+    assert label(asked["preset"]) == f"bayes with {changes}"
 
 
 @pytest.mark.parametrize(
@@ -94,77 +96,70 @@ def test_what_cannot_be_fitted_is_named(tmp_path, observations, monkeypatch, opt
 
 
 @pytest.mark.parametrize(
-    "option",
+    ("name", "value"),
     [("--preset", "papre"), ("--seed", "-1"), ("--chains", 1), ("--draws", 24), ("--warmup", 0), ("--method", "hmc")],
 )
-@pytest.mark.parametrize("command", ["fit", "evaluate"])
-def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, command, option):
-    name = "--fit-method" if option[0] == "--method" and command == "evaluate" else option[0]
-    result = direag(command, observations, "--out", tmp_path / "out", name, option[1])
-    assert result.exit_code == 2
+def test_a_choice_that_does_not_exist_is_a_usage_error(tmp_path, observations, name, value):
+    result = direag("fit", observations, "--out", tmp_path / "out", name, value)
+    assert (result.exit_code, list(tmp_path.iterdir())) == (2, [])
     assert name in result.stderr
-    assert list(tmp_path.iterdir()) == []
 
 
 class TestNuts:
-    """The whole posterior, by a run too short to be relied on."""
-
     SHORT = (*NUTS, "--variant", "count", "--chains", 2, "--warmup", 20, "--draws", 25)
 
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def sampled(tmp_path_factory, observations) -> tuple[Path, str]:
-        """A fit by sampling, and what was printed when it was made; the environment is as it was before."""
-        path = tmp_path_factory.mktemp("sampled") / "nuts.nc"
-        with pytest.MonkeyPatch.context() as environment:
-            environment.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-            return path, succeed("fit", observations, "--out", path, *TestNuts.SHORT, "--seed", 3)
+    @pytest.fixture
+    def sampled(self, nuts, tmp_path) -> Path:
+        nuts.save(tmp_path / "nuts.nc")
+        return tmp_path / "nuts.nc"
 
-    def test_the_options_reach_the_sampler(self, sampled):
-        fit = Fit.load(sampled[0])
-        attributes = fit.tree.attrs
-        assert (attributes["method"], attributes["variant"], int(attributes["seed"])) == ("nuts", "count", 3)
-        sampling = {"n_chains": 2, "n_warmup": 20, "n_draws": 25, "target_accept": 0.95}
-        assert json.loads(attributes["sampling"]) == sampling
-        assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
-        assert fit.preset == PRESETS["bayes"]
+    @pytest.fixture(autouse=True)
+    def same_environment(self, monkeypatch) -> None:
+        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
 
-    def test_what_is_printed_is_what_show_shows(self, sampled):
-        path, printed = sampled
+    def test_the_options_reach_the_sampler(self, tmp_path, observations, nuts, monkeypatch):
+        asked, path = given_to(monkeypatch, "fit_nuts", nuts), tmp_path / "fit.nc"
+        printed = succeed("fit", observations, "--out", path, *self.SHORT, "--target-accept", 0.9, "--seed", 3)
+        sampling = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
+        said = {"preset": PRESETS["bayes"], "variant": "count", "sampling": sampling, "seed": 3}
+        assert asked == said | {"allow_weighted": False, "progress": False}
         shown = one_line(succeed("show", path))
         assert shown in one_line(printed)
-        for said in (
+        for words in (
             "method NUTS, the whole posterior",
-            "variant count, preset bayes",
+            "variant confidence, preset bayes",
             "recalibration platt, on leave-one-out support",
-            "draws 25 of each of 2 chains",
+            "draws 200 of each of 2 chains",
             "R-hat",
             " ± ",
         ):
-            assert said in shown
+            assert words in shown
 
-    def test_show_json(self, sampled):
-        shown = json.loads(succeed("show", sampled[0], "--json"))
-        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 25)
+    @pytest.mark.slow
+    def test_a_fit_by_sampling(self, tmp_path, observations):
+        succeed("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT, "--seed", 3)
+        fit = Fit.load(tmp_path / "fit.nc")
+        assert (fit.tree.attrs["method"], fit.variant, int(fit.tree.attrs["seed"])) == ("nuts", "count", 3)
+        assert dict(fit.tree["posterior"].sizes) == {"chain": 2, "draw": 25, "level": 5}
         # fifty draws are too few by any measure
-        assert shown["converged"] is False
-        assert shown["smallest_ess"] > 0
-        assert all(row["sd"] is not None for row in shown["parameters"])
+        assert json.loads(succeed("show", tmp_path / "fit.nc", "--json"))["converged"] is False
 
     def test_show_json_says_null_where_chains_never_moved(self, tmp_path, sampled):
-        fit = Fit.load(sampled[0])
+        shown = json.loads(succeed("show", sampled, "--json"))
+        assert (shown["method"], shown["chains"], shown["draws"]) == ("nuts", 2, 200)
+        assert shown["smallest_ess"] > 0
+        assert all(row["sd"] is not None for row in shown["parameters"])
+        fit = Fit.load(sampled)
         fit.tree["unconstrained_posterior"]["null_base_raw"] *= 0
         fit.save(tmp_path / "stuck.nc")
         shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
-        assert shown["largest_rhat"] is None
-        assert shown["converged"] is False
+        assert (shown["largest_rhat"], shown["converged"]) == (None, False)
 
     def test_predictions_have_intervals(self, tmp_path, sampled, questions):
-        succeed("predict", sampled[0], questions, "--out", tmp_path / "p.csv")
+        succeed("predict", sampled, questions, "--out", tmp_path / "p.csv")
         table = pd.read_csv(tmp_path / "p.csv")
-        assert len(table) == 81
         answered = table[table["confidence"].notna()]
-        assert len(answered) == 80
+        assert (len(table), len(answered)) == (81, 80)
         assert (answered["confidence_low"] <= answered["confidence_high"]).all()
         assert answered["change_probability"].between(0, 1).all()
         assert table.iloc[-1][["confidence_low", "confidence_high", "change_probability"]].isna().all()
@@ -173,7 +168,6 @@ class TestNuts:
         def interrupt(*_: object, **__: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
         monkeypatch.setattr("bayes_direag.fits.fitting.nuts_draws", interrupt)
         result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
         assert result.exit_code == 130

@@ -36,22 +36,18 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
 @pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
 def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected, suffix):
     path = tmp_path / f"predictions.{suffix}"
-    printed = succeed("predict", fitted[0], questions, "--out", path)
-    assert "81 questions, 1 of them unanswered." in printed
-    shown = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
-    assert shown == {"out": str(path), "n": 81, "unanswered": 1}
+    if suffix == "csv":
+        assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
+    else:
+        shown = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
+        assert shown == {"out": str(path), "n": 81, "unanswered": 1}
     text = {"problem_id": "str", "answer": "str"}
     table = {
         "csv": lambda: pd.read_csv(path, dtype=text),
         "parquet": lambda: pd.read_parquet(path),
         "jsonl": lambda: pd.DataFrame(map(json.loads, path.read_text().splitlines())).astype(text),
     }[suffix]()
-    columns = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
-    assert table.columns.tolist() == columns
-    assert table["problem_id"].tolist() == [*(f"simulated-4-{i:06d}" for i in range(80)), "silent"]
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
-    assert table.iloc[-1][["answer", "confidence", "support"]].isna().all()
-    assert table["confidence"].iloc[:-1].between(0, 1).all()
 
 
 def test_every_candidate(tmp_path, fitted, questions):
@@ -88,8 +84,7 @@ def test_what_cannot_be_asked(tmp_path, fitted, observations):
     assert "--labelled is for --target-accuracy" in refuse("predict", fitted[0], observations, *labels)
     assert "no such file" in refuse("show", tmp_path / "none.nc")
     line = refuse("predict", fitted[0], observations, "--out", tmp_path / "p.xlsx")
-    assert "'.xlsx'" in line
-    assert ".csv, .jsonl, .parquet" in line
+    assert "saw the suffix '.xlsx'; expected one of .csv, .jsonl, .parquet" in line
 
 
 @pytest.mark.parametrize("made_of", [b"", b"not a fit", b"\x89HDF\r\n\x1a\n and no more"])

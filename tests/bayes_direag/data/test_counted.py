@@ -7,9 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from bayes_direag.cli import app
 from bayes_direag.data import counted as counted_module
 from bayes_direag.data import parquet
 from bayes_direag.data.counted import count_parquet, count_patterns, read_labelled
@@ -20,15 +18,16 @@ from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.long_tables import long_table, written
+from tests.command_line import one_line, refuse, succeed
 
 
 @pytest.fixture(scope="module")
 def coarse() -> Observations:
     """Questions with three confidences only, some of them unlabelled, and each several times."""
-    found = simulate_observations(150, seed=3)
+    found = simulate_observations(80, seed=3)
     steps = np.where(found.usable, np.clip(np.round(2 * found.confidence) / 2, 0.1, 0.9), np.nan)
-    found = replace(found, confidence=steps, labelled=np.arange(150) % 5 > 0)
-    return found.select(np.random.default_rng(0).integers(0, 150, 600))
+    found = replace(found, confidence=steps, labelled=np.arange(80) % 5 > 0)
+    return found.select(np.random.default_rng(0).integers(0, 80, 240))
 
 
 def patterns_of(observations: Observations) -> Counter:
@@ -44,7 +43,7 @@ def patterns_of(observations: Observations) -> Counter:
 
 def test_a_row_a_pattern_with_how_many_have_it(coarse):
     counted = count_patterns(coarse)
-    assert len(counted) == len(patterns_of(coarse)) < 150
+    assert len(counted) == len(patterns_of(coarse)) < 80
     assert patterns_of(counted) == patterns_of(coarse)
     first = {name: coarse.problem_id.index(name) for name in counted.problem_id}
     assert list(first.values()) == [coarse.problem_id.index(name) for name in counted.problem_id]
@@ -56,26 +55,22 @@ def test_a_row_a_pattern_with_how_many_have_it(coarse):
 
 
 @pytest.mark.parametrize(
-    ("name", "variant"),
+    ("name", "method"),
     [
-        ("release", "confidence"),
-        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("paper", "confidence"), ("bayes", "confidence"))),
+        ("paper", "temperature"),
+        ("paper", "isotonic"),
+        *(pytest.param(*one, marks=pytest.mark.slow) for one in (("release", "release"), ("bayes", "none"))),
     ],
 )
-def test_a_fit_to_patterns_is_the_fit_to_all(coarse, name, variant):
-    counted, settings = count_patterns(coarse), preset(name).override(recalibration={"out_of_fold": 0})
-    one, all_ = (fit_map(seen, preset=settings, variant=variant) for seen in (counted, coarse))
+def test_a_fit_to_patterns_is_the_fit_to_all(coarse, name, method):
+    chosen = preset(name).override(recalibration={"out_of_fold": 0, "method": method})
+    one, all_ = (fit_map(seen, preset=chosen) for seen in (count_patterns(coarse), coarse))
     pd.testing.assert_frame_equal(one.parameters(), all_.parameters(), rtol=1e-9, atol=1e-12)
-    assert (one.n_questions, one.is_counted) == (all_.n_questions, True)
-    assert not all_.is_counted
-
-
-@pytest.mark.parametrize("method", ["temperature", "isotonic", "none"])
-def test_every_recalibration_counts(coarse, method):
-    chosen = preset("paper").override(recalibration={"method": method})
-    one, all_ = (fit_map(seen, preset=chosen).recalibration for seen in (count_patterns(coarse), coarse))
     support = np.linspace(0.01, 0.99, 50)[None]
-    np.testing.assert_allclose(one.of_selected(support), all_.of_selected(support), rtol=1e-9)
+    np.testing.assert_allclose(
+        one.recalibration.of_selected(support), all_.recalibration.of_selected(support), rtol=1e-9
+    )
+    assert (one.n_questions, one.is_counted, all_.is_counted) == (all_.n_questions, True, False)
 
 
 def test_what_looks_at_single_questions_refuses_patterns(coarse):
@@ -87,8 +82,7 @@ def test_what_looks_at_single_questions_refuses_patterns(coarse):
             fit_map(counted, preset=out_of_fold)
 
 
-@pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
-@pytest.mark.parametrize("rows_at_once", [20, 100_000])
+@pytest.mark.parametrize(("kind", "rows_at_once"), [("numeric", 20), ("choice", 100_000), ("text", 20)])
 def test_a_file_is_counted_as_its_observations_are(tmp_path, monkeypatch, kind, rows_at_once):
     monkeypatch.setattr(parquet, "ROWS_AT_ONCE", rows_at_once)
     path = written(long_table(kind, seed=1), tmp_path / "o.parquet")
@@ -115,11 +109,9 @@ def test_what_patterns_cannot_do_is_refused_before_any_work(tmp_path, monkeypatc
     simulate_observations(5, seed=4).write(tmp_path / "o.parquet")
     monkeypatch.setattr(counted_module, "scan_parquet", lambda *_, **__: pytest.fail("the file was looked through"))
     monkeypatch.setattr(counted_module, "prepare", lambda *_: pytest.fail("the engine was started"))
-    arguments = ["fit", str(tmp_path / "o.parquet"), "--out", str(tmp_path / "f.nc"), *options]
-    done = CliRunner().invoke(app, arguments)
-    assert (done.exit_code, done.stdout) == (2, "")
-    assert said in " ".join(done.stderr.split())
-    assert "needs every question" in " ".join(done.stderr.split())
+    line = refuse("fit", tmp_path / "o.parquet", "--out", tmp_path / "f.nc", *options)
+    assert said in line
+    assert "needs every question" in line
 
 
 @pytest.mark.slow
@@ -131,31 +123,27 @@ class TestTheCommand:
         simulate_observations(60, seed=4).write(path)
         return path
 
-    def direag(self, *arguments: object) -> str:
-        done = CliRunner().invoke(app, [str(argument) for argument in arguments])
-        return done.stdout if done.exit_code == 0 else done.stderr
-
     def test_a_large_file_is_counted_and_said_to_be(self, tmp_path, source, monkeypatch):
-        kept = self.direag("fit", source, "--out", tmp_path / "kept.nc", "--out-of-fold", 0)
+        kept = succeed("fit", source, "--out", tmp_path / "kept.nc", "--out-of-fold", 0)
         assert "counted by pattern" not in kept
         monkeypatch.setattr(counted_module, "LARGEST_KEPT", 100)
-        printed = self.direag("fit", source, "--out", tmp_path / "counted.nc", "--out-of-fold", 0)
-        assert "counted by pattern" in " ".join(printed.split())
-        assert "learned from 60 questions" in " ".join(printed.split())
+        printed = succeed("fit", source, "--out", tmp_path / "counted.nc", "--out-of-fold", 0)
+        assert "counted by pattern" in one_line(printed)
+        assert "learned from 60 questions" in one_line(printed)
         counted, other = (Fit.load(tmp_path / name) for name in ("counted.nc", "kept.nc"))
         pd.testing.assert_frame_equal(counted.parameters(), other.parameters(), rtol=1e-9)
         assert counted.tree.attrs["dataset"] == other.tree.attrs["dataset"] == "simulated"
-        assert "learned from 60 questions" in " ".join(self.direag("show", tmp_path / "counted.nc").split())
-        self.direag("predict", tmp_path / "counted.nc", source, "--out", tmp_path / "p.parquet")
+        assert "learned from 60 questions" in one_line(succeed("show", tmp_path / "counted.nc"))
+        succeed("predict", tmp_path / "counted.nc", source, "--out", tmp_path / "p.parquet")
         assert len(pd.read_parquet(tmp_path / "p.parquet")) == 60
 
     def test_options_decide(self, tmp_path, source, monkeypatch):
-        self.direag("fit", source, "--out", tmp_path / "f.nc", "--count-patterns", "--out-of-fold", 0)
+        succeed("fit", source, "--out", tmp_path / "f.nc", "--count-patterns", "--out-of-fold", 0)
         assert Fit.load(tmp_path / "f.nc").is_counted
         monkeypatch.setattr(counted_module, "LARGEST_KEPT", 100)
-        self.direag("fit", source, "--out", tmp_path / "f.nc", "--keep-questions", "--out-of-fold", 0)
+        succeed("fit", source, "--out", tmp_path / "f.nc", "--keep-questions", "--out-of-fold", 0)
         assert not Fit.load(tmp_path / "f.nc").is_counted
-        self.direag("fit", source, "--out", tmp_path / "f.nc")
+        succeed("fit", source, "--out", tmp_path / "f.nc")
         assert not Fit.load(tmp_path / "f.nc").is_counted
 
     def test_a_figure_of_unseen_questions_is_refused(self, source):
@@ -167,8 +155,6 @@ class TestTheCommand:
 
     def test_an_engine_wants_parquet(self, tmp_path):
         simulate_observations(5, seed=4).write(tmp_path / "o.jsonl")
-        said = self.direag(
-            "fit", tmp_path / "o.jsonl", "--out", tmp_path / "f.nc", "--engine", "ray", "--out-of-fold", 0
-        )
+        said = refuse("fit", tmp_path / "o.jsonl", "--out", tmp_path / "f.nc", "--engine", "ray", "--out-of-fold", 0)
         assert "--engine ray" in said
         assert "not a Parquet file" in said

@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
-from bayes_direag import Observations, fit_map
+from bayes_direag.commands.show import show_quality
+from bayes_direag.data.observations import Observations
 from bayes_direag.data.quality import level_remarks
-from tests.command_line import succeed
+from bayes_direag.fits.fit import Fit
+from tests.command_line import one_line, succeed
 
 N = 60
 
@@ -58,13 +60,16 @@ class TestLevelRemarks:
         remarks = level_remarks(Observations.from_questions(records, "choice"))
         assert [remark.split()[0] for remark in remarks] == ["copy", "Most"]
 
-    def test_a_fit_remembers_them(self, observations):
-        assert level_remarks(fit_map(observations).fitted) == level_remarks(observations)
+    def test_they_are_shown_before_a_fit(self, observations, tmp_path, capsys):
+        show_quality(observations, tmp_path, inferred=False)
+        said = one_line(capsys.readouterr().out)
+        assert all(one_line(remark) in said for remark in level_remarks(observations))
 
-
-def test_fit_and_explain_name_them(observations, tmp_path):
-    observations.write(tmp_path / "o.jsonl")
-    fitted = succeed("fit", tmp_path / "o.jsonl", "--out", tmp_path / "fit.nc")
-    explained = succeed("explain", tmp_path / "fit.nc", tmp_path / "o.jsonl", "q7")
-    for said in (fitted, explained):
-        assert all(text in said for text in ("nearly a copy of own", "alike and other make the same", "steady (95%"))
+    @pytest.mark.slow
+    def test_fit_and_explain_name_them(self, observations, tmp_path):
+        observations.write(tmp_path / "o.jsonl")
+        fitted = succeed("fit", tmp_path / "o.jsonl", "--out", tmp_path / "fit.nc")
+        explained = succeed("explain", tmp_path / "fit.nc", tmp_path / "o.jsonl", "q7")
+        for said in (fitted, explained):
+            assert all(text in said for text in ("nearly a copy of own", "alike and other make the", "steady (95%"))
+        assert level_remarks(Fit.load(tmp_path / "fit.nc").fitted) == level_remarks(observations)
