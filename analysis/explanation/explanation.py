@@ -1,25 +1,36 @@
-"""Why a question got its answer: what each report gave to which state, and what the answer would be without it.
+r"""Why a question got its answer: what each report gave to which state, and what the answer would be without it.
 
-The parts of a state's concentration add up to it in every posterior draw, and in the same proportions they add up to
-its support; so their means add up as well. A mean support is a mean of ratios: it is not the ratio of the mean
-concentrations.
+.. math::
+
+    \alpha(a) = \underbrace{\frac{\eta}{K + 1}}_{\text{prior}}
+        + \sum_{l: a_l = a} \underbrace{w_l \tilde q_l}_{\text{report } l} \qquad
+    \alpha(\varnothing) = \frac{\eta}{K + 1} + \underbrace{\beta_0}_{\text{null base}}
+        + \sum_l \underbrace{\gamma w_l (1 - \tilde q_l)}_{\text{doubt of report } l}
+
+Sharpness and votes act on a state as a whole: what a source adds to the support of a state is its share of that state's
+concentration, times the support. The parts add up in every posterior draw, so their means add up as well. A mean
+support is a mean of ratios: it is not the ratio of the mean concentrations.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Float
+from jaxtyping import Array, Float, Int
 
-from analysis.explanation.evidence_parts import EvidenceParts, with_and_without_each
+from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations, Status
 from bayes_direag.data.quality import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence, support
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 
 #: Why a report could not be used.
@@ -117,6 +128,76 @@ class Explanation:
     level_remarks: tuple[str, ...]
 
 
+@dataclass(frozen=True, eq=False)
+class EvidenceParts:
+    """What one question's reports are worth, in every posterior draw.
+
+    ``level`` (report,): the level of each usable report, as a position among those of the fit. ``candidate`` (report,):
+    the candidate it names. ``calibrated`` (sample, report): its calibrated confidence, q~. ``weight_share`` (sample,
+    report): its level's share in the weight of all levels; NaN where all weigh nothing. ``concentration`` (sample,
+    source, state): what each source gives to each state; sources: the reports, the prior, the null base; states: the
+    candidates, the null; the sum over sources is the concentration. ``state_support`` (sample, state): of each state.
+    """
+
+    level: Int[np.ndarray, " report"]
+    candidate: Int[np.ndarray, " report"]
+    calibrated: Float[np.ndarray, "sample report"]
+    weight_share: Float[np.ndarray, "sample report"]
+    concentration: Float[np.ndarray, "sample source state"]
+    state_support: Float[np.ndarray, "sample state"]
+
+    @property
+    def support(self) -> Float[np.ndarray, "sample source state"]:
+        """What each source adds to the support of each state; the sum over sources is the support."""
+        share = self.concentration / self.concentration.sum(axis=1, keepdims=True)
+        return np.asarray(share * self.state_support[:, None, :])
+
+    @classmethod
+    def of(cls, fit: Fit, question: Observations) -> "EvidenceParts":
+        """Take apart the only question of some observations, which are aligned with the fit."""
+        level, n_candidates = np.flatnonzero(question.usable[0]), len(question.candidates[0])
+        candidate, report = question.candidate[0, level], np.arange(len(level))
+        with jax.enable_x64(True):
+            parameters = sampled_parameters(fit.tree, question.slots)
+            calibrated, weighed, supports = jax.tree.map(np.asarray, _weighed(fit.reports(question), parameters))
+        weight = np.asarray(parameters.weight)
+        with np.errstate(invalid="ignore"):
+            weight_share = weight[:, level] / weight.sum(axis=1, keepdims=True)
+        concentration = np.zeros((len(weight), len(level) + 2, n_candidates + 1))  # without reports only the null
+        concentration[:, report, candidate] = weighed.given[:, level, 0]
+        concentration[:, report, -1] = weighed.doubt[:, level, 0]
+        concentration[:, -2, :] = np.asarray(parameters.prior_strength)[:, None] / (n_candidates + 1)
+        concentration[:, -1, -1] = np.asarray(parameters.null_base)
+        state_support = supports[:, 0, [*range(n_candidates), -1]]
+        return cls(level, candidate, calibrated[:, 0, level], weight_share, concentration, state_support)
+
+
+@jax.jit
+def _weighed(
+    reports: Reports, parameters: Parameters
+) -> tuple[Float[Array, "sample problem report"], Evidence, Float[Array, "sample problem state"]]:
+    """Return the calibrated confidence of every report, what it is worth, and all supports, in every sample."""
+
+    def of_sample(sample: Parameters) -> tuple[Array, Evidence, Array]:
+        calibrated = calibrate(jnp.asarray(reports.logit_confidence), sample)[0]
+        return calibrated, evidence(reports, sample), support(reports, sample)
+
+    by_sample: tuple[Array, Evidence, Array] = jax.vmap(of_sample)(parameters)
+    return by_sample
+
+
+def with_and_without_each(question: Observations) -> Observations:
+    """Return the only question of some observations as it is, then once without each of its usable reports.
+
+    An answer that only the missing report gave is no candidate there.
+    """
+    level = np.flatnonzero(question.usable[0])
+    copies = question.select(np.zeros(1 + len(level), int))
+    missing = np.zeros(copies.usable.shape, bool)
+    missing[np.arange(1, len(copies)), level] = True
+    return copies.without(missing)
+
+
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
     """Say how one question got its answer and its probability. No gold answer is used for that.
 
@@ -208,15 +289,8 @@ def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.Dat
 
 
 def _summary(name: str, draws: Float[np.ndarray, "sample row"], level: float) -> dict[str, Float[np.ndarray, " row"]]:
-    """Return mean and interval over the draws as columns; a single draw has no interval."""
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    unknown = np.full(draws.shape[1], np.nan)
-    several = len(draws) > 1
-    return {
-        name: draws.mean(axis=0),
-        f"{name}_low": low if several else unknown,
-        f"{name}_high": high if several else unknown,
-    }
+    """Return mean and interval over the draws as columns."""
+    return dict(zip((name, f"{name}_low", f"{name}_high"), mean_and_interval(draws, level), strict=True))
 
 
 def _reports(

@@ -70,9 +70,8 @@ def _against(explanation: Explanation) -> list[str]:
     for rival in rivals.head(_SHOWN_RIVALS).to_dict("records"):
         supporters = reports[reports["answer"] == rival["answer"]]
         who = f"{supporters['level'].iloc[0]!r} says" if len(supporters) == 1 else f"{len(supporters)} say"
-        little = (
-            f" and count{'s' if len(supporters) == 1 else ''} little" if supporters["support_part"].mean() < few else ""
-        )
+        counts = " and counts little" if len(supporters) == 1 else " and count little"
+        little = counts if supporters["support_part"].mean() < few else ""
         tied = ", tied with it" if math.isclose(rival["support"], explanation.support, rel_tol=1e-12) else ""
         clauses.append(f"{who} {quoted(rival['answer'])}{little}{tied} ({probability(rival['support'])})")
     rest = rivals.iloc[_SHOWN_RIVALS:]
@@ -110,10 +109,13 @@ def _one_report_less(explanation: Explanation) -> str:
         named = ", ".join(map(repr, flips["level"].head(_SHOWN_LEVELS))) + (f" and {more} more" if more > 0 else "")
         return f"Take away any one of {named}, and the answer changes."
     start = "No single report decides: without any one of them the answer stays"
-    low, high = (_without(reports, int(place)) for place in _extremes(reports["confidence_without"]))
-    if low[0] == high[0]:
+    values = reports["confidence_without"]
+    low, high = (reports.iloc[int(place)] for place in (values.argmin(), values.argmax()))
+    least, most = probability(low["confidence_without"]), probability(high["confidence_without"])
+    if least == most:
         return f"{start}, and so does its probability."
-    return f"{start}, with a probability between {low[0]} (without {low[1]}) and {high[0]} (without {high[1]})."
+    between = f"{least} (without {low['level']!r}) and {most} (without {high['level']!r})"
+    return f"{start}, with a probability between {between}."
 
 
 def _few_reports(explanation: Explanation) -> str:
@@ -123,15 +125,6 @@ def _few_reports(explanation: Explanation) -> str:
     seen = f"Only {few}" if few else "None"
     whole = f"the {counted(n_fitted, 'question')} that the fit learned from"
     return f"{seen} of {whole} had as few reports: this is an extrapolation."
-
-
-def _extremes(values: pd.Series) -> tuple[int, int]:
-    return int(values.argmin()), int(values.argmax())
-
-
-def _without(reports: pd.DataFrame, place: int) -> tuple[str, str]:
-    row = reports.iloc[place]
-    return probability(row["confidence_without"]), repr(row["level"])
 
 
 NULL = "no candidate is right"

@@ -16,6 +16,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
+from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -119,12 +120,8 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
 def _summary(
     draws: Float[np.ndarray, "sample place"], name: str, level: float
 ) -> dict[str, Float[np.ndarray, " place"]]:
-    """Return the mean over the draws under that name, and the interval: NaN for a single draw."""
-    if len(draws) == 1:
-        low = high = np.full(draws.shape[1], np.nan)
-    else:
-        low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return {name: draws.mean(axis=0), "low": low, "high": high}
+    """Return the mean over the draws under that name, and the interval."""
+    return dict(zip((name, "low", "high"), mean_and_interval(draws, level), strict=True))
 
 
 #: Bins of stated confidence, in percent: right-closed as those of the ECE, the first also left-closed.
@@ -164,18 +161,14 @@ class LabelledReports:
         levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
-        questions: dict[str, tuple[Float[np.ndarray, " level"], Bool[np.ndarray, " level"], int]] = {}
-        for fit in fits:
-            rows = zip(fit.fitted.confidence, fit.fitted.correct, fit.multiplicity.tolist(), strict=True)
-            questions |= dict(zip(fit.fitted.problem_id, rows, strict=True))
-        (names,) = levels
-        return cls(
-            tuple(questions),
-            names,
-            np.array([confidence for confidence, _, _ in questions.values()]).reshape(-1, len(names)),
-            np.array([correct for _, correct, _ in questions.values()], bool).reshape(-1, len(names)),
-            np.array([multiplicity for *_, multiplicity in questions.values()], int),
+        parts = [fit.fitted for fit in fits]
+        names = np.concatenate([np.array(part.problem_id, dtype=object) for part in parts])
+        kept = np.sort(np.unique(names, return_index=True)[1])
+        confidence, correct = (
+            np.concatenate(own)[kept] for own in zip(*((part.confidence, part.correct) for part in parts), strict=True)
         )
+        multiplicity = np.concatenate([fit.multiplicity for fit in fits])[kept]
+        return cls(tuple(names[kept]), levels.pop(), confidence, correct, multiplicity)
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
@@ -190,20 +183,9 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     tables = []
     for level, name in enumerate(reports.level_names):
         usable, right = ~np.isnan(percent[:, level]), reports.correct[:, level]
-        counts = [
-            np.bincount(place[kept, level], reports.multiplicity[kept], len(STATED_EDGES) - 1).astype(int)
-            for kept in (usable & right, usable & ~right)
-        ]
-        tables.append(
-            pd.DataFrame(
-                {
-                    "level": name,
-                    "low": STATED_EDGES[:-1],
-                    "high": STATED_EDGES[1:],
-                    "right": counts[0],
-                    "wrong": counts[1],
-                }
-            )
-        )
+        table = pd.DataFrame({"level": name, "low": STATED_EDGES[:-1], "high": STATED_EDGES[1:]})
+        for outcome, kept in (("right", usable & right), ("wrong", usable & ~right)):
+            table[outcome] = np.bincount(place[kept, level], reports.multiplicity[kept], len(table)).astype(int)
+        tables.append(table)
     every = pd.concat(tables, ignore_index=True)
     return every.groupby(["level", "low", "high"], sort=False, as_index=False).sum()

@@ -31,31 +31,13 @@ def bootstrap_metrics(
     Raises ValueError as the metrics do, and for a level out of range. Source: Efron and Tibshirani (1993), An
     Introduction to the Bootstrap, chapter 13.
 
-    Parameters
-    ----------
-    confidence : (problem,)
-        Probability of being correct, in [0, 1]; unanswered questions left out.
-    correct : (problem,)
-        Whether the answer was correct.
-    weight : (replicate, problem)
-        How often each question counts in each resample, as `resample_weights` gives it; the same for any two methods
-        that answered the same questions.
-    level : float
-        Probability that an interval holds, strictly between 0 and 1.
+    ``confidence``, ``correct`` (problem,): as every :class:`~analysis.scores.metrics.Metric` takes them. ``weight``
+    (replicate, problem): how often each question counts in each resample, as `resample_weights` gives it. ``level``:
+    probability that an interval holds, strictly between 0 and 1.
 
-    Returns
-    -------
-    Metrics of Interval
-        AUROC and average precision are undefined in resamples of one class, which are left out and counted.
-        No questions at all make every replicate undefined.
-
-    Notes
-    -----
-    Resampling adds noise of its own to each bin. Intervals of a calibration error (ECE, adaptive ECE, smECE)
-    are therefore shifted upwards where it is small, and may lie above the value itself.
-
-    To compare two methods on the same questions, evaluate both on one table and take the `percentile_interval` of the
-    difference.
+    AUROC and average precision are undefined in resamples of one class, which are left out and counted. No questions at
+    all make every replicate undefined. Resampling adds noise of its own to each bin: intervals of a calibration error
+    (ECE, adaptive ECE, smECE) are shifted upwards where it is small, and may lie above the value itself.
 
     Examples
     --------
@@ -76,16 +58,12 @@ def resample_weights(
     rng: np.random.Generator | int,
     cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> Int[np.ndarray, "replicate problem"]:
-    """Draw the questions with replacement and return how often each was drawn.
+    """Draw the questions with replacement and return how often each was drawn: 40 MB for 1,000 times 10,000 questions.
 
     Raises ValueError if `n_resamples` is less than 1.
 
-    ``cluster`` (problem,): which questions hang together: whole clusters are drawn, as many as there are.
-
-    Returns
-    -------
-    (replicate, problem)
-        Without clusters every row sums to `n_problems`; 40 MB for 1,000 resamples of 10,000 questions.
+    ``cluster`` (problem,): which questions hang together: whole clusters are drawn, as many as there are. Without them
+    every row sums to `n_problems`.
     """
     if n_resamples < 1:
         raise ValueError(f"n_resamples is {n_resamples}; expected 1 or more")
@@ -112,6 +90,17 @@ def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: floa
         return Interval(np.nan, np.nan, n_undefined)
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), n_undefined)
+
+
+def mean_and_interval(
+    draws: Float[np.ndarray, "sample *shape"], level: float
+) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
+    """Return the mean over the draws and their equal-tailed interval, low and high: NaN for a single draw."""
+    mean = draws.mean(axis=0)
+    if len(draws) == 1:
+        return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return mean, low, high
 
 
 _Problems = Float[np.ndarray, " problem"]

@@ -6,8 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.explanation.evidence_parts import with_and_without_each
-from analysis.explanation.explanation import REASONS, Explanation, explain
+from analysis.explanation.explanation import REASONS, Explanation, explain, with_and_without_each
 from bayes_direag.data.observations import Observation, Observations, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
