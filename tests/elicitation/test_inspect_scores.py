@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from bayes_direag import Observations, fit_map, simulate_observations
+from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -53,11 +53,9 @@ eval(task, model=model, display="none", log_dir=folder, max_samples=1)
 """
 
 
-@pytest.fixture(scope="module")
-def fit(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("fit") / "fit.nc"
-    fit_map(simulate_observations(n=200, seed=1)).save(path)
-    return path
+@pytest.fixture
+def fit(fitted: tuple[Path, str]) -> Path:
+    return fitted[0]
 
 
 def evaluated(fit: Path, folder: Path) -> Any:
@@ -69,6 +67,7 @@ def evaluated(fit: Path, folder: Path) -> Any:
     return read_eval_log(str(path))
 
 
+@pytest.mark.slow
 def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> None:
     log = evaluated(fit, tmp_path)
     assert log.status == "success"
@@ -76,6 +75,24 @@ def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> No
     five, seven, none = found.samples
     assert (five.answer, five.value, seven.answer, seven.value) == ("5", 1, "7", 0)
     assert (none.answer, none.value, none.metadata) == (None, 0, {"probability": None})
+    p, q = five.metadata["probability"], seven.metadata["probability"]
+    metrics = log.results.scores[0].metrics
+    assert metrics["accuracy"].value == pytest.approx(1 / 3)
+    assert metrics["benefit"].value == pytest.approx((1 - (1 - p) ** 2 - q**2) / 3)
+
+
+def test_the_reducer_predicts_and_the_metric_counts(fit: Path) -> None:
+    from inspect_ai.scorer import SampleScore, Score
+
+    def scored(*replies: tuple[str, str | None, str]) -> Any:
+        return direag_reducer(fit)([Score(value=v, answer=a, explanation=said) for v, a, said in replies])
+
+    line = "Answer and Confidence (0-100):"
+    said = ("C", "5", f"{line} 5, 90%"), ("I", "7", f"{line} 7, 30%"), ("C", "5", f"{line} 5, 60%")
+    right, wrong, none = scored(*said), scored(("I", "7", f"{line} 7, 80%")), scored(("I", None, "I cannot tell."))
+    assert (right.answer, right.value, wrong.answer, wrong.value) == ("5", 1, "7", 0)
+    assert (none.answer, none.value, none.metadata) == (None, 0, {"probability": None})
+    p, q = right.metadata["probability"], wrong.metadata["probability"]
     reports = [("5", 90), ("7", 30), ("5", 60)]
     names = Fit.load(fit).level_names
     question = Question(
@@ -86,16 +103,10 @@ def test_the_fit_selects_the_answer_of_a_sample(fit: Path, tmp_path: Path) -> No
         ),
     )
     expected = Fit.load(fit).predict(Observations.from_questions([question], "numeric"))["confidence"][0]
-    p, q = five.metadata["probability"], seven.metadata["probability"]
     assert p == pytest.approx(expected, abs=1e-12)
-    metrics = log.results.scores[0].metrics
-    assert metrics["accuracy"].value == pytest.approx(1 / 3)
-    assert metrics["benefit"].value == pytest.approx((1 - (1 - p) ** 2 - q**2) / 3)
-
-
-def test_more_epochs_than_levels_are_refused(fit: Path) -> None:
-    from inspect_ai.scorer import Score
-
+    assert 0 < q < 1
+    found = benefit()([SampleScore(score=one) for one in (right, wrong, none)])
+    assert found == pytest.approx((1 - (1 - p) ** 2 - q**2) / 3)
     with pytest.raises(DirEAGError, match="saw 6 epochs; expected at most 5, the levels of the fit"):
         direag_reducer(fit)([Score(value="C", answer="5")] * 6)
 
