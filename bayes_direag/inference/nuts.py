@@ -2,6 +2,7 @@
 
 The steps and the adaptation of their size are numpyro's :class:`~numpyro.infer.NUTS`. Beyond it,
 
+- it moves in the coordinates of :mod:`bayes_direag.inference.coordinates`;
 - the chains of one posterior learn one mass matrix between them. Warm-up starts from the unit matrix and replaces it
   after 10, 20, 40, ... steps by the covariance of the draws of all chains since the last time, shrunk towards the
   matrix before. Four chains are four times the draws to learn from, so the matrix is of use much earlier;
@@ -33,9 +34,10 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
+from bayes_direag.inference.coordinates import Centring, learned_centring, recentred, to_raw
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import RawDraws, log_joint
-from bayes_direag.model.settings import SamplingSettings, raw_shape
+from bayes_direag.model.model import Raw, RawDraws, log_joint
+from bayes_direag.model.settings import Preset, SamplingSettings, raw_shape
 
 #: Steps that all chains take between two looks at them.
 BLOCK = 250
@@ -71,8 +73,8 @@ class Draws(NamedTuple):
         Free raw parameters by name, each with leading axes chain and draw.
     stats
         Statistics of every draw, (chain, draw), under ArviZ's names: ``lp``, the log joint density of the raw
-        parameters and the labels; ``energy``; ``diverging``; ``n_steps``, gradients taken; ``tree_depth``;
-        ``acceptance_rate``; ``step_size``.
+        parameters and the labels; ``energy``, in the coordinates that NUTS moves in; ``diverging``; ``n_steps``,
+        gradients taken; ``tree_depth``; ``acceptance_rate``; ``step_size``.
     """
 
     raw: RawDraws
@@ -83,7 +85,8 @@ class _Chain(NamedTuple):
     """One chain, or all of them with a leading axis, as a new mass matrix finds it."""
 
     number: Int[np.ndarray, "*chain"]
-    raw: RawDraws
+    place: RawDraws
+    centring: Centring
     step_size: Float[np.ndarray, "*chain"]
     inverse_mass_matrix: Float[np.ndarray, "*chain raw raw"]
 
@@ -95,11 +98,16 @@ class _Run(NamedTuple):
     target_accept: float
     n_devices: int
 
-    def kernel(self, data: LikelihoodData, **start: ArrayLike) -> NUTS:
+    def kernel(self, data: LikelihoodData, centring: Centring, **start: ArrayLike) -> NUTS:
         """Return NUTS, which adapts its step size alone."""
-        rows = _transposed(data)
+        rows, raw_of = _transposed(data), to_raw(data, centring)
+
+        def potential(place: Raw) -> Float[Array, ""]:
+            raw, log_jacobian = raw_of(place)
+            return -log_joint(raw, _transposed(rows)) - log_jacobian
+
         return NUTS(
-            potential_fn=lambda raw: -log_joint(raw, _transposed(rows)),
+            potential_fn=potential,
             dense_mass=True,
             adapt_mass_matrix=False,
             target_accept_prob=self.target_accept,
@@ -183,39 +191,51 @@ def _run(
     names = data.preset.free_parameters(data.variant)
     shapes = {name: raw_shape(name, **data.sizes) for name in names}
     rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
-    raw: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
-    chains = _Chain(np.arange(n), raw, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
-    blocks: list[Draws] = []
+    place: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
+    centring: Centring = {name: np.zeros((n, *shape)) for name, shape in shapes.items() if data.preset.pools(name)}
+    chains = _Chain(np.arange(n), place, centring, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
         # the model sums over levels along whole rows of questions, so the data are laid out level by level
         by_level, occurred = jax.jit(_transposed)(data), jnp.asarray(targets[everyone])
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            states = _started(
-                jax.tree.map(lambda value: value[everyone], chains), occurred, by_level, start, seed, run=run
-            )
-            window: list[Draws] = []
+            chains_of_all = jax.tree.map(lambda value: value[everyone], chains)
+            states = _started(chains_of_all, occurred, by_level, start, seed, run=run)
+            blocks: list[_Recorded] = []
             for done in range(start, stop, BLOCK):
                 size = min(BLOCK, stop - done)
-                states, drawn = _advanced(states, occurred, by_level, size, run=run)
-                window.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], drawn))
+                states, recorded = _advanced((chains_of_all, states), occurred, by_level, size, run=run)
+                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], recorded))
                 bar.advance(task, size)
-            blocks += window
-            raw, step_size = jax.tree.map(lambda value: np.asarray(value)[:n], (states.z, states.adapt_state.step_size))
-            learned = inverse_mass_matrix(_joined(window).raw, chains.inverse_mass_matrix, shared=one_posterior)
-            chains = _Chain(chains.number, raw, step_size, learned)
-    raw, stats = jax.tree.map(lambda value: value[:, sampling.n_warmup :], _joined(blocks))
-    return Draws({name: raw[name] for name in shapes}, statistics_of(stats, (n, sampling.n_draws)))
+            window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
+            if stop < n_steps:
+                chains = _learned(chains, window, data.preset, shared=one_posterior)
+        kept: _Recorded = jax.tree.map(lambda value: value[:, sampling.n_warmup - start :], window)
+        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, chains.centring, by_level))
+    kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
+    return Draws({name: raw[name] for name in shapes}, statistics_of(kept.fields, (n, sampling.n_draws)))
+
+
+def _learned(chains: _Chain, window: "_Recorded", preset: Preset, *, shared: bool) -> _Chain:
+    """Go on from the last of the draws, with the centring and the mass matrix that they teach."""
+    centring = learned_centring(window.place, chains.centring, preset, shared=shared)
+    change = {name: shares - chains.centring[name] for name, shares in centring.items()}
+    places = recentred(window.place, change, preset)
+    matrix = inverse_mass_matrix(places, chains.inverse_mass_matrix, shared=shared)
+    last = {name: value[:, -1] for name, value in places.items()}
+    return _Chain(chains.number, last, centring, window.fields["adapt_state.step_size"][:, -1], matrix)
+
+
+@jax.jit
+def _raw_of(places: RawDraws, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
+    data = _transposed(by_level)
+    mapped: tuple[Raw, Array] = jax.vmap(lambda place, own: jax.vmap(to_raw(data, own))(place))(places, centring)
+    return mapped
 
 
 def _transposed(data: LikelihoodData) -> LikelihoodData:
     transposed: LikelihoodData = jax.tree.map(jnp.transpose, data)
     return transposed
-
-
-def _joined(blocks: list[Draws]) -> Draws:
-    joined: Draws = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
-    return joined
 
 
 def inverse_mass_matrix(
@@ -246,9 +266,11 @@ def _started(
     """Let every chain go on after so many steps from where it is, with its new mass matrix."""
 
     def start(chain: _Chain, data: LikelihoodData) -> HMCState:
-        kernel = run.kernel(data, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
+        kernel = run.kernel(
+            data, chain.centring, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix
+        )
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), chain.number)
-        state: HMCState = kernel.init(key, run.n_warmup, chain.raw)
+        state: HMCState = kernel.init(key, run.n_warmup, chain.place)
         return state._replace(i=jnp.asarray(step, state.i.dtype))
 
     return _for_each_chain(start, chains, targets, by_level, run)
@@ -256,27 +278,39 @@ def _started(
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
-    states: HMCState, targets: Int[Array, "chain problem"], by_level: LikelihoodData, n_steps: ArrayLike, *, run: _Run
-) -> tuple[HMCState, Draws]:
+    chains: tuple[_Chain, HMCState],
+    targets: Int[Array, "chain problem"],
+    by_level: LikelihoodData,
+    n_steps: ArrayLike,
+    *,
+    run: _Run,
+) -> tuple[HMCState, "_Recorded"]:
     """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
 
-    def advance(state: HMCState, data: LikelihoodData) -> tuple[HMCState, Draws]:
-        kernel = run.kernel(data)
+    def advance(chain: tuple[_Chain, HMCState], data: LikelihoodData) -> tuple[HMCState, _Recorded]:
+        kernel, state = run.kernel(data, chain[0].centring), chain[1]
         jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # without it numpyro cannot sample
 
-        def step(index: ArrayLike, carry: tuple[HMCState, Draws]) -> tuple[HMCState, Draws]:
+        def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
             state = kernel.sample(carry[0], (), {})
             return state, jax.tree.map(lambda kept, new: kept.at[index].set(new), carry[1], _recorded(state))
 
         nothing = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
-        after: tuple[HMCState, Draws] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
+        after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
         return after
 
-    return _for_each_chain(advance, states, targets, by_level, run)
+    return _for_each_chain(advance, chains, targets, by_level, run)
 
 
-def _recorded(state: HMCState) -> Draws:
-    return Draws(state.z, {field: attrgetter(field)(state) for field in NUMPYRO_STATISTICS})
+class _Recorded(NamedTuple):
+    """Where a chain has been, and NumPyro's statistics of its steps."""
+
+    place: RawDraws
+    fields: dict[str, Shaped[np.ndarray, "..."]]
+
+
+def _recorded(state: HMCState) -> _Recorded:
+    return _Recorded(state.z, {field: attrgetter(field)(state) for field in NUMPYRO_STATISTICS})
 
 
 def statistics_of(

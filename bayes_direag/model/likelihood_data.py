@@ -94,7 +94,8 @@ class LikelihoodData:
         n_right = right.sum(axis=1)
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
-        most = max(int(observations.n_candidates.max(initial=0)), 1)
+        # one of few numbers, for few compilations
+        most = min(padded_size(int(observations.n_candidates.max(initial=0)), least=8), reports.candidate.shape[1])
         sizes = most, observations.slots, len(labels or ()), len(observations.signal_names)
         return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, *sizes)
 

@@ -5,19 +5,20 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.diagnosis.diagnostics import diagnose
-from bayes_direag import Fit, LikelihoodData, Observations, Predictor, fit_map, fit_nuts
+from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import raw_draws
-from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.model.model import log_likelihood
 from bayes_direag.model.settings import SamplingSettings
+from tests.bayes_direag.doors import assert_every_door_says_the_same
 
 #: How often each judge says yes of a right answer, and of a wrong one; the third says yes to nearly everything.
 JUDGES = {"good": (0.85, 0.1), "fair": (0.75, 0.3), "yes-sayer": (0.99, 0.75), "coin": (0.5, 0.5)}
@@ -43,9 +44,8 @@ def fit() -> Fit:
     return fit_map(OBSERVATIONS, preset="judges")
 
 
-def scores(fit: Fit, votes: dict[str, str]) -> dict[str | None, float]:
+def scores(table: pd.Series, votes: dict[str, str]) -> dict[str | None, float]:
     """Return the support of each answer, and of none, in plain Python."""
-    table = fit.parameters().set_index(["parameter", "level"])["mean"]
     one = {name: table[name, np.nan] for name in ("prior_strength", "null_base", "null_gain", "sharpness")}
     alpha = dict.fromkeys(sorted({*votes.values()}), one["prior_strength"] / (len({*votes.values()}) + 1))
     null, vote = one["prior_strength"] / (len(alpha) + 1) + one["null_base"], dict.fromkeys(alpha, 0.0)
@@ -62,13 +62,14 @@ def scores(fit: Fit, votes: dict[str, str]) -> dict[str | None, float]:
 def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> None:
     rows = fit.predict_candidates(OBSERVATIONS).groupby("problem_id")
     raw = fit.tree["unconstrained_posterior"].to_dataset()
-    reached = log_likelihood(
+    table = fit.parameters().set_index(["parameter", "level"])["mean"]
+    reached = jax.jit(log_likelihood)(
         {str(name).removesuffix("_raw"): jnp.asarray(own.to_numpy()[0, 0]) for name, own in raw.items()},
         fit.likelihood_data,
     )
     for record, log_probability in zip(RECORDS, np.asarray(reached), strict=True):
         votes = {vote["level_name"]: vote["answer"] for vote in record["observations"]}
-        expected = scores(fit, votes)
+        expected = scores(table, votes)
         found = rows.get_group(record["problem_id"])
         by_answer = {
             None if pd.isna(name) else name: p for name, p in zip(found.answer, found.probability, strict=True)
@@ -79,24 +80,9 @@ def test_support_and_likelihood_are_the_equation_in_plain_python(fit: Fit) -> No
 
 
 def test_every_door_takes_votes_and_says_the_same(fit: Fit, tmp_path: Path) -> None:
-    expected = fit.predict(OBSERVATIONS)
     assert OBSERVATIONS.voting == tuple(JUDGES)
     assert fit.variant == "level"
-    for name in ("panel.jsonl", "panel.csv", "panel.parquet"):
-        OBSERVATIONS.write(tmp_path / name)
-        pd.testing.assert_frame_equal(fit.predict(tmp_path / name), expected)
-    pd.testing.assert_frame_equal(fit.predict(OBSERVATIONS.to_frame()), expected)
-    predict_parquet(fit, tmp_path / "panel.parquet", tmp_path / "streamed.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "streamed.parquet"), expected, check_dtype=False)
-    fit.save(tmp_path / "fit.nc")
-    loaded = Fit.load(tmp_path / "fit.nc")
-    pd.testing.assert_frame_equal(loaded.predict(loaded.fitted).drop(columns="answer"), expected.drop(columns="answer"))
-    fit.export(tmp_path / "fit.json")
-    predictor = Predictor.load(tmp_path / "fit.json")
-    column = expected.columns[2]
-    for record, row in zip(RECORDS[:20], expected.to_dict("records"), strict=False):
-        said = predictor.predict(record["observations"])
-        assert (said["answer"], said[column]) == (row["answer"], pytest.approx(row[column], rel=1e-12))
+    assert_every_door_says_the_same(fit, OBSERVATIONS, tmp_path)
 
 
 def test_a_label_not_met_before_counts_as_the_level_alone(fit: Fit) -> None:

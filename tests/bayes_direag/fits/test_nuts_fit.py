@@ -249,6 +249,7 @@ class TestPredictions:
 
 
 class TestRuns:
+    @pytest.mark.slow
     def test_equal_seeds_and_equal_draws_give_equal_fits(self, labelled: Observations) -> None:
         fits = [fit_nuts(labelled, variant="count", sampling=TINY, seed=seed) for seed in (1, 1, 2)]
         assert fits[0].tree.equals(fits[1].tree)

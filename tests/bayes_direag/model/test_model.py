@@ -42,7 +42,7 @@ from tests.bayes_direag.family import VOTING
 #: Of judges, whose answers have to be a few labels: tests/bayes_direag/fits/test_judges.py.
 EVERY = [(preset, variant) for preset in PRESETS.values() if preset.label_vote is None for variant in VARIANTS]
 #: Which of them are held by default: every preset and every variant; the others are slow.
-QUICK = {"paper-level", "release-confidence", "bayes-count", "bayes-confidence"}
+QUICK = {"paper-level", "release-count", "bayes-confidence"}
 each_model = pytest.mark.parametrize(
     ("preset", "variant"),
     [
@@ -283,6 +283,7 @@ class TestAnyNumPyroTool:
         assert relations["observed"] == ["target"]
 
 
+@pytest.mark.slow
 def test_svi_with_autodelta_has_no_way_to_go_from_a_map(labelled: Observations) -> None:
     data = LikelihoodData.of(labelled, preset="bayes")
     ours = map_estimates(labelled, np.ones((1, len(labelled))), preset=PRESETS["bayes"], variant="confidence")

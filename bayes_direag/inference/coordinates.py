@@ -1,0 +1,142 @@
+r"""Where NUTS moves: coordinates in which the posterior is more nearly a plain hill than in the raw parameters.
+
+**The null.** Labels say a good deal about how much evidence the null has in a typical question, and little about how
+much of it is ``null_base`` and how much ``null_gain``: in the raw parameters, a narrow valley that bends. So NUTS moves
+in the log of their sum and in their log odds,
+
+.. math::
+
+    t = \log(\beta_0 + \gamma D), \qquad v = \log \frac{\beta_0}{\gamma D}, \qquad
+    D = \sum_l u_l w_l (1 - \tilde q_l)
+
+with :math:`u_l` the share of questions that level l reports on, and :math:`\tilde q_l` its calibrated confidence at the
+mean of its logits.
+
+**Levels.** A raw weight (bias, vote) is an offset from the levels' centre in units of their spread. Where labels leave
+a level open its offset is what is independent of the spread, and where they settle it, its distance from the centre.
+NUTS moves between the two (Papaspiliopoulos, Roberts and Sköld 2007, doi:10.1214/088342307000000014): in
+``offset * spread ** centring``, in units of the spread's prior median. The centring is the share of a distance's prior
+variance that labels take away, and is learned in warm-up.
+
+The density is that of the raw parameters, by the Jacobian, and it is their draws that are handed on.
+"""
+
+from collections.abc import Callable, Mapping
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from bayes_direag.model.evidence import calibrate
+from bayes_direag.model.likelihood_data import LikelihoodData
+from bayes_direag.model.model import Raw, RawDraws, linked, natural_parameters
+from bayes_direag.model.settings import Link, Preset
+
+_NULL = ("null_base", "null_gain")
+
+#: Of each offset, by parameter, from 0 to 1.
+Centring = Mapping[str, Float[Array | np.ndarray, "..."]]
+
+_Mapped = tuple[Raw, Float[Array, ""]]
+
+
+def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]:
+    """Return the map from where NUTS is to the raw parameters, and the log of its Jacobian determinant.
+
+    The entry ``null_base`` holds v, and ``null_gain`` t, unless one of the two is not free, or may be negative.
+
+    Parameters
+    ----------
+    data
+        Its states are not looked at. Of each level one report more is reckoned with, at an even chance.
+    centring
+        Of each offset, by parameter, from 0 to 1.
+    """
+    preset, free = data.preset, data.preset.free_parameters(data.variant)
+    moves_null = all(name in free and preset.parameter(name).link != "identity" for name in _NULL)
+    null_to_raw = _null_to_raw(data)
+
+    def map_to_raw(place: Raw) -> _Mapped:
+        raw, log_jacobian = dict(place), jnp.zeros(())
+        for name, shares in centring.items():
+            log_scale = -shares * log_spread(place[f"{name}_spread"], name, preset)
+            raw[name] = place[name] * jnp.exp(log_scale)
+            log_jacobian = log_jacobian + jnp.sum(log_scale)
+        if not moves_null:
+            return raw, log_jacobian
+        null, log_slope = null_to_raw(raw)
+        return raw | null, log_jacobian + log_slope
+
+    return map_to_raw
+
+
+def log_spread(raw: Float[Array | np.ndarray, "*shape"], name: str, preset: Preset) -> Float[Array, "*shape"]:
+    """Return the log of a pooled parameter's spread, that of its prior median being 0."""
+    spread = preset.parameter(f"{name}_spread")
+    return jnp.log(linked(jnp.asarray(raw), spread.link)) - jnp.log(linked(jnp.asarray(spread.loc), spread.link))
+
+
+def learned_centring(places: RawDraws, before: Centring, preset: Preset, *, shared: bool) -> Centring:
+    """Learn from draws how far each offset is to be centred, by chain, or for all chains together.
+
+    What the distance from the centre still varies by, given the spread, is compared with the spread's square. The
+    centring before counts as much as one draw for each offset.
+
+    Parameters
+    ----------
+    places
+        Draws, (chain, draw, ...).
+    before
+        The centring under which they were drawn, (chain, ...).
+    """
+    learned = {}
+    for name, shares in before.items():
+        spread = np.exp(np.asarray(log_spread(places[f"{name}_spread"], name, preset)))[
+            ..., *[None] * (shares.ndim - 1)
+        ]
+        distance = np.asarray(places[name]) * spread ** (1 - shares[:, None])
+        spread, distance = (one.reshape(1, -1, *one.shape[2:]) if shared else one for one in (spread, distance))
+        s, d = (one - one.mean(axis=1, keepdims=True) for one in (spread, distance))
+        slope = (s * d).sum(axis=1, keepdims=True) / np.maximum((s**2).sum(axis=1, keepdims=True), 1e-300)
+        left = ((d - slope * s) ** 2).mean(axis=1) / (spread**2).mean(axis=1)
+        n, size = d.shape[1], shares[0].size
+        learned[name] = np.broadcast_to((n * np.clip(1 - left, 0, 1) + size * shares) / (n + size), shares.shape)
+    return learned
+
+
+def recentred(places: RawDraws, change: Centring, preset: Preset) -> RawDraws:
+    """Return where draws, (chain, draw, ...), are once the centring, (chain, ...), has changed by so much."""
+    spread = {name: np.asarray(log_spread(places[f"{name}_spread"], name, preset)) for name in change}
+    return places | {
+        name: places[name] * np.exp(more[:, None] * spread[name][..., *[None] * (more.ndim - 1)])
+        for name, more in change.items()
+    }
+
+
+def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
+    """Return the map of the null's two coordinates; the other parameters are raw already."""
+    weight, logits = jnp.asarray(data.weight), jnp.asarray(data.reports.logit_confidence)
+    counts = (jnp.asarray(data.reports.candidate) >= 0) * weight[:, None]
+    n_reports = 1 + counts.sum(axis=0)
+    reported = n_reports / (1 + weight.sum())
+    mean_logit = jnp.einsum("pl,pl...->l...", counts, logits) / n_reports.reshape(-1, *[1] * (logits.ndim - 2))
+
+    def map_to_raw(place: Raw) -> _Mapped:
+        parameters = natural_parameters(place, data.preset, data.variant).of_slots(data.slots)
+        doubt = (parameters.weight * reported) @ calibrate(mean_logit, parameters)[1]
+        odds, total = (place[name] for name in _NULL)
+        logs = total + jax.nn.log_sigmoid(odds), total + jax.nn.log_sigmoid(-odds) - jnp.log(doubt)
+        raw, log_slopes = zip(*map(_unlinked, logs, (data.preset.parameter(name).link for name in _NULL)), strict=True)
+        return dict(zip(_NULL, raw, strict=True)), sum(log_slopes, jnp.zeros(()))
+
+    return map_to_raw
+
+
+def _unlinked(log: Float[Array, ""], link: Link) -> tuple[Float[Array, ""], Float[Array, ""]]:
+    """Return the raw parameter whose natural value has this log, and the log of its slope there."""
+    if link == "exp":
+        return log, jnp.zeros(())
+    value = jnp.exp(log)
+    log_share = jnp.log(-jnp.expm1(-value))
+    return value + log_share, log - log_share

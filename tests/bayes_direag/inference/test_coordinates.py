@@ -1,0 +1,126 @@
+"""Where NUTS moves: its Jacobian is that of the map, and the map says what it is documented to say."""
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.flatten_util import ravel_pytree
+
+from bayes_direag import LikelihoodData, Observations, preset, simulate_observations
+from bayes_direag.inference.coordinates import learned_centring, recentred, to_raw
+from bayes_direag.model.evidence import evidence
+from bayes_direag.model.model import natural_parameters
+from bayes_direag.model.settings import raw_shape
+
+
+def somewhere(data: LikelihoodData) -> dict[str, jax.Array]:
+    rng = np.random.default_rng(3)
+    names = data.preset.free_parameters(data.variant)
+    return {name: jnp.asarray(rng.normal(size=raw_shape(name, **data.sizes))) for name in names}
+
+
+def some_centring(data: LikelihoodData, share: float | None = None) -> dict[str, jax.Array]:
+    rng = np.random.default_rng(4)
+    pooled = [name for name in data.preset.free_parameters(data.variant) if data.preset.pools(name)]
+    shapes = {name: raw_shape(name, **data.sizes) for name in pooled}
+    return {
+        name: jnp.asarray(rng.random(shape) if share is None else np.full(shape, share))
+        for name, shape in shapes.items()
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "variant", "changes"),
+    [
+        ("bayes", "confidence", {}),
+        ("bayes", "count", {}),
+        ("bayes", "level", {"null_base": {"link": "exp"}, "weight_spread": {"link": "softplus"}}),
+        ("paper", "confidence", {}),
+    ],
+)
+def test_the_jacobian_is_that_of_the_map(
+    name: str, variant: Any, changes: dict[str, Any], labelled: Observations
+) -> None:
+    data = LikelihoodData.of(labelled, preset=preset(name).override(**changes), variant=variant)
+    place, centring = somewhere(data), some_centring(data)
+    flat, unravel = ravel_pytree(place)
+    raw, log_jacobian = jax.jit(to_raw(data, centring))(place)
+    assert {key: value.shape for key, value in raw.items()} == {key: value.shape for key, value in place.items()}
+    slopes = jax.jit(jax.jacfwd(lambda vector: ravel_pytree(to_raw(data, centring)(unravel(vector))[0])[0]))(flat)
+    sign, expected = np.linalg.slogdet(np.asarray(slopes))
+    assert sign == 1
+    np.testing.assert_allclose(float(log_jacobian), expected, rtol=1e-10, atol=1e-12)
+
+
+def test_two_coordinates_are_the_nulls_size_and_whence_it_comes() -> None:
+    """In a question that all levels answer alike: base and gain by their odds, and together the exponential of t."""
+    one = [{"level": level, "answer": "7", "confidence": 60} for level in range(3)]
+    questions = [{"problem_id": f"q{n}", "gold_answer": "7", "observations": one} for n in range(400)]
+    data = LikelihoodData.of(Observations.from_records(questions, "numeric"))
+    place = somewhere(data)
+    raw = to_raw(data, some_centring(data))(place)[0]
+    parameters = natural_parameters(raw, data.preset, data.variant)
+    weighed = evidence(data.reports, parameters)
+    doubt = weighed.doubt.sum(axis=0)[0]
+    np.testing.assert_allclose(jnp.log(parameters.null_base / doubt), place["null_base"], atol=0.01)
+    np.testing.assert_allclose(jnp.log(parameters.null_base + doubt), place["null_gain"], atol=0.01)
+
+
+def test_centring_goes_from_the_offset_to_the_distance(labelled: Observations) -> None:
+    data = LikelihoodData.of(labelled)
+    place = somewhere(data)
+    wider = place | {"weight_spread": place["weight_spread"] + 1.0}
+    for share in (0.0, 0.3, 1.0):
+        centring = some_centring(data, share)
+        first, second = (to_raw(data, centring)(one)[0] for one in (place, wider))
+        np.testing.assert_allclose(second["weight"] / first["weight"], np.exp(-share), rtol=1e-12)
+        draws = {name: np.asarray(value)[None, None] for name, value in place.items()}
+        moved = recentred(draws, {name: np.asarray(value)[None] for name, value in centring.items()}, data.preset)
+        back, _ = to_raw(data, centring)({name: jnp.asarray(value[0, 0]) for name, value in moved.items()})
+        np.testing.assert_allclose(back["weight"], place["weight"], rtol=1e-12)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+@pytest.mark.parametrize("before", [0.0, 0.6])
+def test_levels_that_labels_settle_are_centred_and_open_ones_are_not(shared: bool, before: float) -> None:
+    """Draws by hand of an open level, one half settled, and one settled far from the centre."""
+    rng, n = np.random.default_rng(0), 20_000
+    spread_raw = rng.normal(np.log(0.25), 0.4, (2, n))
+    spread = np.exp(spread_raw)
+    information = 1 / 0.25**2
+    half = rng.normal(size=(2, n)) / np.sqrt(1 / spread**2 + information)
+    raw = np.stack([rng.normal(size=(2, n)), half / spread, rng.normal(1.0, 0.01, (2, n)) / spread], axis=2)
+    centring = {"weight": np.full((2, 3), before)}
+    places = recentred({"weight": raw, "weight_spread": spread_raw}, centring, preset("bayes"))
+    found = learned_centring(places, centring, preset("bayes"), shared=shared)["weight"]
+    settled = 1 - np.mean(1 / (1 / spread**2 + information)) / np.mean(spread**2)
+    np.testing.assert_allclose(found, [[0, settled, 1]] * 2, atol=0.02)
+    assert (found[0] == found[1]).all() == shared
+
+
+def test_few_draws_teach_little_of_the_centring() -> None:
+    places = {"weight": np.ones((1, 6, 2)), "weight_spread": np.zeros((1, 6))}
+    found = learned_centring(places, {"weight": np.array([[0.2, 0.6]])}, preset("bayes"), shared=False)["weight"]
+    np.testing.assert_allclose(found, (6 * 1 + 2 * np.array([[0.2, 0.6]])) / 8)
+
+
+@pytest.mark.parametrize("fixed", ["null_base", "null_gain"])
+def test_a_fixed_null_parameter_leaves_the_other_as_it_is(fixed: str, labelled: Observations) -> None:
+    data = LikelihoodData.of(labelled, preset=preset("bayes").override(**{fixed: {"fixed": 0.5}}))
+    place = somewhere(data)
+    raw, _ = to_raw(data, some_centring(data))(place)
+    for name in {"null_base", "null_gain"} - {fixed}:
+        assert raw[name] == place[name]
+
+
+def test_several_signals_and_no_report_of_a_level() -> None:
+    observations = simulate_observations(n=30, seed=1, signals=("words",))
+    data = LikelihoodData.of(observations)
+    silent = np.where(np.arange(5) == 2, -1, data.reports.candidate)
+    nobody = replace(data, reports=data.reports._replace(candidate=silent))
+    raw, log_jacobian = to_raw(nobody, some_centring(data))(somewhere(data))
+    assert np.isfinite(log_jacobian)
+    assert all(np.isfinite(value).all() for value in raw.values())
