@@ -12,7 +12,8 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.data.answers import AnswerKind, read_equal
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.equality import read_equal
 from bayes_direag.data.files import Engine
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError

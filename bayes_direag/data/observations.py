@@ -14,7 +14,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
-from bayes_direag.data.answers import AnswerKind, merged
+from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.equality import merged
 from bayes_direag.data.files import read_questions, write_questions
 from bayes_direag.data.long_table import ARRAYS, Overview, aligned_columns, long_table, question_arrays, ranks
 from bayes_direag.data.quality import ObservationQuality

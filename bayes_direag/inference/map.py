@@ -30,7 +30,7 @@ GRADIENT_TOLERANCE = 1e-6
 _AIM = 1e-9
 #: Fewer questions are padded to so many: to compile once more takes longer than a fit.
 LEAST_SIZE = 2048
-_LEAST_BATCH = 8
+_LEAST_BATCH = 32
 
 #: Under a penalty the loss may have several optima: fits to fewer questions than this are started so many times more.
 FEW_QUESTIONS, _MORE_STARTS = 500, 7
@@ -285,7 +285,7 @@ def padded_batch[Tree](batch: Tree) -> Tree:
     Examples
     --------
     >>> padded_batch(np.ones((5, 3))).shape
-    (8, 3)
+    (32, 3)
     """
 
     def padded(array: Shaped[np.ndarray, "batch *rest"]) -> Shaped[np.ndarray, "size *rest"]:

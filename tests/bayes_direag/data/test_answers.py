@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, read_equal, same_answer
+from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import ObservationError
