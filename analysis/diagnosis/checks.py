@@ -10,7 +10,6 @@ Journal of Machine Learning Research 25(72).
 """
 
 from collections import Counter
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +18,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from scipy.special import logsumexp
 
 from analysis.scores.reliability import N_BINS, Reliability, reliability
+from analysis.scores.scoring import mean_and_interval
 from bayes_direag.fits.fit import Fit
 
 #: Patterns of agreement held by fewer questions, or a smaller share of them, are pooled.
@@ -113,14 +113,8 @@ def selected_is_right(
 ) -> Bool[np.ndarray, "sample problem"]:
     """Return in which draws the selected answer is the state that occurred, answers right together being one state.
 
-    Parameters
-    ----------
-    drawn : (sample, problem) array
-        The candidate that occurs; -1 for the null.
-    selected : (problem,) array
-        The selected candidate.
-    right : (problem, candidate) array
-        Which candidates are right.
+    ``drawn`` (sample, problem): the candidate that occurs; -1 for the null. ``selected`` (problem,): the selected one.
+    ``right`` (problem, candidate): which are right.
     """
     questions = np.arange(len(selected))
     selected_right = right[questions, selected]
@@ -137,12 +131,12 @@ def compared(
     and ``tail_probability``: twice the smaller share of draws at or beyond the observed value, at most 1. With S draws
     the smallest one other than 0 is 2/S.
     """
-    low, high = np.quantile(replicated, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
+    predicted, low, high = mean_and_interval(replicated, interval_level)
     below, above = (replicated <= observed).mean(axis=0), (replicated >= observed).mean(axis=0)
     return pd.DataFrame(
         {
             "observed": observed,
-            "predicted": replicated.mean(axis=0),
+            "predicted": predicted,
             "low": low,
             "high": high,
             "tail_probability": np.minimum(1.0, 2 * np.minimum(below, above)),
@@ -185,8 +179,7 @@ UNDEFINED_K = "undefined"
 _REPLICATES = 1000
 
 
-@dataclass(frozen=True)
-class LeaveOneOutSummary:
+class LeaveOneOutSummary(NamedTuple):
     """How well the posterior predicts questions left out.
 
     ``elpd``, ``se``: sum over the questions of the log predictive density of the state that occurred, in nats, and its
@@ -239,16 +232,9 @@ def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
 
 def worst_questions(fit: Fit, most: int = 5) -> pd.DataFrame:
     """Name the questions of largest Pareto k (an undefined one first): ``problem_id``, ``pareto_k``, ``elpd``."""
-    loo = fit.left_out
-    table = pd.DataFrame(
-        {
-            "problem_id": pd.Series(loo["problem"].to_numpy(), dtype="str"),
-            "pareto_k": loo["pareto_k"].to_numpy(),
-            "elpd": loo["elpd"].to_numpy(),
-        }
-    )
+    table = fit.left_out[["pareto_k", "elpd"]].to_dataframe().rename_axis("problem_id").reset_index()
     ordered = table.sort_values("pareto_k", ascending=False, na_position="first", kind="stable", ignore_index=True)
-    return ordered.head(most)
+    return ordered.astype({"problem_id": "str"}).head(most)
 
 
 def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]:
@@ -271,16 +257,8 @@ def calibration_check(
 ) -> CalibrationCheck:
     """Lay how often the selected answers are right against the stated probability.
 
-    Parameters
-    ----------
-    stated : (problem,) array
-        Probability that the selected answer is right; not finite where undefined.
-    correct : (problem,) array
-        Whether it is.
-    interval_level
-        Of the intervals.
-    rng
-        Draws the replicates behind the band and the tail probability.
+    ``stated`` (problem,): probability that the selected answer is right; not finite where undefined. ``correct``
+    (problem,): whether it is. ``rng``: draws the replicates behind the band and the tail probability.
     """
     defined = np.isfinite(stated)
     probability, right = stated[defined], correct[defined]

@@ -66,38 +66,15 @@ FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), tuple(FIGU
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(Result):
-    """What was found out about a NUTS fit.
+    """What was found out about a NUTS fit; see the modules beside this one for its parts.
 
-    Attributes
-    ----------
-    fit : Fit
-        The fit itself.
-    parameters : DataFrame
-        A row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
-        :func:`~bayes_direag.fits.convergence.convergence` and
-        :func:`~analysis.diagnosis.identifiability.learning`.
-    chains : DataFrame
-        :func:`~bayes_direag.fits.convergence.chain_statistics`.
-    correlations : DataFrame
-        :func:`~analysis.diagnosis.identifiability.correlations` of the raw parameters.
-    flat : FlatDirection
-    scale : Scale
-    predictive : PredictiveChecks
-    calibration : dict of CalibrationCheck
-        Of the leave-one-out ``support`` and of the ``confidence`` made of it.
-    loo : LeaveOneOutSummary
-    pareto, worst : DataFrame
-        :func:`~analysis.diagnosis.checks.pareto_counts` and :func:`~analysis.diagnosis.checks.worst_questions`.
-    n_several_correct : int
-        Questions with several right answers; see :mod:`analysis.diagnosis.checks`.
-    is_weighted : bool
-        Whether the likelihood weighs questions unequally; predictive and leave-one-out figures then mean nothing.
-    sampling : SamplingSettings
-        How the fit was sampled.
-    interval_level : float
-        Of all intervals.
-    seed : int
-        Of what the calibration checks draw.
+    ``parameters``: a row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
+    :func:`~bayes_direag.fits.convergence.convergence` and :func:`~analysis.diagnosis.identifiability.learning`.
+    ``chains``: :func:`~bayes_direag.fits.convergence.chain_statistics`. ``correlations``: of the raw parameters.
+    ``calibration``: of the leave-one-out ``support`` and of the ``confidence`` made of it. ``n_several_correct``:
+    questions with several right answers. ``is_weighted``: whether the likelihood weighs questions unequally; predictive
+    and leave-one-out figures then mean nothing. ``sampling``: how the fit was sampled. ``interval_level``: of all
+    intervals. ``seed``: of what the calibration checks draw.
     """
 
     fit: Fit
@@ -191,14 +168,8 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
 
     Raises DirEAGError if the fit is a MAP, it has learned from no question of its own, or the level is out of range.
 
-    Parameters
-    ----------
-    fit
-        A NUTS fit.
-    interval_level
-        Probability that predictive intervals and bands hold, strictly between 0 and 1.
-    seed
-        Of what the calibration checks draw; nothing else is random.
+    ``fit``: a NUTS fit. ``interval_level``: probability that predictive intervals and bands hold, strictly between 0
+    and 1. ``seed``: of what the calibration checks draw; nothing else is random.
     """
     sampling = fit.sampling
     if sampling is None:

@@ -25,7 +25,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-import xarray as xr
 from jaxtyping import Array, Float
 
 from bayes_direag.fits.convergence import ParameterDraws
@@ -45,18 +44,12 @@ TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.
 class FlatDirection:
     """The direction that the data constrain least relative to the prior.
 
-    Attributes
-    ----------
-    loadings : DataFrame
-        ``parameter``, ``level`` and ``loading``, in prior standard deviations and the order of the draws; of length 1,
-        and the largest positive.
-    variance_left : float
-        Posterior over prior variance along it: 1 where the labels taught nothing. From few draws of many
-        parameters it comes out too large, and may exceed 1.
-    likelihood_change : float
-        By how many nats the log-likelihood of all questions moves, typically (the median over the draws), with a step
-        of one posterior standard deviation up or down the direction. 0: the prior alone holds it. A normal posterior
-        held by the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
+    ``loadings``: ``parameter``, ``level`` and ``loading``, in prior standard deviations and the order of the draws; of
+    length 1, and the largest positive. ``variance_left``: posterior over prior variance along it: 1 where the labels
+    taught nothing; from few draws of many parameters it comes out too large, and may exceed 1. ``likelihood_change``:
+    by how many nats the log-likelihood of all questions moves, typically (the median over the draws), with a step of
+    one posterior standard deviation up or down the direction. 0: the prior alone holds it. A normal posterior held by
+    the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
     """
 
     loadings: pd.DataFrame
@@ -68,18 +61,12 @@ class FlatDirection:
 class Scale:
     """The common scale of weight, prior_strength and null_base, and what holds it.
 
-    Attributes
-    ----------
-    fixed : bool
-        Whether the preset fixes prior_strength, which is then the unit of the others. If not, the prior alone holds
-        the scale.
-    factor : float
-        exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength + null_base``.
-    likelihood_change : float
-        By how many nats the log-likelihood moves, typically, when weight, null_base and (unless fixed)
-        prior_strength are multiplied or divided by that factor: 0 but for rounding unless fixed.
-    correlation : float
-        Of that logarithm with the place along the flat direction, over the draws; NaN where either does not vary.
+    ``fixed``: whether the preset fixes prior_strength, which is then the unit of the others; if not, the prior alone
+    holds the scale. ``factor``: exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength +
+    null_base``. ``likelihood_change``: by how many nats the log-likelihood moves, typically, when weight, null_base and
+    (unless fixed) prior_strength are multiplied or divided by that factor: 0 but for rounding unless fixed.
+    ``correlation``: of that logarithm with the place along the flat direction, over the draws; NaN where either does
+    not vary.
     """
 
     fixed: bool
@@ -165,7 +152,9 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
 def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     """Say what holds the scale that no prediction depends on, and whether it is the flat direction."""
     fixed = fit.preset.prior_strength.fixed is not None
-    logs = _log_scale(parameter_draws(fit.tree))
+    posterior = parameter_draws(fit.tree)
+    total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]
+    logs = np.log(total.to_numpy().ravel())
     factor = float(np.exp(logs.std(ddof=1)))
     with jax.enable_x64(True):
         some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
@@ -193,11 +182,6 @@ def _total_log_likelihoods(parameters: Parameters, data: LikelihoodData) -> Floa
         lambda sample: jnp.sum(State(data, sample).log_prob(jnp.asarray(data.target))), parameters
     )
     return totals
-
-
-def _log_scale(posterior: xr.Dataset) -> Float[np.ndarray, " sample"]:
-    total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]
-    return np.asarray(np.log(total.to_numpy().ravel()))
 
 
 def _thinned(values: Float[np.ndarray | Array, "sample ..."]) -> Float[np.ndarray, "some ..."]:

@@ -190,6 +190,4 @@ def _answer(observations: Observations, *, temperature: float) -> Answers:
     """Select the answer of greatest share; of equals, the one seen first."""
     share = np.pad(shares(observations, temperature), ((0, 0), (0, 1)), constant_values=-1)  # last: of no answer
     own = np.take_along_axis(share, observations.candidate, axis=1)
-    level = own.round(12).argmax(axis=1)[:, None]
-    chosen, confidence = (np.take_along_axis(part, level, axis=1)[:, 0] for part in (observations.candidate, own))
-    return Answers(chosen, np.where(chosen >= 0, confidence, np.nan))
+    return _select(observations, _first_maximum(own), np.where(observations.answered, own.max(axis=1), np.nan))

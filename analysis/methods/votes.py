@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,17 +29,14 @@ _Features = Float[np.ndarray, "problem feature"]
 
 
 @np.errstate(invalid="ignore")  # 0/0 is the NaN of an unanswered question
-def vote_features(observations: Observations) -> Float[np.ndarray, "problem feature"]:
+def vote_features(observations: Observations) -> _Features:
     """Describe how the votes of each question fell, seen from its majority answer.
 
-    Returns
-    -------
-    (problem, feature) array
-        By the names of :data:`VOTE_FEATURES`: the majority's ``share`` of the usable levels; its ``margin``, less the
-        share of the runner-up; ``n_answers``, distinct answers; ``n_missing``, levels that were not usable; mean,
-        largest, least and population standard deviation of the stated confidences (in [0, 1], not clipped) of the
-        levels ``for`` the majority answer and of those ``against`` it. NaN where there is nobody: against an answer
-        that is unanimous, and everywhere but in the two counts for an unanswered question.
+    Returns: A column a name of :data:`VOTE_FEATURES`: the majority's ``share`` of the usable levels; its ``margin``,
+    less the share of the runner-up; ``n_answers``, distinct answers; ``n_missing``, levels that were not usable; mean,
+    largest, least and population standard deviation of the stated confidences (in [0, 1], not clipped) of the levels
+    ``for`` the majority answer and of those ``against`` it. NaN where there is nobody: against an answer that is
+    unanimous, and everywhere but in the two counts for an unanswered question.
 
     Examples
     --------
@@ -79,11 +77,8 @@ def _spreads(
 def level_features(observations: Observations) -> _Features:
     """Say who agrees with the majority answer, and how confidently.
 
-    Returns
-    -------
-    (problem, feature) array
-        For each level 1 where it gives the majority answer, -1 where it gives another, 0 where it gives none; then the
-        same times the logit of its stated confidence, clipped to [CLIP, 1 - CLIP].
+    Returns: For each level 1 where it gives the majority answer, -1 where it gives another, 0 where it gives none; then
+    the same times the logit of its stated confidence, clipped to [CLIP, 1 - CLIP].
     """
     given = observations.candidate == majority(observations).candidate[:, None]
     side = np.where(observations.usable, np.where(given, 1.0, -1.0), 0.0)
@@ -141,24 +136,19 @@ def _boosting(seed: int) -> Any:
     )
 
 
-def _shared(observations: Observations) -> _Features:
+def _votes(observations: Observations) -> _Features:
     """Return the vote features; a missing one counts as 0."""
     return np.asarray(np.nan_to_num(vote_features(observations)))
 
 
-def _shared_and_levels(observations: Observations) -> _Features:
-    return np.hstack([_shared(observations), level_features(observations)])
-
-
-def _with_missing(observations: Observations) -> _Features:
-    """Return the same for trees: a missing vote feature counts as -1, which is below all others."""
-    return np.hstack([np.nan_to_num(vote_features(observations), nan=-1.0), level_features(observations)])
+def _votes_and_levels(observations: Observations, missing: float = 0.0) -> _Features:
+    return np.hstack([np.nan_to_num(vote_features(observations), nan=missing), level_features(observations)])
 
 
 #: Sees how the votes fell, and not who cast them: a level is nobody in particular, so few labels are enough, and nobody
 #: can be believed more than another. The settings of all three are fixed; no data were looked at to choose them.
-vote_logistic = MajorityClassifier(_shared, _logistic)
+vote_logistic = MajorityClassifier(_votes, _logistic)
 #: Sees too who agrees with the majority, and how confidently.
-level_logistic = MajorityClassifier(_shared_and_levels, _logistic)
-#: Sees the same; trees find what depends on what.
-boosted_stack = MajorityClassifier(_with_missing, _boosting)
+level_logistic = MajorityClassifier(_votes_and_levels, _logistic)
+#: Sees the same; trees find what depends on what, and what is missing is below all others.
+boosted_stack = MajorityClassifier(partial(_votes_and_levels, missing=-1.0), _boosting)

@@ -64,7 +64,10 @@ def information(scores: Float[np.ndarray, "problem state sample"]) -> Informatio
 
 def narrowed(draws: Draws, learned: Information, n_labels: int) -> Draws:
     """Return the draws of some quantities as so many more labels would narrow them around their mean."""
-    return _mixed(draws, learned, 1 / np.sqrt(1 + n_labels * learned.value))
+    centre, deviation = _split(draws)
+    left = 1 / np.sqrt(1 + n_labels * learned.value)
+    mixed = learned.direction @ (left[:, None] * (learned.direction.T @ deviation))
+    return np.asarray(mixed.reshape(draws.shape) + centre)
 
 
 def futures(
@@ -72,16 +75,12 @@ def futures(
 ) -> tuple[Float[np.ndarray, "future *quantity"], Float[np.ndarray, "future *quantity"]]:
     """Draw what one will believe after so many more labels, and what will then be true.
 
-    Returns
-    -------
-    expected, true : (future, ...)
-        Their means in the posterior to come, and their own values: the former vary as much as labels teach, the latter
-        around the former as much as is left. Together they vary as the draws do.
+    Returns: The means (future, ...) in the posterior to come, and the quantities' own values (future, ...): the former
+    vary as much as labels teach, the latter around the former as much as is left. Together they vary as the draws do.
     """
     left = 1 / (1 + n_labels * learned.value)
     noise = rng.standard_normal((2, n, len(draws))) / np.sqrt(len(draws) - 1)
-    centre = draws.mean(axis=0)
-    deviation = (draws - centre).reshape(len(draws), -1)
+    centre, deviation = _split(draws)
     along = learned.direction.T @ deviation
     expected = ((noise[0] * np.sqrt(1 - left)) @ along).reshape(n, *centre.shape) + centre
     return expected, expected + ((noise[1] * np.sqrt(left)) @ along).reshape(n, *centre.shape)
@@ -92,20 +91,11 @@ def most_telling(
 ) -> tuple[Int[np.ndarray, " chosen"], Float[np.ndarray, " chosen"]]:
     r"""Choose questions one by one, each the one whose label lowers the variance of what matters most.
 
-    Parameters
-    ----------
-    scores
-        In coordinates in which the parameters have unit covariance C.
-    aim
-        :math:`A`: what matters has the variance :math:`\operatorname{tr}(A C)`.
-    n
-        How many questions; all, if there are fewer.
+    ``scores``: in coordinates in which the parameters have unit covariance C. ``aim``, :math:`A`: what matters has the
+    variance :math:`\operatorname{tr}(A C)`. ``n``: how many questions; all, if there are fewer.
 
-    Returns
-    -------
-    chosen, gain : (chosen,)
-        Their numbers, in order (of equals, the first), and by how much each lowers that variance, given the ones
-        before: :math:`\operatorname{tr}\{A C U^\top (I + U C U^\top)^{-1} U C\}`.
+    Returns: Their numbers, in order (of equals, the first), and by how much each lowers that variance, given the ones
+    before: :math:`\operatorname{tr}\{A C U^\top (I + U C U^\top)^{-1} U C\}`.
     """
     scores, aim = scores.copy(), aim.copy()
     n_states, n_directions = scores.shape[1:]
@@ -155,11 +145,10 @@ def _lowered(
     return np.asarray(np.trace(lowered, axis1=1, axis2=2))
 
 
-def _mixed(draws: Draws, learned: Information, factor: Float[np.ndarray, " direction"]) -> Draws:
+def _split(draws: Draws) -> tuple[Float[np.ndarray, "*quantity"], Float[np.ndarray, "sample flat"]]:
+    """Return the mean over the draws, and their deviations from it, a row a draw."""
     centre = draws.mean(axis=0)
-    deviation = (draws - centre).reshape(len(draws), -1)
-    mixed = learned.direction @ (factor[:, None] * (learned.direction.T @ deviation))
-    return np.asarray(mixed.reshape(draws.shape) + centre)
+    return np.asarray(centre), (draws - centre).reshape(len(draws), -1)
 
 
 _MOST_LABELS = 1e9

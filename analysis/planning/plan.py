@@ -24,6 +24,7 @@ from analysis.planning.ensemble import (
     narrowed,
     outcome_scores,
 )
+from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import check_wanted, choose_threshold
@@ -45,29 +46,19 @@ _NEGLIGIBLE = 1e-4
 class Plan:
     """What more labels would bring.
 
-    Attributes
-    ----------
-    curve : DataFrame
-        A row a number of further labels: ``more``; ``labels``, in all; ``width``, mean width of the intervals of the
-        final probabilities; ``nll``, expected negative log-likelihood of being right or wrong, in nats a question;
-        ``answered``, expected share of questions answered at the target accuracy.
-    worth : DataFrame
-        The questions most worth labelling, in the order in which to label them: ``problem_id``; ``confidence``, as it
-        is now; ``worth``: with those above it labelled, its label narrows final probabilities (lowers their mean
-        variance) as much as that of so many random questions. The column's sum is what all are worth together.
-    n_questions : int
-        Questions that all of this is about.
-    n_seen, n_unusable, n_not_drawn : int
-        Others: those the fit has learned from, those without a usable report, and those beyond the number that is
-        looked at.
-    target, assurance : float
-        What the share answered is for; see :mod:`bayes_direag.fits.abstention`.
-    nll_floor : float
-        The NLL that would be left if the parameters were known.
-    interval_level : float
-        Posterior probability of the intervals.
-    seed : int
-        Of everything that was drawn.
+    ``curve``: a row a number of further labels: ``more``; ``labels``, in all; ``width``, mean width of the intervals of
+    the final probabilities; ``nll``, expected negative log-likelihood of being right or wrong, in nats a question;
+    ``answered``, expected share of questions answered at the target accuracy.
+
+    ``worth``: the questions most worth labelling, in the order in which to label them: ``problem_id``; ``confidence``,
+    as it is now; ``worth``: with those above it labelled, its label narrows final probabilities (lowers their mean
+    variance) as much as that of so many random questions. The column's sum is what all are worth together.
+
+    ``n_questions``: that all of this is about. ``n_seen``, ``n_unusable``, ``n_not_drawn``: others: those the fit has
+    learned from, those without a usable report, and those beyond the number that is looked at. ``nll_floor``: the NLL
+    that would be left if the parameters were known. ``target``, ``assurance``: what the share answered is for; see
+    :mod:`bayes_direag.fits.abstention`. ``interval_level``: posterior probability of the intervals. ``seed``: of
+    everything that was drawn.
     """
 
     curve: pd.DataFrame
@@ -124,19 +115,10 @@ def plan(
     Raises DirEAGError if the fit is a MAP, no question is left, or a number is out of range. LevelError if the
     observations hold a level that the fit has not learned.
 
-    Parameters
-    ----------
-    fit
-        By NUTS.
-    observations
-        Questions of the kind to be labelled and answered; labels are not looked at. What the fit has learned from is
-        left out, and so is what has no usable report. Of more than 2000 questions, as many are drawn.
-    more
-        Numbers of further labels.
-    n_worth
-        How many questions to list as most worth labelling.
-    seed
-        Of the questions drawn, and of the futures that the share answered is averaged over.
+    ``fit``: by NUTS. ``observations``: questions of the kind to be labelled and answered; labels are not looked at.
+    What the fit has learned from is left out, and so is what has no usable report. Of more than 2000 questions, as many
+    are drawn. ``more``: numbers of further labels. ``n_worth``: how many questions to list as most worth labelling.
+    ``seed``: of the questions drawn, and of the futures that the share answered is averaged over.
     """
     check_wanted(target, assurance)
     wanted = sorted(set(more))
@@ -214,8 +196,8 @@ def _width_and_nll(
 ) -> tuple[float, float]:
     """Return the mean width of the intervals, and the expected NLL: what no label lowers, and what is not yet known."""
     then = expit(_linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k)))
-    low, high = np.quantile(then, [(1 - interval_level) / 2, (1 + interval_level) / 2], axis=0)
-    unknown = _entropy(then.mean(axis=0)) - _entropy(then).mean(axis=0)
+    mean, low, high = mean_and_interval(then, interval_level)
+    unknown = _entropy(mean) - _entropy(then).mean(axis=0)
     return float((high - low).mean()), float(_entropy(beliefs.right).mean() + unknown.mean())
 
 

@@ -53,19 +53,13 @@ def base_rate_gains(
 class NullState:
     """What the null probability says where a right answer was among the candidates, and where not.
 
-    Attributes
-    ----------
-    questions : DataFrame
-        ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`.
-    summary : DataFrame
-        ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``: the mean in each group; the mean where a
-        right answer was there; ``difference``, the mean where none was less that; ``difference to selected``, less the
-        mean where the right answer was selected; ``AUROC``, the probability that a question without a right candidate
-        has the higher null probability, a tie counting one half. Whatever lacks one of its groups is NaN.
-    n_left_out : int
-        Questions that are unanswered, not labelled, or of which it is not known whether a candidate is right.
-    interval_level : float
-        Of the percentile bootstrap over questions.
+    ``questions``: ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`. ``summary``:
+    ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``: the mean in each group; the mean where a right
+    answer was there; ``difference``, the mean where none was less that; ``difference to selected``, less the mean where
+    the right answer was selected; ``AUROC``, the probability that a question without a right candidate has the higher
+    null probability, a tie counting one half; whatever lacks one of its groups is NaN. ``n_left_out``: questions that
+    are unanswered, not labelled, or of which it is not known whether a candidate is right. ``interval_level``: of the
+    percentile bootstrap over questions.
     """
 
     questions: pd.DataFrame
@@ -92,13 +86,8 @@ def gold_present(predictions: pd.DataFrame) -> pd.Series:
 def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> NullState:
     """Compare the null probability of questions with and without a right answer among the candidates.
 
-    Parameters
-    ----------
-    predictions
-        One method's: ``problem_id``, ``null_probability``, ``state_probability``, ``correct`` (of the selected answer)
-        and ``cluster``.
-    seed
-        Of the bootstrap.
+    ``predictions``: one method's: ``problem_id``, ``null_probability``, ``state_probability``, ``correct`` (of the
+    selected answer) and ``cluster``. ``seed``: of the bootstrap.
     """
     present = gold_present(predictions)
     known = present.notna()

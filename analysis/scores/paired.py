@@ -69,23 +69,12 @@ def paired_table(
     ValueError if the two are not of equal length, as the metrics do, and for a level or number of resamples out of
     range. Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
 
-    Parameters
-    ----------
-    first, second : Scored
-        Of equal length; entry i of both belongs to question i.
-    metrics
-        Names of the metrics wanted, which alone are then computed; all when left out.
-    cluster
-        Which questions hang together: these are resampled, and change signs, as one.
-    rng : generator or seed
-        The same seed gives the same resamples as :func:`~analysis.scores.scoring.bootstrap_metrics` has.
-    n_resamples : int
-        Number of bootstrap resamples, and of permutations.
-    level : float
-        Probability that an interval holds, strictly between 0 and 1.
+    ``first``, ``second``: of equal length; entry i of both belongs to question i. ``metrics``: names of those wanted,
+    which alone are then computed; all when left out. ``cluster``: which questions hang together: these are resampled,
+    and change signs, as one. ``rng``: the same seed gives the resamples of
+    :func:`~analysis.scores.scoring.resample_weights`. ``n_resamples``: number of bootstrap resamples, and of
+    permutations. ``level``: probability that an interval holds, strictly between 0 and 1.
 
-    Notes
-    -----
     The intervals are over questions, with both methods taken as they are: how far either would move had it been
     fitted to other questions is not in them.
 
@@ -187,14 +176,8 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
     ValueError if `n_permutations` is less than 1. Source: Phipson and Smyth (2010), doi:10.2202/1544-6115.1585, on the
     added 1.
 
-    Parameters
-    ----------
-    difference : (problem,)
-        Of a score of one question, between two methods.
-    rng : generator or seed
-        Of the signs.
-    n_permutations : int
-        R, at least 1.
+    ``difference`` (problem,): of a score of one question, between two methods. ``rng``: of the signs.
+    ``n_permutations``: R, at least 1.
 
     Examples
     --------

@@ -62,10 +62,8 @@ def aurc(
     ``confidence``, ``correct`` (problem,): as for :func:`risk_coverage`. ``weight`` (replicate, problem): how often
     each question counts in each replicate; once when left out.
 
-    Returns
-    -------
-    (replicate,)
-        Between the oracle's and 1; the share of errors when all confidences are equal. NaN where no question counts.
+    Returns: (replicate,) values between the oracle's and 1; the share of errors when all confidences are equal. NaN
+    where no question counts.
 
     Examples
     --------

@@ -31,23 +31,12 @@ def smooth_ece(
     Source: Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
     arXiv:2309.12236.
 
-    Parameters
-    ----------
-    confidence : (problem,)
-        Probability of being correct, in [0, 1].
-    correct : (problem,)
-        1 where the answer was correct, else 0.
-    weight : (replicate, problem)
-        How often each question counts.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): 1 where the answer was
+    correct, else 0. ``weight`` (replicate, problem): how often each question counts.
 
-    Returns
-    -------
-    (replicate,)
-        Between the absolute mean residual and the mean absolute residual. NaN where no question counts. One
-        class only, and ties in confidence, are ordinary input.
+    Returns: (replicate,) values between the absolute mean residual and the mean absolute residual. NaN where no
+    question counts. One class only, and ties in confidence, are ordinary input.
 
-    Notes
-    -----
     :math:`K_\sigma` multiplies the k-th cosine coefficient by :math:`e^{-(\pi k \sigma)^2/2}`: two cosine
     transforms on a grid of `N_CELLS`. Splitting a residual between the two nearest cell centres widens its
     kernel, by at most :math:`h^2/4` in variance for cells of width :math:`h`. Against direct integration the

@@ -22,6 +22,7 @@ import pandas as pd
 import xarray as xr
 from jaxtyping import Array, Float, Int
 
+from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.prediction import select_reports
 from bayes_direag.inference.loo import leave_one_out
@@ -108,16 +109,9 @@ def place_truth(
 
     Returns: By method of final calibration: ``none``, and the preset's own where that is another.
 
-    Parameters
-    ----------
-    draws
-        One chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them.
-    fitted
-        The questions whose labels each world draws; what labels they carry themselves is not looked at.
-    fresh
-        Answered questions to predict.
-    seed
-        Of the final calibrations' draws.
+    ``draws``: one chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them. ``fitted``: the
+    questions whose labels each world draws; what labels they carry themselves is not looked at. ``fresh``: answered
+    questions to predict. ``seed``: of the final calibrations' draws.
     """
     truth = world_support(worlds, Reports.of(fresh, preset.eps), preset=preset, variant=variant)
     rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
@@ -194,14 +188,13 @@ def _placed(
     probability: Float[np.ndarray, "draw problem"], truth: Float[np.ndarray, " problem"]
 ) -> tuple[np.ndarray, ...]:
     """Return one world's row of each array of :class:`Placement`."""
-    mean = probability.mean(axis=0)
+    mean, low, high = mean_and_interval(probability, _WIDTH_LEVEL)
     member = np.minimum((mean * _N_BINS).astype(int), _N_BINS - 1)[:, None] == np.arange(_N_BINS)
     size = member.sum(axis=0)
     share = np.full(_N_BINS, np.nan)
     large = size >= _SMALLEST_BIN
     weight = member[:, large] / size[large]
     share[large] = (probability @ weight < truth @ weight).mean(axis=0)
-    low, high = np.quantile(probability, [(1 - _WIDTH_LEVEL) / 2, (1 + _WIDTH_LEVEL) / 2], axis=0)
     return (
         (probability < truth).mean(axis=0),
         share,

@@ -42,17 +42,10 @@ Values = Float[np.ndarray, "simulation draw"]
 class RankCheck:
     """Where the truth ranked, and whether that is as it should be.
 
-    Attributes
-    ----------
-    ranks
-        A row a simulation, a column a quantity: how many of ``n_ranked`` draws lie below the truth.
-    n_ranked
-        Draws that the truth is ranked among.
-    level
-        Probability that a sound sampler passes, all quantities together.
-    table
-        A row a quantity: ``quantity``; ``p_value``, of uniform ranks; ``p_adjusted``, for the number of quantities;
-        ``autocorrelation``, of successive ranked draws, within simulations: near 0 if they are independent.
+    ``ranks``: a row a simulation, a column a quantity: how many of ``n_ranked`` draws lie below the truth. ``level``:
+    probability that a sound sampler passes, all quantities together. ``table``: a row a quantity: ``quantity``;
+    ``p_value``, of uniform ranks; ``p_adjusted``, for the number of quantities; ``autocorrelation``, of successive
+    ranked draws, within simulations: near 0 if they are independent.
     """
 
     ranks: pd.DataFrame
@@ -85,22 +78,10 @@ def check_ranks(
 
     Raises DirEAGError if a chain has fewer than ``n_ranked`` draws.
 
-    Parameters
-    ----------
-    draws
-        One chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them.
-    data
-        The questions that were fitted.
-    held_out
-        One question that was not.
-    level_names
-        For the names of the quantities.
-    n_ranked
-        To how many draws each chain is thinned.
-    level
-        Probability that a sound sampler passes.
-    seed
-        Of the order among equal values.
+    ``draws``: one chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them. ``data``: the
+    questions that were fitted. ``held_out``: one question that was not. ``level_names``: for the names of the
+    quantities. ``n_ranked``: to how many draws each chain is thinned. ``level``: probability that a sound sampler
+    passes. ``seed``: of the order among equal values.
     """
     n_draws = draws.stats["lp"].shape[1]
     if n_draws < n_ranked:
@@ -207,12 +188,8 @@ def ecdf_band(
 ) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, " rank"]]:
     """Return between which values the distribution function of uniform ranks stays with that probability, everywhere.
 
-    At rank r it is the share of simulations whose truth has at most r of the ``n_ranked`` draws below it.
-
-    Returns
-    -------
-    (rank,) arrays
-        Lowest and highest values at ranks 0 to ``n_ranked - 1``.
+    At rank r it is the share of simulations whose truth has at most r of the ``n_ranked`` draws below it. Returns: The
+    lowest and highest values (rank,) at ranks 0 to ``n_ranked - 1``.
     """
     limit = np.quantile(_null(n_simulations, n_ranked), 1 - level)
     allowed = _tails(n_simulations, n_ranked) > limit * (1 + _ROUNDING)
