@@ -1,1 +1,17 @@
-"""The commands of the front door that look at results; each reads files, calls the package and prints."""
+"""What ``direag`` calls, a command a file; and how these read lists of numbers and levels of intervals."""
+
+from bayes_direag.errors import DirEAGError
+
+
+def check_level(level: float) -> None:
+    """Make sure that the level of intervals is a probability, neither 0 nor 1."""
+    if not 0 < level < 1:
+        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
+
+
+def whole_numbers(option: str, text: str, example: str) -> list[int]:
+    """Read the whole numbers that an option was given."""
+    try:
+        return [int(part) for part in text.split(",")]
+    except ValueError:
+        raise DirEAGError(f"{option} {text}: expected whole numbers with commas between, as in {example}.") from None

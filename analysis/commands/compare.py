@@ -44,7 +44,6 @@ def compare_command(
     from bayes_direag.fits.fit import Fit
 
     if target is not None:
-        options.require_parent(target)
         FOLDER.check(target)
     paths, columns = _named(compared), options.chosen_columns(column, scale, equal)
     given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}

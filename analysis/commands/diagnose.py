@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import FitFile, JsonOption, SeedOption, out, progress, require_parent
+from bayes_direag.commands.options import FitFile, JsonOption, SeedOption, out, progress
 
 
 def diagnose_command(
@@ -23,8 +23,6 @@ def diagnose_command(
 
     Example: direag diagnose fit.nc --out diagnosis
     """
-    if target is not None:
-        require_parent(target)
     with progress() as step:
         step(f"reading {fit}")
         from analysis.diagnosis.diagnosis_tables import diagnosis_tables

@@ -69,7 +69,6 @@ def evaluate_command(
     from analysis.runs.evaluated_run import FOLDER
 
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
-    options.require_parent(target)
     FOLDER.check(target)
     columns = options.chosen_columns(column, scale, equal)
     labelled = read_observations(observations, answers, columns, quiet=as_json)

@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.commands import check_level, whole_numbers
 from analysis.commands.evaluate import read_observations
 from bayes_direag.commands import options
-from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     from analysis.learning_curve.curve import Splits
@@ -49,17 +49,15 @@ def learning_curve_command(
 
     Example: direag learning-curve labelled.jsonl --out curve --labels 30,100
     """
-    if not 0 < level < 1:
-        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
-    label_counts = _label_counts(labels)
+    check_level(level)
+    label_counts = whole_numbers("--labels", labels, "30,100,300")
     options.require_parent(target)
     labelled = read_observations(observations, answers, options.chosen_columns(column, scale, equal), quiet=as_json)
     import pandas as pd
 
     from analysis.learning_curve import curve_folder
-    from analysis.learning_curve.curve import asked_for, draw_splits, measured
+    from analysis.learning_curve.curve import asked_for, draw_splits, measured, summarise
     from analysis.learning_curve.curve_display import curve_tables, learning_curve_figure, sampling_note
-    from analysis.learning_curve.summary import summarise
     from analysis.methods.registry import chosen_methods, is_sampled
     from bayes_direag.data.files import as_records
 
@@ -87,13 +85,6 @@ def learning_curve_command(
     if sampled:
         options.out.print(sampling_note(results))
     options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
-
-
-def _label_counts(text: str) -> list[int]:
-    try:
-        return [int(part) for part in text.split(",")]
-    except ValueError:
-        raise DirEAGError(f"--labels {text}: expected whole numbers with commas between, as in 30,100,300.") from None
 
 
 def _held_out(splits: "Splits") -> str:

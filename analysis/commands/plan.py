@@ -5,8 +5,8 @@ from typing import Annotated
 
 import typer
 
+from analysis.commands import whole_numbers
 from bayes_direag.commands import options
-from bayes_direag.errors import DirEAGError
 
 
 def plan_command(
@@ -38,12 +38,7 @@ def plan_command(
 
     Example: direag plan fit.nc unlabelled.jsonl --out plan
     """
-    if target is not None:
-        options.require_parent(target)
-    try:
-        wanted = [int(part) for part in more.split(",")]
-    except ValueError:
-        raise DirEAGError(f"--more {more}: expected whole numbers with commas between, as in 0,100,500.") from None
+    wanted = whole_numbers("--more", more, "0,100,500")
     from analysis.display.folders import jsonable
     from analysis.planning.plan import plan
     from analysis.planning.plan_display import FOLDER, plan_record, plan_tables, write_plan

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from analysis.commands.free_folder import check_free_folder
+from analysis.commands import check_level
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
@@ -42,9 +42,10 @@ def plot_command(
 
     Example: direag plot results --out figures
     """
-    if not 0 < level < 1:
-        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
-    check_free_folder(target)
+    from analysis.runs.evaluated_run import FOLDER
+
+    check_level(level)
+    FOLDER.check_apart(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
     columns = options.chosen_columns(column, scale, equal)

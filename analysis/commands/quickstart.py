@@ -32,10 +32,10 @@ def quickstart_command(
 
     require_parent(target)
     results = target / "evaluation"
-    FOLDER.check(results)
     if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)
+    FOLDER.check(results)
     questions = example_observations()
     questions.write(target / "observations.jsonl")
     with progress() as step:

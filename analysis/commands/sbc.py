@@ -39,7 +39,6 @@ def sbc_command(
     Example: direag sbc --n 200 --questions 100 --out sbc
     """
     settings = options.chosen_preset(preset, None, None, overrides)
-    options.require_parent(target)
     with options.progress() as step:
         step("loading")
         from numpyro import set_host_device_count

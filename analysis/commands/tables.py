@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from analysis.commands.free_folder import check_free_folder
+from analysis.commands import check_level
 from bayes_direag.commands.options import SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
 
@@ -38,14 +38,15 @@ def tables_command(
 
     Example: direag tables results --out tables
     """
-    if not 0 < level < 1:
-        raise DirEAGError(f"--level {level}: expected a probability between 0 and 1, such as 0.95.")
+    check_level(level)
     if target is not None:
-        check_free_folder(target)
+        from analysis.runs.evaluated_run import FOLDER
+
+        FOLDER.check_apart(target)
     with progress() as step:
         step("reading")
-        from analysis.paper.paper_folder import FILES, paper_results
         from analysis.paper.paper_layouts import to_console, to_latex, to_markdown
+        from analysis.paper.paper_results import FILES, paper_results
 
         results = paper_results(_distinct(folders), level=level, seed=seed, on_step=step)
         if target is not None:

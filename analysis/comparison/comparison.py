@@ -7,7 +7,7 @@ does where the right answers are known.
 from collections.abc import Hashable
 from dataclasses import dataclass
 from itertools import product
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import pandas as pd
@@ -15,6 +15,17 @@ import xarray as xr
 from jaxtyping import Float
 from scipy.special import expit
 
+from analysis.display.style import (
+    REFERENCE,
+    RIGHT,
+    WRONG,
+    diagonal,
+    figure_style,
+    forest,
+    headed_figure,
+    plain,
+    row_labels,
+)
 from analysis.methods.direag import Fitted, after_calibration
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import Scored, cluster_column, cluster_of
@@ -23,6 +34,9 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.settings import Link
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Scale = Literal["raw", "relative"]
 
@@ -239,6 +253,83 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
         for name in ("first", "second")
     )
     return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level, cluster=cluster_of(rows))
+
+
+def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str]) -> "Figure":
+    """Draw the point estimate of every quantity against the posterior, in posterior standard deviations.
+
+    Quantities without a spread are left out.
+
+    ``captions``: what the two fits are and what they were fitted to.
+    """
+    rows = comparison.table[comparison.table["sd"] > 0].reset_index(drop=True)
+    low, high = ((rows[bound] - rows["mean"]) / rows["sd"] for bound in ("low", "high"))
+    outside = (rows["distance"] < low) | (rows["distance"] > high)
+    scale = {
+        "raw": "Parameters on the real line, where both fits were found.",
+        "relative": "Of weight, prior strength and null base only what does not depend on their common scale, which "
+        "the data cannot see.",
+    }[comparison.scale]
+    caption = (
+        f"Diamonds: {captions[0]}; hollow outside the bar. Bars: {comparison.interval_level:.0%} interval of "
+        f"{captions[1]}, its mean at 0. {scale}"
+    )
+    with figure_style():
+        figure = headed_figure("Point estimate against posterior", caption, 0.6 + 0.21 * len(rows))
+        axes = figure.add_subplot()
+        axes.axvline(0, color=REFERENCE, linewidth=1)
+        forest(
+            axes,
+            *(values.to_numpy(float) for values in (rows["distance"], low, high)),
+            colour=RIGHT,
+            marker="D",
+            hollow=outside.to_numpy(bool),
+        )
+        name = rows["quantity"].str.replace("_", " ")
+        row_labels(axes, name.where(rows["level"].isna(), name + " · " + rows["level"].astype(str)).tolist())
+        axes.tick_params(axis="y", labelsize=8)
+        axes.set_xlabel("distance from the posterior mean (posterior standard deviations)")
+    return figure
+
+
+def shift_figure(predictions: pd.DataFrame, captions: tuple[str, str], interval_level: float) -> "Figure":
+    """Draw the confidences of two fits against each other, changed answers marked.
+
+    ``predictions``: from :func:`compare_predictions`. ``captions``: what the two fits
+    are called.
+    """
+    rows = predictions[predictions["shift"].notna()]
+    changed = rows["changed"].to_numpy(bool)
+    caption = f"{len(rows)} answered questions, {seen_in_fitting(summarise_predictions(predictions), captions)}."
+    if rows["second_low"].notna().any():
+        caption += f" Lines: {interval_level:.0%} posterior interval."
+    with figure_style():
+        figure = headed_figure("Confidence in the selected answer", caption, 5.4, width=5.8)
+        axes = figure.add_subplot()
+        diagonal(axes)
+        for chosen, colour, marker, size, name in (
+            (~changed, RIGHT, "o", 10, "same answer"),
+            (changed, WRONG, "^", 26, "answer changed"),
+        ):
+            shown = rows[chosen]
+            x = shown["first_confidence"]
+            axes.vlines(x, shown["second_low"], shown["second_high"], color=colour, linewidth=0.7, alpha=0.25)
+            axes.scatter(
+                x,
+                shown["second_confidence"],
+                s=size,
+                color=colour,
+                marker=marker,
+                edgecolor="white",
+                linewidth=0.3,
+                zorder=3,
+                label=f"{name} (n = {len(shown)})",
+            )
+        axes.set(xlim=(0, 1), ylim=(0, 1), aspect="equal")
+        axes.set_xlabel(plain(f"confidence, {captions[0]}"))
+        axes.set_ylabel(plain(f"confidence, {captions[1]}"))
+        axes.legend(loc="upper left")
+    return figure
 
 
 def _n_fitted(fitted: pd.Series) -> int | None:

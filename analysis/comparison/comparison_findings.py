@@ -9,17 +9,25 @@ import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from analysis.comparison import comparison_plots
 from analysis.comparison.comparison import (
     ParameterComparison,
     PredictionSummary,
     compare_parameters,
     compare_predictions,
+    parameter_figure,
     score_predictions,
     seen_in_fitting,
+    shift_figure,
     summarise_predictions,
 )
-from analysis.comparison.loo_comparison import EvaluationComparison, LooComparison, compare_evaluations, compare_loo
+from analysis.comparison.loo_comparison import (
+    EvaluationComparison,
+    LooComparison,
+    compare_evaluations,
+    compare_loo,
+    difference_figure,
+    loo_figure,
+)
 from analysis.display.folders import jsonable
 from analysis.display.numbers import UNDEFINED, interval, number, shortened
 from analysis.display.tables import label_grid, shown_table
@@ -137,7 +145,7 @@ def add_parameters(findings: Findings, pair: FitPair) -> None:
     if comparison.table["distance"].notna().any():
         first, second = pair.captions
         captions = f"{first} (n = {n_first})", f"{second} (n = {n_second})"
-        findings.pictures["parameters"] = lambda: comparison_plots.parameter_figure(comparison, captions)
+        findings.pictures["parameters"] = lambda: parameter_figure(comparison, captions)
 
 
 def add_leave_one_out(findings: Findings, fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
@@ -146,7 +154,7 @@ def add_leave_one_out(findings: Findings, fits: Mapping[str, Fit], *, allow_weig
     findings.shown.append(loo_table(comparison))
     findings.record.update(n=comparison.n, loo=as_records(comparison.table), conclusion=comparison.conclusion)
     findings.tables["loo"] = comparison.table
-    findings.pictures["loo"] = lambda: comparison_plots.loo_figure(comparison)
+    findings.pictures["loo"] = lambda: loo_figure(comparison)
 
 
 def add_predictions(findings: Findings, pair: FitPair, questions: Observations, *, seed: int, n_resamples: int) -> None:
@@ -164,7 +172,7 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
         changed=as_records(changed),
     )
     findings.tables["predictions"] = table
-    findings.pictures["confidence_shift"] = lambda: comparison_plots.shift_figure(table, pair.captions, INTERVAL_LEVEL)
+    findings.pictures["confidence_shift"] = lambda: shift_figure(table, pair.captions, INTERVAL_LEVEL)
     n_scored = int(table["first_correct"].notna().sum())
     if not n_scored:
         return
@@ -193,7 +201,7 @@ def add_evaluations(
         metrics=as_records(comparison.table),
     )
     findings.tables["metrics"] = comparison.table
-    findings.pictures["metric_differences"] = lambda: comparison_plots.difference_figure(comparison, method)
+    findings.pictures["metric_differences"] = lambda: difference_figure(comparison, method)
 
 
 _SHOWN, _WIDEST_HEAD = 10, 8

@@ -12,6 +12,7 @@ for both drops out.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
@@ -19,12 +20,17 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from analysis.diagnosis.checks import effective_parameters
+from analysis.display.glossary import METRICS
+from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, panel_grid, row_labels
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
 from analysis.scores.scoring import cluster_of, scored_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: A difference smaller than this many standard errors, or than this much, is not told from none.
 FEWEST_STANDARD_ERRORS = 2.0
@@ -102,6 +108,25 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
         }
     )
     return LooComparison(table, n)
+
+
+def loo_figure(comparison: LooComparison) -> "Figure":
+    """Draw every model's leave-one-out difference to the best, with two standard errors either way."""
+    rows = comparison.table
+    reach = FEWEST_STANDARD_ERRORS * rows["difference_se"]
+    caption = (
+        f"{comparison.n} questions, each predicted from all others. Bars: {FEWEST_STANDARD_ERRORS:g} standard errors "
+        f"of the difference either way. {comparison.conclusion}"
+    )
+    with figure_style():
+        figure = headed_figure("Which model predicts a left-out question best?", caption, 0.6 + 0.36 * len(rows))
+        axes = figure.add_subplot()
+        axes.axvline(0, color=REFERENCE, linewidth=1)
+        shown = (rows["difference"], rows["difference"] - reach, rows["difference"] + reach)
+        forest(axes, *(values.to_numpy(float) for values in shown), colour=RIGHT)
+        row_labels(axes, rows["model"].tolist())
+        axes.set_xlabel("log predictive density less that of the best (nats; more is better)")
+    return figure
 
 
 def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
@@ -240,6 +265,28 @@ def compare_evaluations(
     table = pd.concat(parts, ignore_index=True)
     table["p_adjusted"] = control_false_discoveries(table["p_value"].to_numpy(float))
     return EvaluationComparison(table, reference, int(scored.sum()), int((~scored).sum()), level)
+
+
+def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure":
+    """Draw every metric's difference to the first evaluation, with its interval, a panel an evaluation."""
+    by_name = {str(name): rows for name, rows in comparison.table.groupby("evaluation", sort=False)}
+    caption = (
+        f"{comparison.n} held-out questions, the same in all. Bars: {comparison.interval_level:.0%} bootstrap interval "
+        "of the paired difference. ↑ more is better, ↓ less."
+    )
+    with figure_style():
+        rows_of_panels = -(-len(by_name) // 2)
+        figure = headed_figure(f"{method}: metrics less those of {comparison.reference}", caption, 3.2 * rows_of_panels)
+        panels = panel_grid(
+            figure, [(name, f"n = {comparison.n}") for name in by_name], 2, x_label="difference", y_label=""
+        )
+        for axes, rows in zip(panels, by_name.values(), strict=True):
+            axes.axvline(0, color=REFERENCE, linewidth=1)
+            forest(axes, *(rows[name].to_numpy(float) for name in ("difference", "low", "high")), colour=RIGHT)
+        metrics = next(iter(by_name.values()))["metric"]
+        arrows = [f"{name.replace('_', ' ')} {METRICS[name].arrow}" for name in metrics]
+        row_labels(panels[0], arrows)
+    return figure
 
 
 def _rows_of(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:

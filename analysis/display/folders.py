@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.display.style import save_figure
+from bayes_direag.commands.options import require_parent
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Settings
@@ -87,10 +88,11 @@ class ResultFolder:
     def check(self, folder: str | Path) -> None:
         """Make sure that writing to the folder loses nothing but an earlier result of the same kind.
 
-        Raises DirEAGError if it is a file or the current folder, or holds anything that no result of this kind has
-        written.
+        Raises DirEAGError if it is a file or the current folder, has no folder to lie in, or holds anything that no
+        result of this kind has written.
         """
         folder = Path(folder)
+        require_parent(folder)
         if not folder.exists():
             return
         if not folder.is_dir():
@@ -104,6 +106,19 @@ class ResultFolder:
             raise DirEAGError(
                 f"--out {folder}: saw {seen}; expected a new or empty folder, or one with an earlier {self.kind} and "
                 "nothing else. Choose another, or move away what is there."
+            )
+
+    def check_apart(self, folder: Path) -> None:
+        """Make sure that files can be written there beside others, and that it is no folder of this kind.
+
+        Raises DirEAGError if it is, if it is a file, or if it has no folder to lie in.
+        """
+        require_parent(folder)
+        if folder.exists() and not folder.is_dir():
+            raise DirEAGError(f"--out {folder}: saw a file; expected a folder, new or not. Choose another name.")
+        if (folder / self.record).exists():
+            raise DirEAGError(
+                f"--out {folder}: saw an earlier {self.kind} there; expected a folder of its own. Choose another."
             )
 
     def _strangers(self, folder: Path) -> list[str]:

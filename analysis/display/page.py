@@ -8,10 +8,12 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from analysis.display.style import figure_style
+from analysis.display.style import LeftOut, Words, figure_style
+from analysis.display.style import Picture as Drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -107,6 +109,24 @@ class Table(NamedTuple):
     source: str = ""
     focus: str = ""
 
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        records: Iterable[Any],
+        columns: Mapping[Column, Callable[[Any], Cell | str]],
+        note: str = "",
+        source: str = "",
+        focus: str = "",
+    ) -> "Table":
+        """Make a table with a row a record; a column is a function of it, to a cell or to the text of one."""
+
+        def cell(content: Cell | str) -> Cell:
+            return Cell(content) if isinstance(content, str) else content
+
+        rows = tuple(tuple(cell(show(record)) for show in columns.values()) for record in records)
+        return cls(caption, tuple(columns), rows, note, source, focus)
+
 
 class Picture(NamedTuple):
     """A figure and how a layman reads it; for those who cannot see it, its own title and caption say what it shows."""
@@ -159,6 +179,22 @@ class Report(NamedTuple):
     about: str
     subtitle: str
     sections: tuple[Section, ...]
+
+
+def worded(
+    pictures: Iterable[Drawn | LeftOut], words: Words, prefix: str, on_step: Callable[[str], None]
+) -> Iterator[Block]:
+    """Put pictures into the order of their words; one that cannot be drawn is a sentence."""
+    by_name: dict[str, Drawn | LeftOut] = {}
+    for picture in pictures:
+        on_step(f"drawing {picture.name}")
+        by_name[picture.name] = picture
+    for name, (title, how_to_read) in words.items():
+        match by_name.get(name):
+            case Drawn(_, figure, _):
+                yield Picture(f"{prefix}-{name}", title, how_to_read, figure)
+            case LeftOut(_, reason):
+                yield Paragraph(f"{title} This picture is left out: {reason}.", "note")
 
 
 _HERE = Path(__file__).parent

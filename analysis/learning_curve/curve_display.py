@@ -10,12 +10,13 @@ from jaxtyping import Float
 from rich.console import Group
 from rich.text import Text
 
+from analysis.display.glossary import METRICS
 from analysis.display.numbers import number
 from analysis.display.style import MARKERS, figure_style, headed_figure
 from analysis.display.tables import shown_table
-from analysis.learning_curve.curve import CURVE_METRICS
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
+from analysis.scores.scoring import SELECTION_SCORES
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT, SamplerSummary
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ EXPLAINED = (
 def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
     """Return a table for each metric of :data:`SHOWN`, those of the best group starred and bold.
 
-    ``summary``: from :func:`~analysis.learning_curve.summary.summarise`.
+    ``summary``: from :func:`~analysis.learning_curve.curve.summarise`.
     """
     legend = (
         "Means over the splits, ± standard error; ↓ less is better, ↑ more. * The best with so many labels, and all "
@@ -63,8 +64,8 @@ def shown_metrics(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
 def metric_title(metric: str) -> str:
     """Name a metric, with an arrow that says which way is better."""
-    quantity = CURVE_METRICS[metric]
-    return f"{quantity.title} {'↑' if quantity.more_is_better else '↓'}"
+    of = "" if metric in SELECTION_SCORES else " of its own answers"
+    return f"{METRICS[metric].header}{of} {METRICS[metric].arrow}"
 
 
 def sampling_note(results: pd.DataFrame) -> str:
@@ -113,7 +114,7 @@ class _Look(NamedTuple):
 def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: float) -> "Figure":
     """Draw benefit, accuracy, log score, NLL and smECE of every method against the number of labels.
 
-    ``summary``: from :func:`~analysis.learning_curve.summary.summarise`. ``about``: what was evaluated and what was
+    ``summary``: from :func:`~analysis.learning_curve.curve.summarise`. ``about``: what was evaluated and what was
     held out.
     """
     looks = _looks(summary["method"].unique().tolist())

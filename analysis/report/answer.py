@@ -1,7 +1,8 @@
 """The answer in a few sentences: how often right, whether probabilities hold, what to do, and what is gained."""
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -201,7 +202,7 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
     if rows.empty or not rows["n"].iloc[0]:
         yield "No other method was evaluated on the same questions, so there is nothing to compare it with."
         return
-    row = rows.iloc[0]
+    (row,) = rows.to_dict("records")
     name, other, level = spoken(source.method), spoken(reference), percent(source.run.interval_level, 0)
     learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
     rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
@@ -220,6 +221,6 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         )
 
 
-def is_told(row: pd.Series) -> bool:
+def is_told(row: Mapping[Hashable, Any]) -> bool:
     """Whether the interval of a difference leaves out 0."""
     return bool(row["low"] > 0 or row["high"] < 0)

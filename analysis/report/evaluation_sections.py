@@ -1,9 +1,12 @@
 """The parts of a report that come from the evaluation: the answer, the methods, the reliability, the questions."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import pandas as pd
 
+from analysis.display.glossary import FIRST_METRICS, METRICS, method_words
 from analysis.display.numbers import counted, interval, number, percent
 from analysis.display.page import (
     Block,
@@ -17,11 +20,14 @@ from analysis.display.page import (
     Statements,
     Table,
     Terms,
+    worded,
 )
 from analysis.report.answer import Answer, is_told, spoken
-from analysis.report.glossary import FIRST_METRICS, METRICS, method_words
 from analysis.report.source import ReportSource
+from analysis.runs import pictures
 from analysis.scores.reliability import binned_reliability
+
+type Row = Mapping[Hashable, Any]
 
 #: So many of the surest wrong and of the least sure answers are listed; texts are cut at so many characters.
 _LISTED, _TEXT_LENGTH = 5, 240
@@ -71,31 +77,35 @@ def reliability_section(source: ReportSource) -> Section:
         return Section("reliability", title, (Paragraph(text, "note"),))
     level = percent(source.run.interval_level, 0)
     bins = binned_reliability(confidence, correct, level=source.run.interval_level)
-    rows = tuple(
-        (
-            Cell(f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%"),
-            Cell(percent(row["confidence"])),
-            Cell(percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"),
-            _judged(row["confidence"], row["right_low"], row["right_high"]),
-            Cell(f"{row['n']:,}"),
-        )
-        for row in bins[bins["n"] > 0].to_dict("records")
-    )
-    columns = (
-        Column("probability", holds="name"),
-        Column("said", "on average"),
-        Column("right", f"{level} interval"),
-        Column("so it is", holds="name"),
-        Column("questions"),
-    )
+    columns: dict[Column, Callable[[Row], Cell | str]] = {
+        Column("probability", holds="name"): lambda row: f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%",
+        Column("said", "on average"): lambda row: percent(row["confidence"]),
+        Column("right", f"{level} interval"): lambda row: Cell(
+            percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"
+        ),
+        Column("so it is", holds="name"): lambda row: _judged(row["confidence"], row["right_low"], row["right_high"]),
+        Column("questions"): lambda row: f"{row['n']:,}",
+    }
     note = (
         "Each row holds the questions whose answer was given a probability in that range, its upper end included. "
         f"“As stated”: what was said lies within the {level} interval of what is right. “Too few to tell”: it does, "
         f"but that interval is wider than {100 * _WIDE:.0f} points."
     )
     caption = f"The probabilities of {spoken(source.method)} on {counted(len(correct), 'held-out question')}"
-    table = Table(caption, columns, rows, note, "`direag plot` writes reliability_bins.csv")
+    records = bins[bins["n"] > 0].to_dict("records")
+    table = Table.of(caption, records, columns, note, "`direag plot` writes reliability_bins.csv")
     return Section("reliability", title, (table,))
+
+
+def pictures_section(source: ReportSource, on_step: Callable[[str], None]) -> Section:
+    """Draw the evaluation."""
+    title = "Pictures of the evaluation"
+    if not source.metrics["n"]:
+        text = f"There is nothing to draw: method {source.method} has answered no labelled question."
+        return Section("pictures", title, (Paragraph(text, "note"),))
+    run = source.run
+    drawn = pictures.evaluation_pictures(source.held_out, source.method, seed=run.seed, level=run.interval_level)
+    return Section("pictures", title, tuple(worded(drawn, pictures.WORDS, "evaluation", on_step)))
 
 
 def questions_section(source: ReportSource) -> Section:
@@ -168,77 +178,71 @@ def _chart(source: ReportSource) -> Chart:
 
 def _threshold_table(source: ReportSource, answer: Answer) -> Table:
     level = percent(source.run.interval_level, 0)
-    rows = tuple(
-        (
-            Cell(f"{percent(row['threshold'], 0)} or more"),
-            Cell(percent(row["share"], 0), f"{row['n']:,}"),
-            Cell(percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["n"] else ""),
-        )
-        for row in answer.by_threshold.to_dict("records")
+    return Table.of(
+        "Which answers to accept",
+        answer.by_threshold.to_dict("records"),
+        {
+            Column("accept answers given", holds="name"): lambda row: f"{percent(row['threshold'], 0)} or more",
+            Column("of all questions"): lambda row: Cell(percent(row["share"], 0), f"{row['n']:,}"),
+            Column("right", level): lambda row: Cell(
+                percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["n"] else ""
+            ),
+        },
+        "Each interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
     )
-    columns = (Column("accept answers given", holds="name"), Column("of all questions"), Column("right", level))
-    note = "Each interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`."
-    return Table("Which answers to accept", columns, rows, note)
 
 
 def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note: str) -> Table:
     metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
     best = {name: metrics[name].round(3).agg("max" if METRICS[name].more_is_better else "min") for name in names}
-    columns = [Column("method", holds="name")]
+
+    def estimate(name: str, row: Row) -> Cell:
+        bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
+        return Cell(number(row[name]), bounds, "best" if round(row[name], 3) == best[name] else "")
+
+    columns: dict[Column, Callable[[Row], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
     for name in names:
-        columns.append(
-            Column(METRICS[name].header, "more is better" if METRICS[name].more_is_better else "less is better")
-        )
-    columns.append(Column("n", "answered"))
-    some_unanswered = bool(metrics["unanswered"].any())
-    if some_unanswered:
-        columns.append(Column("none", "no answer"))
+        better = "more is better" if METRICS[name].more_is_better else "less is better"
+        columns[Column(METRICS[name].header, better)] = partial(estimate, name)
+    columns[Column("n", "answered")] = lambda row: f"{row['n']:,}"
+    if metrics["unanswered"].any():
+        columns[Column("none", "no answer")] = lambda row: f"{row['unanswered']:,}"
         note += " n: answered questions; none: how many more had no answer."
-    rows = []
-    for row in metrics.to_dict("records"):
-        cells = [Cell(row["method"])]
-        for name in names:
-            bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
-            cells.append(Cell(number(row[name]), bounds, "best" if round(row[name], 3) == best[name] else ""))
-        cells.append(Cell(f"{row['n']:,}"))
-        if some_unanswered:
-            cells.append(Cell(f"{row['unanswered']:,}"))
-        rows.append(tuple(cells))
-    return Table(caption, tuple(columns), tuple(rows), note, "metrics.csv", focus=source.method)
+    return Table.of(caption, metrics.to_dict("records"), columns, note, "metrics.csv", source.method)
 
 
 def _difference_block(source: ReportSource, answer: Answer) -> Block:
     name, level = spoken(source.method), percent(source.run.interval_level, 0)
     if answer.differences.empty:
         return Paragraph(f"Nothing else was evaluated, so there is nothing to compare {name} with.", "note")
-    rows = []
-    for other, table in answer.differences.groupby("method", sort=False):
-        by_metric = {row["metric"]: row for _, row in table.iterrows()}
-        benefit, *_ = by_metric.values()
-        cells = [
-            Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
-            for row in by_metric.values()
-        ]
-        rows.append((Cell(str(other)), cells[0], _told(benefit), *cells[1:], Cell(f"{table['n'].iloc[0]:,}")))
-    columns = (
-        Column("against", holds="name"),
-        Column("benefit", "above 0: better"),
-        Column("so it is", holds="name"),
-        Column("accuracy", "above 0: better"),
-        Column("log score", "below 0: better"),
-        Column("n", "labelled"),
-    )
+
+    def difference(metric: str, by_metric: Mapping[str, Row]) -> Cell:
+        row = by_metric[metric]
+        return Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
+
+    by_method = [
+        {row["metric"]: row for row in rows.to_dict("records")}
+        for _, rows in answer.differences.groupby("method", sort=False)
+    ]
+    columns: dict[Column, Callable[[Mapping[str, Row]], Cell | str]] = {
+        Column("against", holds="name"): lambda by_metric: by_metric["benefit"]["method"],
+        Column("benefit", "above 0: better"): partial(difference, "benefit"),
+        Column("so it is", holds="name"): lambda by_metric: _told(by_metric["benefit"]),
+        Column("accuracy", "above 0: better"): partial(difference, "accuracy_of_all"),
+        Column("log score", "below 0: better"): partial(difference, "log_score"),
+        Column("n", "labelled"): lambda by_metric: f"{by_metric['benefit']['n']:,}",
+    }
     note = (
         f"On the very same questions, with {level} intervals (paired bootstrap). “Not told apart”: these questions "
         "cannot tell the two apart in benefit, which does not make them equal. The log score can be compared where "
         "both methods state a distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects "
         "for that."
     )
-    source_of = "`direag report --json` prints them"
-    return Table(f"How {name} differs from each other method", columns, tuple(rows), note, source_of)
+    caption = f"How {name} differs from each other method"
+    return Table.of(caption, by_method, columns, note, "`direag report --json` prints them")
 
 
-def _told(row: pd.Series) -> Cell:
+def _told(row: Row) -> Cell:
     if not is_told(row):
         return Cell("not told apart")
     return Cell("better", mark="fine") if row["difference"] > 0 else Cell("worse", mark="failure")
@@ -254,19 +258,20 @@ def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> T
     questions = () if source.observations is None else source.observations.questions
     known = {question.problem_id: question for question in questions}
     asked = any(question.question for question in questions)
-    columns = [Column("problem_id", holds="name"), Column("probability"), Column("answer", holds="name")]
-    columns += [Column("right answer", holds="name")] if known else []
-    columns += [Column("question", holds="prose")] if asked else []
-    body = []
-    for row in rows.to_dict("records"):
-        judged = "not labelled" if pd.isna(row["correct"]) else "right" if row["correct"] else "wrong"
-        cells = [Cell(row["problem_id"]), Cell(percent(row["confidence"])), Cell(_cut(row["answer"]), judged)]
-        if known:
-            cells.append(Cell(_cut(known[row["problem_id"]].gold_answer)))
-        if asked:
-            cells.append(Cell(_cut(known[row["problem_id"]].question)))
-        body.append(tuple(cells))
-    return Table(caption, tuple(columns), tuple(body), "", "predictions.csv")
+
+    def judged(row: Row) -> str:
+        return "not labelled" if pd.isna(row["correct"]) else "right" if row["correct"] else "wrong"
+
+    columns: dict[Column, Callable[[Row], Cell | str]] = {
+        Column("problem_id", holds="name"): lambda row: row["problem_id"],
+        Column("probability"): lambda row: percent(row["confidence"]),
+        Column("answer", holds="name"): lambda row: Cell(_cut(row["answer"]), judged(row)),
+    }
+    if known:
+        columns[Column("right answer", holds="name")] = lambda row: _cut(known[row["problem_id"]].gold_answer)
+    if asked:
+        columns[Column("question", holds="prose")] = lambda row: _cut(known[row["problem_id"]].question)
+    return Table.of(caption, rows.to_dict("records"), columns, source="predictions.csv")
 
 
 def _explorer(source: ReportSource) -> Explorer:

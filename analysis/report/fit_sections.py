@@ -4,14 +4,15 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis.diagnosis import diagnosis_figures
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
+from analysis.display.glossary import PARAMETERS
 from analysis.display.numbers import number, percent
-from analysis.display.page import Block, Cell, Column, Judgement, Mark, Paragraph, Section, Table, Verdict
-from analysis.learned.figures import describe_fit
+from analysis.display.page import Block, Cell, Column, Judgement, Paragraph, Section, Table, Verdict, worded
+from analysis.display.style import LeftOut, Picture, figure_style
+from analysis.learned import figures as fit_figures
 from analysis.methods.direag import FITTED_METHODS
-from analysis.report.glossary import PARAMETERS
-from analysis.report.pictures import diagnosis_blocks, fit_blocks
 from analysis.report.source import ReportSource
 from bayes_direag.commands.show import fit_summary
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
@@ -19,6 +20,9 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
+
+#: Pictures of a diagnosis that take the likelihood for a probability model.
+_UNWEIGHTED = frozenset({"predictive", "calibration", "pareto"})
 
 _OF_LEVELS = "what the levels have in common, or how far they lie apart"
 
@@ -42,8 +46,9 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
     if source.fit is None:
         return Section("learned", title, tuple(_without_fit(source)))
     fit = source.fit
-    about = f"{describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
-    pictures = fit_blocks(fit, source.run.interval_level, on_step)
+    about = f"{fit_figures.describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
+    drawn = fit_figures.fit_pictures(fit, level=source.run.interval_level)
+    pictures = worded(drawn, fit_figures.WORDS, "fit", on_step)
     return Section("learned", title, (Paragraph(about), _level_table(fit), _shared_table(fit), *pictures))
 
 
@@ -82,14 +87,15 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
     if weights.empty:
         return
     n_fits, share = weights["fold"].nunique(), weights["relative"].groupby(weights["level"], sort=False)
-    rows = tuple(
-        (Cell(str(level)), Cell(percent(mean)), Cell(percent(low)), Cell(percent(high)))
-        for level, mean, low, high in zip(share.mean().index, share.mean(), share.min(), share.max(), strict=True)
-    )
-    yield Table(
+    yield Table.of(
         f"How much each level counts: its share of the total weight in {n_fits} fits of the evaluation",
-        (Column("level", holds="name"), Column("mean"), Column("least"), Column("most")),
-        rows,
+        share.agg(["mean", "min", "max"]).reset_index().to_dict("records"),
+        {
+            Column("level", holds="name"): lambda row: str(row["level"]),
+            Column("mean"): lambda row: percent(row["mean"]),
+            Column("least"): lambda row: percent(row["min"]),
+            Column("most"): lambda row: percent(row["max"]),
+        },
         "Where least and most lie far apart the questions do not pin it down.",
         "parameters.csv",
     )
@@ -128,25 +134,20 @@ def _level_table(fit: Fit) -> Table:
 
 def _shared_table(fit: Fit) -> Table:
     rows = fit.parameters()
-    body = tuple(
-        (
-            Cell(str(row["parameter"])),
-            _estimate(row),
-            Cell(number(row["relative"])),
-            Cell(PARAMETERS.get(str(row["parameter"]).partition("[")[0], _OF_LEVELS)),
-        )
-        for row in rows[rows["level"].isna()].to_dict("records")
+    return Table.of(
+        "What all levels share",
+        rows[rows["level"].isna()].to_dict("records"),
+        {
+            Column("parameter", holds="name"): lambda row: row["parameter"],
+            Column("value"): _estimate,
+            Column("relative", "to the total weight"): lambda row: number(row["relative"]),
+            Column("what it says", holds="prose"): lambda row: PARAMETERS.get(
+                row["parameter"].partition("[")[0], _OF_LEVELS
+            ),
+        },
+        "Multiplying weight, prior_strength and null_base by one number changes no prediction: compare relative ones.",
+        "`direag show FIT --json`",
     )
-    columns = (
-        Column("parameter", holds="name"),
-        Column("value"),
-        Column("relative", "to the total weight"),
-        Column("what it says", holds="prose"),
-    )
-    note = (
-        "Multiplying weight, prior_strength and null_base by one number changes no prediction: compare relative ones."
-    )
-    return Table("What all levels share", columns, body, note, "`direag show FIT --json`")
 
 
 def _estimate(row: Mapping[Hashable, Any]) -> Cell:
@@ -155,17 +156,18 @@ def _estimate(row: Mapping[Hashable, Any]) -> Cell:
 
 
 def _fold_table(source: ReportSource) -> Table:
-    rows = []
-    for fits in source.fold_fits:
-        mark: Mark = "fine" if fits.n_converged == fits.n_fits else "failure"
-        rows.append((Cell(fits.variant), Cell(f"{fits.n_converged} of {fits.n_fits}", mark=mark), Cell(fits.worst)))
-    columns = (
-        Column("evidence from", holds="name"),
-        Column("converged", holds="name"),
-        Column("the worst", holds="prose"),
+    return Table.of(
+        "The fits behind the held-out predictions",
+        source.fold_fits,
+        {
+            Column("evidence from", holds="name"): lambda fits: fits.variant,
+            Column("converged", holds="name"): lambda fits: Cell(
+                f"{fits.n_converged} of {fits.n_fits}", mark="fine" if fits.n_converged == fits.n_fits else "failure"
+            ),
+            Column("the worst", holds="prose"): lambda fits: fits.worst,
+        },
+        source=f"`direag show {source.run.folder / 'fits'}/NAME.nc --json`",
     )
-    source_of = f"`direag show {source.run.folder / 'fits'}/NAME.nc --json`"
-    return Table("The fits behind the held-out predictions", columns, tuple(rows), "", source_of)
 
 
 def _optimum_reached(fit: Fit) -> bool:
@@ -179,8 +181,10 @@ def _optimum(fit: Fit, path: Path | None) -> Verdict:
         f"(at most {GRADIENT_TOLERANCE:g} is fine)"
     )
     if summary["converged"]:
-        return Verdict((Judgement("fine", f"{path} stands at its optimum: {where}."),))
-    return Verdict((Judgement("failure", f"{path} does not stand at its optimum: {where}. Do not use it."),))
+        judgement = Judgement("fine", f"{path} stands at its optimum: {where}.")
+    else:
+        judgement = Judgement("failure", f"{path} does not stand at its optimum: {where}. Do not use it.")
+    return Verdict((judgement,))
 
 
 def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
@@ -192,53 +196,54 @@ def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Blo
         first = Paragraph(text, "failure")
     findings = tuple(Judgement(finding.status, finding.text) for finding in diagnosis.verdict)
     tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
-    return [first, Verdict(findings), *tables, *diagnosis_blocks(diagnosis, on_step)]
+    pictures = worded(_drawn(diagnosis), diagnosis_figures.WORDS, "diagnosis", on_step)
+    return [first, Verdict(findings), *tables, *pictures]
+
+
+def _drawn(diagnosis: Diagnosis) -> Iterator[Picture | LeftOut]:
+    """Draw a diagnosis; of a weighted likelihood only what has a meaning there."""
+    for name, figure_of in diagnosis_figures.FIGURES.items():
+        if diagnosis.is_weighted and name in _UNWEIGHTED:
+            yield LeftOut(name, "it means nothing where questions are weighted unequally")
+        else:
+            with figure_style():
+                figure = figure_of(diagnosis)
+            yield Picture(name, figure, {})
 
 
 def _convergence_table(diagnosis: Diagnosis) -> Table:
     table = diagnosis.parameters
-    rows = tuple(
-        (
-            Cell(str(label)),
-            _checked(number(row["rhat"]), row["rhat"] < RHAT_LIMIT),
-            _checked(number(row["ess_bulk"], 0), row["ess_bulk"] > ESS_LIMIT),
-            _checked(number(row["ess_tail"], 0), row["ess_tail"] > ESS_LIMIT),
-            Cell(number(row["contraction"], 2)),
-        )
-        for label, row in zip(parameter_labels(table), table.to_dict("records"), strict=True)
+    above = f"above {ESS_LIMIT:.0f}"
+    return Table.of(
+        "Convergence of every parameter",
+        table.assign(label=parameter_labels(table)).to_dict("records"),
+        {
+            Column("parameter", "as it is sampled", holds="name"): lambda row: str(row["label"]),
+            Column("R-hat", f"below {RHAT_LIMIT}"): lambda row: _checked(number(row["rhat"]), row["rhat"] < RHAT_LIMIT),
+            Column("bulk ESS", above): lambda row: _checked(number(row["ess_bulk"], 0), row["ess_bulk"] > ESS_LIMIT),
+            Column("tail ESS", above): lambda row: _checked(number(row["ess_tail"], 0), row["ess_tail"] > ESS_LIMIT),
+            Column("contraction", "0: nothing learned"): lambda row: number(row["contraction"], 2),
+        },
+        "R-hat: do the chains agree? ESS: how many independent draws are they worth, for the middle and for the tails?",
+        "`direag diagnose FIT --out FOLDER`",
     )
-    columns = (
-        Column("parameter", "as it is sampled", holds="name"),
-        Column("R-hat", f"below {RHAT_LIMIT}"),
-        Column("bulk ESS", f"above {ESS_LIMIT:.0f}"),
-        Column("tail ESS", f"above {ESS_LIMIT:.0f}"),
-        Column("contraction", "0: nothing learned"),
-    )
-    note = (
-        "R-hat: do the chains agree? ESS: how many independent draws are they worth, for the middle and for the tails?"
-    )
-    return Table("Convergence of every parameter", columns, rows, note, "`direag diagnose FIT --out FOLDER`")
 
 
 def _chain_table(diagnosis: Diagnosis) -> Table:
-    rows = tuple(
-        (
-            Cell(str(row["chain"])),
-            Cell(f"{row['draws']:,}"),
-            _checked(str(row["divergences"]), row["divergences"] == 0),
-            _checked(number(row["bfmi"], 2), row["bfmi"] > BFMI_LIMIT),
-            Cell(number(row["acceptance"], 2)),
-        )
-        for row in diagnosis.chains.to_dict("records")
+    return Table.of(
+        "How each chain moved",
+        diagnosis.chains.to_dict("records"),
+        {
+            Column("chain", holds="name"): lambda row: str(row["chain"]),
+            Column("draws"): lambda row: f"{row['draws']:,}",
+            Column("diverged", "none"): lambda row: _checked(str(row["divergences"]), row["divergences"] == 0),
+            Column("BFMI", f"above {BFMI_LIMIT}"): lambda row: _checked(
+                number(row["bfmi"], 2), row["bfmi"] > BFMI_LIMIT
+            ),
+            Column("acceptance"): lambda row: number(row["acceptance"], 2),
+        },
+        source="`direag diagnose FIT --out FOLDER`",
     )
-    columns = (
-        Column("chain", holds="name"),
-        Column("draws"),
-        Column("diverged", "none"),
-        Column("BFMI", f"above {BFMI_LIMIT}"),
-        Column("acceptance"),
-    )
-    return Table("How each chain moved", columns, rows, "", "`direag diagnose FIT --out FOLDER`")
 
 
 def _checked(text: str, fine: bool) -> Cell:

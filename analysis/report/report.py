@@ -19,9 +19,14 @@ from analysis.display.page import (
     render,
 )
 from analysis.report.answer import Answer, answer, spoken
-from analysis.report.evaluation_sections import answer_section, methods_section, questions_section, reliability_section
+from analysis.report.evaluation_sections import (
+    answer_section,
+    methods_section,
+    pictures_section,
+    questions_section,
+    reliability_section,
+)
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
-from analysis.report.pictures import pictures_section
 from analysis.report.source import ReportSource
 from bayes_direag.data.files import atomic_path
 from bayes_direag.model.presets import label

@@ -7,19 +7,12 @@ import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
+from analysis.display.glossary import FIRST_METRICS, METRICS
 from analysis.display.numbers import interval, number
 from analysis.display.tables import shown_table
 
-#: Metrics of a method's own answers: column header, and whether more of it is better.
-_OWN = {
-    "ece": ("ECE", False),
-    "smece": ("smECE", False),
-    "brier": ("Brier", False),
-    "nll": ("NLL", False),
-    "auroc": ("AUROC", True),
-    "pr_positive": ("PR-P", True),
-    "pr_negative": ("PR-N", True),
-}
+#: Metrics of a method's own answers.
+_OWN = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")
 
 
 def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> Group:
@@ -34,7 +27,7 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
     some_unanswered = bool(metrics["unanswered"].any())
     if some_unanswered:
         caption += " none: questions without an answer beside the n; they count as wrong, with no benefit."
-    marked = {name: _marked(metrics[name], name != "log_score") for name in ("benefit", "accuracy_of_all", "log_score")}
+    marked = {name: _marked(metrics[name], METRICS[name].more_is_better) for name in FIRST_METRICS}
 
     def rows() -> Iterator[list[str | Text]]:
         for place, row in enumerate(metrics.to_dict("records")):
@@ -50,11 +43,11 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
 def metrics_table(metrics: pd.DataFrame) -> Group:
     """Return the metrics of each method's own answers, the best of each column (to the decimals shown) marked."""
     metrics = _by_benefit(metrics)
-    columns = [_marked(metrics[name], more_is_better) for name, (_, more_is_better) in _OWN.items()]
+    columns = [_marked(metrics[name], METRICS[name].more_is_better) for name in _OWN]
     return shown_table(
         "Of each method's own answers: do its probabilities hold?",
         ["method"],
-        [f"{header}\n{'↑' if more_is_better else '↓'}" for header, more_is_better in _OWN.values()],
+        [f"{METRICS[name].header.removesuffix(' score')}\n{METRICS[name].arrow}" for name in _OWN],
         zip(metrics["method"].astype(str), *columns, strict=True),
         "Over the n answered questions. ↑ more is better, ↓ less; * best. Not which method is better: one that "
         "selects a wrong answer, and knows it, scores well. ECE: 10 bins of equal width.",

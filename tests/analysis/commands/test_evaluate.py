@@ -9,23 +9,23 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
-from analysis.methods.direag import FITTED_METHODS
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import contents, direag, one_line, refuse, succeed, without_gold
 
-FROM_ONE_ELICITATION = [method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS]
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 PREDICTION_COLUMNS += ["state_probability", "cluster"]
+METHODS = ["majority", "mean_confidence", "conditional_logit", "confidence", "direag"]
 
 
 @pytest.fixture(scope="module")
 def evaluated(tmp_path_factory, observations) -> tuple[Path, str]:
-    """The folder of an evaluation of all methods, and what was printed when it was made."""
+    """The folder of an evaluation, and what was printed when it was made."""
     folder = tmp_path_factory.mktemp("evaluate") / "results"
-    return folder, succeed("evaluate", observations, "--out", folder, "--resamples", 20, "--folds", 2)
+    options = ["--resamples", 20, "--folds", 2, "--methods", ", ".join(METHODS)]
+    return folder, succeed("evaluate", observations, "--out", folder, *options)
 
 
 @pytest.fixture
@@ -36,25 +36,23 @@ def unfitted(tmp_path, observations) -> Path:
     return folder
 
 
-def test_the_folder(evaluated):
-    folder, _ = evaluated
-    assert sorted(path.name for path in folder.iterdir()) == [
-        "evaluation.json",
-        "fits",
-        "metrics.csv",
-        "parameters.csv",
-        "predictions.csv",
-    ]
-    assert sorted(path.name for path in (folder / "fits").iterdir()) == sorted(
-        f"{variant}-{fold}.nc" for variant in ("count", "level", "confidence") for fold in range(2)
-    )
+def test_the_folder_and_what_is_printed(evaluated):
+    folder, printed = evaluated
+    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
+        *("evaluation.json", "metrics.csv", "parameters.csv", "predictions.csv"),
+        *("fits/confidence-0.nc", "fits/confidence-1.nc"),
+    }
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
+    assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
+    assert "…" not in printed
+    assert all(method in printed for method in METHODS)
+    assert str(folder) in printed
 
 
 def test_predictions(evaluated, observations):
     table = pd.read_csv(evaluated[0] / "predictions.csv", dtype=str, keep_default_na=False)
     assert table.columns.tolist() == PREDICTION_COLUMNS
-    assert list(dict.fromkeys(table["method"])) == FROM_ONE_ELICITATION
+    assert list(dict.fromkeys(table["method"])) == METHODS
     assert set(table["correct"]) == {"True", "False"}
     gold = {question.problem_id: question.gold_answer for question in Observations.read(observations).questions}
     for _, rows in table.groupby("method"):
@@ -62,10 +60,10 @@ def test_predictions(evaluated, observations):
         assert rows["fold"][rows["fold"] != ""].is_monotonic_increasing
     right = table["answer"] == table["problem_id"].map(gold)
     assert (right.map(str) == table["correct"]).all()
-    stating = ["dawid_skene", "dawid_skene_labelled", "conditional_logit", *FITTED_METHODS]
+    stating = table["method"].isin(["conditional_logit", "confidence", "direag"])
     for column in ("null_probability", "state_probability"):
-        assert (table.loc[~table["method"].isin(stating), column] == "").all()
-        assert table.loc[table["method"].isin(stating), column].astype(float).between(0, 1).all()
+        assert (table.loc[~stating, column] == "").all()
+        assert table.loc[stating, column].astype(float).between(0, 1).all()
     assert (table["cluster"] == "").all()
 
 
@@ -78,12 +76,12 @@ def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
     np.testing.assert_allclose(again["confidence"], held_out["confidence"], rtol=1e-12)
 
 
-def test_metrics(evaluated):
+def test_metrics_and_parameters(evaluated):
     table = pd.read_csv(evaluated[0] / "metrics.csv")
     assert len(METRIC_NAMES) == 3 + 10
     intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
     assert table.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
-    assert table["method"].tolist() == FROM_ONE_ELICITATION
+    assert table["method"].tolist() == METHODS
     assert (table["n"] + table["unanswered"] == 80).all()
     rows = pd.read_csv(evaluated[0] / "predictions.csv")
     answered = rows[rows["confidence"].notna()].groupby("method", sort=False)
@@ -91,83 +89,65 @@ def test_metrics(evaluated):
     right = rows["correct"].astype(float)
     gain = (right - (rows["confidence"] - right) ** 2).fillna(0.0).groupby(rows["method"], sort=False)
     np.testing.assert_allclose(table["benefit"], gain.mean())
-
-
-def test_parameters_hold_the_loss_of_each_fit(evaluated):
-    table = pd.read_csv(evaluated[0] / "parameters.csv")
-    assert {"fold", "variant", "parameter", "level", "mean", "loss"} <= set(table.columns)
-    assert len(table[["variant", "fold", "loss"]].drop_duplicates()) == 3 * 2
-    assert table["loss"].gt(0).all()
+    parameters = pd.read_csv(evaluated[0] / "parameters.csv")
+    assert {"fold", "variant", "parameter", "level", "mean", "loss"} <= set(parameters.columns)
+    assert len(parameters[["variant", "fold", "loss"]].drop_duplicates()) == 2
 
 
 def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
     manifest = json.loads((evaluated[0] / "evaluation.json").read_text())
     settings = manifest["settings"]
     assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (2, 0, 20)
-    assert settings["methods"] == FROM_ONE_ELICITATION
+    assert settings["methods"] == METHODS
     assert settings["preset"]["name"] == "bayes"
-    assert manifest["observations"]["datasets"] == ["simulated"]
-    assert manifest["observations"]["questions"] == 80
     assert manifest["observations"]["sha256"] == Observations.read(observations).fingerprint
     assert manifest["test"] is None
-    assert manifest["versions"]["bayes-direag"]
+    assert manifest["command"].startswith("direag ")
 
 
-def test_it_prints_the_metrics_and_where_they_are(evaluated):
-    folder, printed = evaluated
-    assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
-    assert "…" not in printed
-    assert all(method in printed for method in FROM_ONE_ELICITATION)
-    assert str(folder) in printed
-
-
-def test_json(tmp_path, observations):
-    options = ["--out", tmp_path / "r", "--methods", "majority, steerconf", "--resamples", 5, "--json"]
-    printed = json.loads(succeed("evaluate", observations, *options))
-    assert [row["method"] for row in printed["metrics"]] == ["majority", "steerconf"]
-    assert printed["metrics"][0]["n"] == 80
+@pytest.mark.slow
+def test_all_methods_of_one_elicitation_are_evaluated_where_none_is_named(tmp_path, observations):
+    succeed("evaluate", observations, "--out", tmp_path / "r", "--resamples", 5, "--folds", 2)
+    expected = [method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS]
+    assert pd.read_csv(tmp_path / "r" / "metrics.csv")["method"].tolist() == expected
+    assert sorted(path.stem for path in (tmp_path / "r" / "fits").iterdir()) == sorted(
+        f"{variant}-{fold}" for variant in ("count", "level", "confidence") for fold in range(2)
+    )
 
 
 def test_json_says_null_where_a_metric_is_undefined(tmp_path):
     path = tmp_path / "always-right.jsonl"
     question = {"gold_answer": "1", "observations": [{"level": 0, "level_name": "a", "answer": 1, "confidence": 70}]}
     path.write_text("".join(json.dumps({"problem_id": str(i), **question}) + "\n" for i in range(3)))
-    options = ["--out", tmp_path / "r", "--methods", "majority", "--resamples", 5]
-    printed = json.loads(succeed("evaluate", path, *options, "--json"))
-    assert printed["metrics"][0]["auroc"] is None
-    assert printed["metrics"][0]["auroc_low"] is None
-    assert printed["metrics"][0]["accuracy"] == 1
+    options = ["--out", tmp_path / "r", "--methods", "majority, steerconf", "--resamples", 5]
+    first, second = json.loads(succeed("evaluate", path, *options, "--json"))["metrics"]
+    assert (first["method"], second["method"], first["n"]) == ("majority", "steerconf", 3)
+    assert (first["auroc"], first["auroc_low"], first["accuracy"]) == (None, None, 1)
     assert "\N{EN DASH}" in succeed("evaluate", path, *options)
 
 
-def test_a_test_set(tmp_path, observations):
+def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
     test = tmp_path / "test.jsonl"
     succeed("simulate", "--n", 30, "--seed", 9, "--out", test)
-    options = ["--test", test, "--out", tmp_path / "r", "--methods", "majority,count", "--resamples", 5]
-    printed = succeed("evaluate", observations, *options)
-    assert "tested on" in one_line(printed)
-    table = pd.read_csv(tmp_path / "r" / "predictions.csv")
+    options = ["--test", test, "--out", tmp_path / "r", "--methods", "vanilla,majority_platt", "--resamples", 5]
+    assert "tested on" in one_line(succeed("evaluate", observations, *options, "--vanilla-level", "confident"))
+    table = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": str})
     assert len(table) == 2 * 30
     assert set(table["fold"]) == {"test"}
     manifest = json.loads((tmp_path / "r" / "evaluation.json").read_text())
     assert manifest["settings"]["n_folds"] is None
     assert (manifest["observations"]["questions"], manifest["test"]["questions"]) == (80, 30)
+    answers = table[table["method"] == "vanilla"].set_index("problem_id")["answer"]
+    for question in Observations.read(test).questions:
+        said = {report.level_name: report for report in question.observations}.get("confident")
+        if said is not None:
+            assert answers[question.problem_id] == said.answer
 
 
 def test_without_a_fit_the_parameter_table_is_empty_but_readable(unfitted):
     table = pd.read_csv(unfitted / "parameters.csv")
     assert len(table) == 0
     assert table.columns.tolist() == ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
-
-
-def test_a_named_vanilla_level(tmp_path, observations):
-    options = ["--out", tmp_path / "r", "--methods", "vanilla", "--vanilla-level", "confident", "--resamples", 5]
-    succeed("evaluate", observations, *options)
-    table = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": str}).set_index("problem_id")
-    for question in Observations.read(observations).questions:
-        said = {report.level_name: report for report in question.observations}.get("confident")
-        if said is not None:
-            assert table.loc[question.problem_id, "answer"] == said.answer
 
 
 @pytest.mark.parametrize(
@@ -179,9 +159,12 @@ def test_a_named_vanilla_level(tmp_path, observations):
         (["--folds", 1], "Ask for more folds"),
         (["--vanilla-level", "vanila"], "no level is called 'vanila'"),
         (["--set", "epps=1"], "'epps'"),
+        (["--fit-method", "nuts", "--methods", "count", "--target-accept", 1], "--target-accept 1.0: expected"),
+        (["--fit-method", "nuts", "--methods", "count", "--preset", "release"], "weighs questions unequally"),
     ],
 )
-def test_what_cannot_be_evaluated(tmp_path, observations, options, says):
+def test_what_cannot_be_evaluated(tmp_path, observations, monkeypatch, options, says):
+    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
     assert says in refuse("evaluate", observations, "--out", tmp_path / "r", *options)
     assert list(tmp_path.iterdir()) == []
 
@@ -191,7 +174,6 @@ def test_no_labelled_question(tmp_path, observations, methods):
     path = without_gold(observations, tmp_path / "unlabelled.jsonl")
     options = ["--out", tmp_path / "r", "--answers", "numeric", "--methods", methods]
     assert "labelled" in refuse("evaluate", path, *options)
-    assert "labelled" in refuse("fit", path, "--out", tmp_path / "f.nc", "--answers", "numeric")
     assert list(tmp_path.iterdir()) == [path]
 
 
@@ -203,14 +185,6 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
     printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2)
     assert "[red]run[/red]" in printed
     assert "[bold]:+1:.jsonl" in printed.replace("\n", "")
-
-
-def test_evaluate_refuses_what_cannot_be_sampled(tmp_path, observations, monkeypatch):
-    monkeypatch.setenv("XLA_FLAGS", os.environ.get("XLA_FLAGS", ""))
-    nuts = ["--out", tmp_path / "r", "--fit-method", "nuts", "--methods", "count"]
-    assert "--target-accept 1.0: expected" in refuse("evaluate", observations, *nuts, "--target-accept", 1)
-    assert "weighs questions unequally" in refuse("evaluate", observations, *nuts, "--preset", "release")
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])

@@ -89,7 +89,7 @@ class TestRefusals:
             (["{files}/fit.nc", "--out", "{out}", "--method", "direag"], "--method direag: saw it with the fit"),
             (["{files}/absent.nc", "--out", "{out}"], "no such file; expected a fit"),
             (["{files}", "--out", "{out}"], "expected a folder written by direag evaluate"),
-            (["{files}/run", "--out", "{files}/run"], "saw an evaluation there; expected a folder of its own"),
+            (["{files}/run", "--out", "{files}/run"], "saw an earlier evaluation there; expected a folder of its own"),
             (["{files}/run", "--out", "{files}/fit.nc"], "saw a file; expected a folder"),
             (["{files}/run", "--out", "{out}/a/b"], "there is no folder"),
         ],

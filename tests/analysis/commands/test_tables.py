@@ -103,7 +103,7 @@ def test_refusals(runs: tuple[Path, Path], tmp_path: Path) -> None:
     assert "saw no such folder; expected a folder written by direag evaluate" in refuse(tmp_path / "nowhere")
     assert "saw this run twice" in refuse(first, first.parent / "." / first.name)
     assert "--level 95.0: expected a probability between 0 and 1" in refuse(first, "--level", 95)
-    assert "saw an evaluation there" in refuse(first, "--out", first)
+    assert "saw an earlier evaluation there" in refuse(first, "--out", first)
     assert "there is no folder" in refuse(first, "--out", tmp_path / "no" / "tables")
     (tmp_path / "file").touch()
     assert "saw a file" in refuse(first, "--out", tmp_path / "file")

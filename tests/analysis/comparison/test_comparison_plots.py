@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 
-from analysis.comparison.comparison import ParameterComparison
-from analysis.comparison.comparison_plots import difference_figure, loo_figure, parameter_figure, shift_figure
-from analysis.comparison.loo_comparison import EvaluationComparison, LooComparison
+from analysis.comparison.comparison import ParameterComparison, parameter_figure, shift_figure
+from analysis.comparison.loo_comparison import EvaluationComparison, LooComparison, difference_figure, loo_figure
 from analysis.display.style import save_figure
 
 

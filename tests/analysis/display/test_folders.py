@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -20,51 +21,108 @@ def write(folder, number=1.0, **tables):
     FOLDER.write(folder, {"number": number, "rows": TABLE, "pair": (1, math.inf)}, tables, {})
 
 
-def test_what_is_written(tmp_path):
+@pytest.fixture
+def out(tmp_path) -> Path:
+    """Return a folder that holds a thing, and a fit."""
+    write(tmp_path / "out", table=TABLE)
+    (tmp_path / "out" / "fits").mkdir()
+    (tmp_path / "out" / "fits" / "one.nc").touch()
+    return tmp_path / "out"
+
+
+def test_what_is_written(tmp_path, monkeypatch):
     with figure_style():
         figure = new_figure(1.0, 1.0)
-    FOLDER.write(tmp_path / "out", {"rows": TABLE, "pair": (1, math.inf)}, {"table": TABLE}, {"picture": figure})
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "out").mkdir()  # an empty one will do
+    FOLDER.write("out", {"rows": TABLE, "pair": (1, math.inf)}, {"table": TABLE}, {"picture": figure})
     assert set(contents(tmp_path / "out")) == {"thing.json", "table.csv", "picture.png"} < FOLDER.contents
     record = json.loads((tmp_path / "out" / "thing.json").read_text())
     assert record == {"rows": [{"name": "a", "value": 0.5}, {"name": None, "value": None}], "pair": [1, None]}
     pd.testing.assert_frame_equal(pd.read_csv(tmp_path / "out" / "table.csv"), TABLE, check_dtype=False)
 
 
-def test_an_earlier_one_gives_way_and_stays_if_the_next_fails(tmp_path, monkeypatch):
-    write(tmp_path / "out", table=TABLE)
-    (tmp_path / "out" / "fits").mkdir()
-    (tmp_path / "out" / "fits" / "one.nc").touch()
-    write(tmp_path / "out", 2.0)
-    assert set(contents(tmp_path / "out")) == {"thing.json"}
-    before = contents(tmp_path / "out")
-    monkeypatch.setattr(folders, "write_table", lambda *_: 1 / 0)
-    for folder in ("out", "new"):
-        with pytest.raises(ZeroDivisionError):
-            write(tmp_path / folder, table=TABLE)
-    assert contents(tmp_path / "out") == before
+def test_an_earlier_one_gives_way_and_a_link_stays_one(out, tmp_path):
+    (tmp_path / "link").symlink_to(out)
+    write(tmp_path / "link", 2.0)
+    assert (tmp_path / "link").is_symlink()
+    assert set(contents(out)) == {"thing.json"}
+    assert json.loads((out / "thing.json").read_text())["number"] == 2
+    assert {path.name for path in tmp_path.iterdir()} == {"link", "out"}
+
+
+@pytest.mark.parametrize("error", [OSError, KeyboardInterrupt])
+def test_an_earlier_one_stays_if_writing_fails(out, tmp_path, monkeypatch, error):
+    before = contents(out)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(folders, "write_table", fail)
+    for name in ("out", "new"):
+        with pytest.raises(error):
+            write(tmp_path / name, table=TABLE)
+    assert contents(out) == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize(
-    ("files", "says"),
-    [
-        (["a.txt", "b.txt", "c.txt", "d.txt", "thing.json"], r"saw a\.txt, b\.txt, c\.txt, \.\.\. \(4 in all\)"),
-        (["table.csv"], r"saw table\.csv; expected a new or empty folder, or one with an earlier thing"),
-    ],
-)
-def test_strangers_are_named_and_kept(tmp_path, files, says):
-    for name in files:
-        (tmp_path / name).write_text("mine")
-    before = contents(tmp_path)
-    with pytest.raises(DirEAGError, match=says):
-        write(tmp_path)
-    assert contents(tmp_path) == before
+@pytest.mark.parametrize("at", [1, 2])
+def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
+    before, rename, calls = contents(out), Path.rename, []
+
+    def fail_once(self: Path, target: Path) -> Path:
+        calls.append(target)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail_once)
+    with pytest.raises(KeyboardInterrupt):
+        write(out, 2.0)
+    monkeypatch.undo()
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-def test_places_that_cannot_be_replaced(tmp_path, monkeypatch):
+@pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "table.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
+def test_what_no_thing_has_written_is_kept(out, stranger):
+    (out / stranger).parent.mkdir(exist_ok=True)
+    (out / stranger).write_text("dear to me")
+    before = contents(out)
+    place = "/".join(Path(stranger).parts[:2])
+    for refuse in (FOLDER.check, write):
+        with pytest.raises(DirEAGError, match=rf"saw {place}; expected a new or empty folder, or one with an earlier"):
+            refuse(out)
+    assert contents(out) == before
+
+
+def test_without_its_record_all_is_somebody_elses_and_three_are_named(tmp_path):
+    for name in "abcd":
+        (tmp_path / name).touch()
+    with pytest.raises(DirEAGError, match=r"saw a, b, c, \.\.\. \(4 in all\); expected"):
+        FOLDER.check(tmp_path)
+
+
+def test_places_that_cannot_be_replaced(out, tmp_path, monkeypatch):
     (tmp_path / "file").touch()
-    monkeypatch.chdir(tmp_path)
-    for folder, says in ((tmp_path / "file", "saw a file"), (".", "the current folder")):
+    monkeypatch.chdir(out)
+    places = {tmp_path / "file": "saw a file", tmp_path / "no" / "out": "there is no folder"}
+    for folder, says in (places | dict.fromkeys((".", out, "../out"), "the current folder")).items():
         with pytest.raises(DirEAGError, match=says):
             FOLDER.check(folder)
-    FOLDER.check(tmp_path / "new")
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path / "new", "out"):
+        FOLDER.check(folder)
+
+
+def test_files_beside_others_may_lie_anywhere_but_in_a_thing(out, tmp_path):
+    (tmp_path / "file").touch()
+    for folder, says in (
+        (out, "saw an earlier thing there"),
+        (tmp_path / "file", "saw a file"),
+        (tmp_path / "no" / "out", "there is no folder"),
+    ):
+        with pytest.raises(DirEAGError, match=says):
+            FOLDER.check_apart(folder)
+    FOLDER.check_apart(tmp_path / "new")
+    FOLDER.check_apart(tmp_path)

@@ -14,6 +14,7 @@ from rich.console import Console
 from scipy.optimize import minimize
 
 from analysis.display.style import save_figure
+from analysis.learning_curve.curve import summarise
 from analysis.learning_curve.curve_display import (
     SHOWN,
     curve_tables,
@@ -23,7 +24,6 @@ from analysis.learning_curve.curve_display import (
     shown_metrics,
     spread_out,
 )
-from analysis.learning_curve.summary import summarise
 from analysis.methods.registry import CURVE_METHODS, DEFAULT_METHODS
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.learning_curve.made_results import made_results

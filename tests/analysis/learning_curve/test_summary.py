@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t as student
 
-from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.learning_curve.summary import over_splits, summarise
+from analysis.learning_curve.curve import CURVE_METRICS, over_splits, summarise
 from tests.analysis.learning_curve.made_results import made_results
 
 

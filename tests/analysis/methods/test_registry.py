@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from analysis.display.glossary import method_words
 from analysis.evaluation import METHODS
 from analysis.methods import direag
 from analysis.methods.method import Answers, Method
@@ -20,7 +21,6 @@ from analysis.methods.registry import (
     preset_methods,
     suffix_of,
 )
-from analysis.report.glossary import method_words
 from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit

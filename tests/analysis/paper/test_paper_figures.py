@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 
-from analysis.paper.paper_figures import base_rate_figure, base_rate_table, null_state_figure, null_state_table
 from analysis.paper.paper_layouts import long_latex, long_markdown
+from analysis.paper.paper_results import base_rate_figure, base_rate_table, null_state_figure, null_state_table
 from analysis.paper.paper_tables import METHODS_TABLE, paper_table
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.scoring import score

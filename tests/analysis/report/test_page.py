@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.display import page as page_module
-from analysis.report.glossary import METRICS
+from analysis.display.glossary import METRICS
 from analysis.report.report import write_report
 from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
@@ -40,7 +40,7 @@ def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
     monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
     monkeypatch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.report.fit_sections.diagnosis_blocks", lambda *_: ())
+    monkeypatch.setattr("analysis.report.fit_sections._drawn", lambda _: ())
 
 
 @pytest.fixture(scope="module")

@@ -12,6 +12,11 @@ class MetricWords(NamedTuple):
     more_is_better: bool
     meaning: str
 
+    @property
+    def arrow(self) -> str:
+        """Where better values lie."""
+        return "↑" if self.more_is_better else "↓"
+
 
 METHODS: Mapping[str, str] = MappingProxyType(
     {
