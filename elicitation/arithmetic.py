@@ -12,7 +12,7 @@ grade  what it takes
 """
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Literal, NamedTuple
 
@@ -25,7 +25,7 @@ GRADES = (1, 2, 3, 4, 5)
 
 
 class WordProblem(NamedTuple):
-    """One generated problem: its grade, its text and its exact answer."""
+    """One generated problem, with its exact answer."""
 
     grade: int
     question: str
@@ -63,19 +63,8 @@ _DRAWS = 1000  # attempts at a problem that has not been told before
 def word_problems(n: int, seed: int = 0, grades: Sequence[int] = GRADES) -> Iterator[WordProblem]:
     """Yield ``n`` different problems, the grades taking turns; a longer list begins with the shorter one.
 
-    Parameters
-    ----------
-    n : int
-        How many.
-    seed : int
-        Which list; the same seed and grades give the same list everywhere.
-    grades : sequence of int
-        The grades that take turns.
-
-    Raises
-    ------
-    DirEAGError
-        If a grade is unknown, or has no further problem to tell.
+    The same seed and grades give the same list everywhere. Raises DirEAGError if a grade is unknown, or has no further
+    problem to tell.
 
     Examples
     --------
@@ -110,7 +99,7 @@ def _tell(grade: int, generator: random.Random) -> WordProblem | None:
         number = _number(event, value, recipe, generator)
         if number is None:
             return None
-        value = _after(event, value, number)
+        value = _AFTER[event](value, number)
         sentences.append(generator.choice(_TOLD[event]).format(name=name, n=number))
     if not 1 <= value <= _MOST:
         return None
@@ -152,16 +141,11 @@ def _number(event: Event, value: int, recipe: _Grade, generator: random.Random) 
     return generator.choice(choices) if choices else None
 
 
-def _after(event: Event, value: int, number: int) -> int:
-    """Return how many things there are after an event."""
-    match event:
-        case "gain":
-            return value + number
-        case "lose":
-            return value - number
-        case "times":
-            return value * number
-        case "share":
-            return value // number
-        case "percent":
-            return value - value * number // 100
+#: How many things there are after an event.
+_AFTER: dict[Event, Callable[[int, int], int]] = {
+    "gain": lambda value, number: value + number,
+    "lose": lambda value, number: value - number,
+    "times": lambda value, number: value * number,
+    "share": lambda value, number: value // number,
+    "percent": lambda value, number: value - value * number // 100,
+}

@@ -17,6 +17,7 @@ class BatchEngine(Engine):
     """Requests and results in the form of OpenAI's batch interface, which ``vllm run-batch`` shares.
 
     What the results do not answer is written to the file of requests when the engine is left, unless by an error.
+    Raises DirEAGError if the file of requests is another kind of file, or a file of results cannot be read.
 
     Parameters
     ----------
@@ -31,11 +32,6 @@ class BatchEngine(Engine):
     ----------
     failed : list of str
         What the service says of requests that have failed, which are written again.
-
-    Raises
-    ------
-    DirEAGError
-        If the file of requests is another kind of file, or a file of results cannot be read.
     """
 
     def __init__(self, model: str, requests: str | Path, results: Sequence[str | Path] = ()) -> None:
@@ -77,10 +73,7 @@ class BatchEngine(Engine):
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
         """Return the reply that the results hold.
 
-        Raises
-        ------
-        Deferred
-            If they hold none.
+        Raises Deferred if they hold none.
         """
         body = request.body(self.model)
         name = custom_id(request, body)

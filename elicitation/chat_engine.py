@@ -89,10 +89,7 @@ class ChatEngine(Engine):
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply.
 
-        Raises
-        ------
-        EngineError
-            If the server refuses the request, or does not answer for longer than the engine is patient.
+        Raises EngineError if the server refuses the request, or does not answer for longer than the engine is patient.
         """
         retrying = AsyncRetrying(
             retry=retry_if_exception(_passes),
@@ -132,10 +129,7 @@ class ChatEngine(Engine):
     async def _constraint(self, place: int) -> str:
         """Return the word by which an endpoint holds a reply to a pattern, once it has been seen to obey it.
 
-        Raises
-        ------
-        EngineError
-            If it obeys none.
+        Raises EngineError if it obeys none.
         """
         async with self._probing:
             if place not in self._constraints:

@@ -79,12 +79,8 @@ def cache_of_token(config: dict[str, Any]) -> float:
 def fetch(request: Request) -> Fetched:
     """Check the GPU, then the licence, then whether the model fits, and only then download.
 
-    Without a connection, files that were downloaded before will do.
-
-    Raises
-    ------
-    RefusedError
-        If one of the checks fails, or the hub has no such model.
+    Without a connection, files that were downloaded before will do. Raises RefusedError if one of the checks fails, or
+    the hub has no such model.
     """
     gpu = _gpu(request)
     hub = import_module("huggingface_hub")

@@ -88,10 +88,7 @@ class Sampling(BaseModel):
     def override(self, assignments: Sequence[str]) -> "Sampling":
         """Return these settings with some replaced, each given as ``field=value``; the value ``none`` stands for None.
 
-        Raises
-        ------
-        DirEAGError
-            If there is no such field, or it does not take the value.
+        Raises DirEAGError if there is no such field, or it does not take the value.
 
         Examples
         --------
@@ -116,10 +113,8 @@ class Key(NamedTuple):
 
     Attributes
     ----------
-    problem_id : str
-        The question.
-    level, sample : int
-        The level of the prompt, and the number of the sample drawn at it.
+    problem_id, level, sample
+        The question, the level of the prompt, and the number of the sample drawn at it.
     attempt : int
         0 for the first reply, then the format repairs.
     """
@@ -136,14 +131,10 @@ class ChatRequest:
 
     Attributes
     ----------
-    key : Key
-        Which one it is.
-    messages : tuple of Message
-        The conversation that the reply continues.
-    seed : int
-        See :func:`request_seed`.
-    sampling : Sampling
-        How to draw.
+    key, messages
+        Which one it is, and the conversation that the reply continues.
+    seed, sampling
+        How to draw; see :func:`request_seed`.
     pattern : str, optional
         A regular expression that the reply must match.
     """

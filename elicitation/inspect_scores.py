@@ -21,17 +21,13 @@ def direag_reducer(fit: str | Path) -> Any:
     Epoch k is level k of the fit, as in ``direag import inspect``. Answers are those of the scorer; their confidence is
     read from the score's explanation, where Inspect's own scorers put the reply. The reduced score has the selected
     answer, 1 or 0 as the scorer has judged it, and in its metadata the ``probability`` of being right (None, and no
-    answer, where no reply was usable).
+    answer, where no reply was usable). Raises DirEAGError if inspect_ai is not installed, or there are more epochs than
+    the fit has levels.
 
     Parameters
     ----------
     fit : path-like
         A fit, as ``direag fit`` writes it.
-
-    Raises
-    ------
-    DirEAGError
-        If inspect_ai is not installed, or there are more epochs than the fit has levels.
     """
     from bayes_direag.fits.fit import Fit
 
@@ -68,10 +64,7 @@ def direag_reducer(fit: str | Path) -> Any:
 def benefit() -> Any:
     """Return the metric ``benefit``: accuracy less Brier score of the selected answers, 0 without an answer.
 
-    Raises
-    ------
-    DirEAGError
-        If inspect_ai is not installed.
+    Raises DirEAGError if inspect_ai is not installed.
     """
     try:
         from inspect_ai.scorer import metric

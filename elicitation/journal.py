@@ -28,10 +28,8 @@ class Entry(BaseModel):
     ----------
     problem_id, level, sample, attempt
         Its :class:`~elicitation.generation.Key`.
-    seed : int
-        The seed that was sent.
-    prompt : str
-        The digest of the messages that were sent.
+    seed, prompt
+        The seed that was sent, and the digest of the messages.
     text, finish_reason, prompt_tokens, completion_tokens, final_tokens
         The :class:`~elicitation.generation.Generation`.
     seconds : float
@@ -69,13 +67,14 @@ class Journal:
     """An append-only file: a header with the identity of the run, then one line a finished generation.
 
     Opening it makes the file, or continues it: a last line that was cut off is removed (its generation had not
-    counted), and the identity must be the same, unless nothing was generated under it. A file that is refused stays
-    as it is. The file is locked while open, so that no second run writes to it.
+    counted), and the identity must be the same, unless nothing was generated under it. A file that is refused stays as
+    it is. The file is locked while open, so that no second run writes to it. Raises JournalError if the file is not a
+    journal, is in use, holds a generation twice, or was written under another identity.
 
     Parameters
     ----------
     path : path-like
-        The file; its folder must exist.
+        The file, in a folder that exists.
     identity : mapping
         What makes generations comparable (model, prompts, sampling ...), as JSON values.
 
@@ -83,11 +82,6 @@ class Journal:
     ----------
     entries : dict of Key to Entry
         What the file holds.
-
-    Raises
-    ------
-    JournalError
-        If the file is not a journal, is in use, holds a generation twice, or was written under another identity.
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:
@@ -118,10 +112,7 @@ class Journal:
     async def append(self, entry: Entry) -> None:
         """Write one generation through to the disk, waiting for that in a thread, and remember it.
 
-        Raises
-        ------
-        JournalError
-            If the disk is full or fails. The line is taken back, and no further one is accepted.
+        Raises JournalError if the disk is full or fails. The line is taken back, and no further one is accepted.
         """
         await asyncio.to_thread(self._write_through, entry)
         self.entries[entry.key] = entry
@@ -168,10 +159,7 @@ class Journal:
 def read_journal(path: str | Path) -> list[Entry]:
     """Return the generations of a journal, without those of a cut-off last line.
 
-    Raises
-    ------
-    JournalError
-        If there is no such file, or it is not a journal.
+    Raises JournalError if there is no such file, or it is not a journal.
     """
     data = _whole_lines(Path(path))
     _header(Path(path), data)

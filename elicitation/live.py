@@ -12,15 +12,7 @@ from elicitation.tally import LevelSummary, Tally
 
 
 class LiveView:
-    """What shows the progress of a run, as a context manager around it.
-
-    Parameters
-    ----------
-    console : Console
-        Where to show it; usually standard error.
-    interval : float
-        Seconds between two plain lines.
-    """
+    """What shows the progress of a run, as a context manager around it; plain lines come at an interval in seconds."""
 
     def __init__(self, console: Console, *, interval: float = 15.0) -> None:
         self._console, self._interval = console, interval

@@ -3,7 +3,8 @@
 import hashlib
 import json
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -84,12 +85,8 @@ class Manifest(BaseModel):
 def earlier_sessions(path: Path) -> list[Session]:
     """Return the sessions that a manifest names, none if there is no manifest.
 
-    One that still says ``running`` had no time to say more, and has been killed.
-
-    Raises
-    ------
-    DirEAGError
-        If the file is no manifest.
+    One that still says ``running`` had no time to say more, and has been killed. Raises DirEAGError if the file is no
+    manifest.
     """
     if not path.exists():
         return []
@@ -111,13 +108,11 @@ def questions_digest(problems: Sequence[Problem]) -> str:
 
 def versions() -> dict[str, str]:
     """Return the versions of what a run depends on."""
-    numbers: Mapping[str, str] = {"python": platform.python_version()}
+    numbers = {"python": platform.python_version()}
     for name in ("bayes-direag", "openai", "pydantic"):
-        try:
-            numbers = {**numbers, name: version(name)}
-        except PackageNotFoundError:
-            continue
-    return dict(numbers)
+        with suppress(PackageNotFoundError):
+            numbers[name] = version(name)
+    return numbers
 
 
 def now() -> str:

@@ -23,10 +23,8 @@ class ModelPreset:
 
     Attributes
     ----------
-    name : str
-        The last part of its name on the hub.
-    repository : str
-        Its name on the hub.
+    name, repository : str
+        The last part of its name on the hub, and all of it.
     server_arguments : tuple of str
         What ``vllm serve`` is told beyond the model.
     revision : str

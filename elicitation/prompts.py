@@ -57,10 +57,8 @@ class Level:
 
     Attributes
     ----------
-    index : int
-        Its 0-based number, which observations carry as ``level``.
-    name : str
-        What it is called.
+    index, name
+        Its 0-based number, which observations carry as ``level``, and what it is called.
     note : str
         The text that stands in place of ``{note}``; may be empty.
     """
@@ -86,10 +84,8 @@ class Protocol:
     ----------
     name : {"steered", "samples", "topk"}
         What kind of elicitation this is.
-    levels : tuple of Level
-        The ways of asking, numbered 0, 1, 2 ... in this order.
-    n_samples : int
-        How often each level is asked.
+    levels, n_samples
+        The ways of asking, numbered 0, 1, 2 ... in this order, and how often each is asked.
     frame : str
         The prompt, in which ``{question}`` and ``{note}`` are replaced.
     repair : str
@@ -137,10 +133,10 @@ def load_protocol(
 ) -> Protocol:
     """Return a shipped protocol, with your own levels, wording or examples where files give them.
 
+    Raises DirEAGError if the name is unknown, a file cannot be read, or what it says does not make a protocol.
+
     Parameters
     ----------
-    name : {"steered", "samples", "topk"}
-        Which protocol.
     levels_file : path-like, optional
         A TOML file in the form of the shipped ones. What it gives (``levels`` as a whole, ``n_samples``, ``frame``,
         ``repair``, ``reply_pattern``, ``form``, ``repairs``) takes the place of the shipped; what it leaves out stays.
@@ -148,11 +144,6 @@ def load_protocol(
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
     wording : {"ours", "released"}
         Whose meaning, order and form of the reply: ours, or those of the released code of the paper.
-
-    Raises
-    ------
-    DirEAGError
-        If the name is unknown, a file cannot be read, or what it says does not make a protocol.
 
     Examples
     --------

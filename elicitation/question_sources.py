@@ -99,10 +99,7 @@ def published_form(rows: Iterable[Row]) -> Form | None:
 def read_rows(path: Path) -> list[Row]:
     """Return the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV.
 
-    Raises
-    ------
-    DirEAGError
-        If the file cannot be read, or holds no row.
+    Raises DirEAGError if the file cannot be read, or holds no row.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -128,10 +125,7 @@ def read_rows(path: Path) -> list[Row]:
 def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
     """Return the rows of a named benchmark, read with the Hugging Face ``datasets`` library.
 
-    Raises
-    ------
-    DirEAGError
-        If the library is missing, the benchmark has no such split, or it cannot be loaded.
+    Raises DirEAGError if the library is missing, the benchmark has no such split, or it cannot be loaded.
     """
     source = HUB[name]
     if split is not None and split not in source.splits:

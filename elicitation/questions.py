@@ -24,12 +24,8 @@ class Problem:
 
     Attributes
     ----------
-    problem_id : str
-        Its name, which no other question of the set has.
-    dataset : str
-        The set it is from.
-    question : str
-        Its text.
+    problem_id, dataset, question : str
+        Its name, which no other question of the set has, the set it is from, and its text.
     gold_answer : str or None
         The right answer, numbers and choices in canonical form; None if it is not known.
     """
@@ -64,14 +60,10 @@ class QuestionSet:
 
     Attributes
     ----------
-    name : str
-        What the set is called.
-    problems : tuple of Problem
-        The questions, in the order of the source.
-    kind : {"numeric", "choice", "text"}
-        How answers are compared.
-    odd_rows : tuple of OddRow
-        In the order of the source; empty if nothing was odd.
+    name, kind
+        What the set is called, and how its answers are compared.
+    problems, odd_rows
+        The questions, and what was odd, each in the order of the source.
     """
 
     name: str
@@ -103,6 +95,9 @@ def load_questions(
 ) -> QuestionSet:
     """Return a question set by name, from a file, or generated.
 
+    Raises DirEAGError if the name is unknown, the file cannot be read or has no such columns, no question is left, or
+    the ``datasets`` library is needed and missing.
+
     Parameters
     ----------
     name_or_path : str or path-like
@@ -122,12 +117,6 @@ def load_questions(
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared. By default numeric for benchmarks; for other files what the gold answers show
         (:func:`bayes_direag.data.answers.infer_kind`), numeric if there are none.
-
-    Raises
-    ------
-    DirEAGError
-        If the name is unknown, the file cannot be read or has no such columns, no question is left, or the
-        ``datasets`` library is needed and missing.
 
     Examples
     --------

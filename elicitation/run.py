@@ -87,27 +87,18 @@ def elicit(
 
     Parameters
     ----------
-    questions : QuestionSet
-        What to ask. A resumed run may have more or fewer of the same questions.
-    protocol : Protocol
-        How to ask.
-    engine : Engine
+    questions, protocol
+        What to ask, and how. A resumed run may have more or fewer of the same questions.
+    engine
         Whom to ask; entered only if something is left to ask.
-    folder : path-like
+    folder
         Where the run lies; made if need be.
-    sampling : Sampling, optional
-        How replies are drawn.
-    seed : int
-        The run's seed, from which each request's seed is derived.
-    concurrency : int
+    sampling, seed
+        How replies are drawn; each request's seed is derived from the run's.
+    concurrency
         Requests in flight at each of the engine's lanes.
-    view : LiveView, optional
+    view
         What shows the progress.
-
-    Returns
-    -------
-    RunSummary
-        Counts, and the summary by level.
 
     Raises
     ------

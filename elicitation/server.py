@@ -41,10 +41,7 @@ _OF_SPEED = frozenset(
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     """Return what starts vLLM: ``vllm serve``, or the module form under the interpreter of another environment.
 
-    Raises
-    ------
-    EngineError
-        If no interpreter is given and there is no ``vllm`` command.
+    Raises EngineError if no interpreter is given and there is no ``vllm`` command.
     """
     if interpreter is not None:
         return (str(interpreter), "-m", _MODULE, "--model")
@@ -89,21 +86,18 @@ def parsed(arguments: Sequence[str]) -> dict[str, str]:
 class Server:
     """A server process, on loopback.
 
-    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe:
-    by :meth:`stop`, or by dying in whatever way.
+    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe: by
+    :meth:`stop`, or by dying in whatever way. Raises EngineError if the arguments hold a secret, which would show up in
+    process lists, manifest and log, or the log is that of another program.
 
     Parameters
     ----------
-    model : str
-        A folder or a name, as vLLM takes it.
-    name : str
-        The name to serve it by.
+    model, name : str
+        A folder or a name, as vLLM takes it; and the name to serve it by.
     log : path-like
         Where its output is appended.
-    launch : sequence of str
-        What starts it, up to the model; see :func:`launch_command`.
-    arguments : sequence of str
-        Further arguments, handed on as they are.
+    launch, arguments : sequence of str
+        What starts it, up to the model (see :func:`launch_command`), and further arguments, handed on as they are.
     environment : mapping
         Further environment variables.
     fetcher : path-like, optional
@@ -115,12 +109,6 @@ class Server:
     ----------
     revision : str, optional
         The commit that is served; None for a folder.
-
-    Raises
-    ------
-    EngineError
-        If the arguments hold a secret, which would show up in process lists, manifest and log, or the log is that of
-        another program.
     """
 
     def __init__(
@@ -163,10 +151,7 @@ class Server:
     async def fetch(self) -> Fetched | None:
         """Fetch the model, once, if there is a fetcher: check that this machine can run it, and download it.
 
-        Raises
-        ------
-        EngineError
-            If it cannot be had or does not fit, with what to do.
+        Raises EngineError if it cannot be had or does not fit, with what to do.
         """
         if self._fetched is not None or self._fetcher is None:
             return self._fetched
@@ -271,10 +256,8 @@ class ServedEngine(ChatEngine):
 
     Parameters
     ----------
-    server : Server
-        The server, not started yet.
-    model : str
-        The name it serves.
+    server, model
+        The server, not started yet, and the name it serves.
     ready_within : float
         For how many seconds to wait until it answers; loading a large model takes minutes. Its download comes before.
     patience, timeout : float

@@ -25,15 +25,7 @@ class Slot(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A settled reply.
-
-    Attributes
-    ----------
-    status : ParseStatus
-        How its last attempt could be read.
-    observations : tuple of Observation
-        What it says: one observation, or one a rank.
-    """
+    """A settled reply: how its last attempt could be read, and what it says, an observation or one a rank."""
 
     status: ParseStatus
     observations: tuple[Observation, ...]
@@ -41,19 +33,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """How questions are asked and replies are read.
-
-    Attributes
-    ----------
-    protocol : Protocol
-        The prompts.
-    sampling : Sampling
-        How replies are drawn.
-    seed : int
-        The run's seed.
-    kind : {"numeric", "choice", "text"}
-        What counts as an answer.
-    """
+    """How questions are asked and replies are read; the seed is the run's, and the kind says what is an answer."""
 
     protocol: Protocol
     sampling: Sampling
@@ -68,12 +48,8 @@ class Task:
     def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Outcome:
         """Return what to ask next for a slot, or its outcome if it is settled.
 
-        A reply that can be read settles a slot, and so do the last repair and a prompt too long for the model.
-
-        Raises
-        ------
-        JournalError
-            If a recorded reply answers another prompt than the one that would be sent.
+        A reply that can be read settles a slot, and so do the last repair and a prompt too long for the model. Raises
+        JournalError if a recorded reply answers another prompt than the one that would be sent.
         """
         attempts: list[Entry] = []
         for attempt in range(self.sampling.repairs + 1):

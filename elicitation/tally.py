@@ -20,12 +20,8 @@ class LevelSummary:
 
     Attributes
     ----------
-    level : int
-        Its number.
-    name : str
-        What it is called.
-    n : int
-        The number of observations.
+    level, name, n
+        Its number, what it is called, and the number of its observations.
     parsed : float
         The share of them whose reply could be read, repaired ones included.
     accuracy : float
@@ -64,17 +60,10 @@ class _Level:
 class Tally:
     """The counts of one run, kept as its slots are settled.
 
-    Parameters
-    ----------
-    n_slots : int
-        The number of slots of each question, by which it is known when the question is done.
-    n_questions : int
-        The number of questions.
-    kind : {"numeric", "choice", "text"}
-        How answers are compared.
-
     Attributes
     ----------
+    n_slots, n_questions : int
+        The number of slots of each question, by which it is known when the question is done; and of questions.
     settled, questions_done : int
         Slots and questions done so far.
     statuses : Counter of ParseStatus

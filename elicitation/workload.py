@@ -80,19 +80,14 @@ class Part:
 def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[Part]:
     """Return what is to be asked of every model.
 
+    Raises DirEAGError if a name is unknown, or questions cannot be read.
+
     Parameters
     ----------
-    datasets
-        Names out of :data:`PARTS`.
-    folder
-        Of the published files, under the names of :data:`PARTS`; without one they come from the hub.
+    datasets, folder
+        Names out of :data:`PARTS`; and where the published files lie under the names there, if not on the hub.
     limit
         The most questions of each file.
-
-    Raises
-    ------
-    DirEAGError
-        If a name is unknown, or questions cannot be read.
     """
     if unknown := [name for name in datasets if name not in PARTS] or ["none"] * (not datasets):
         raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PARTS)}.")
@@ -117,10 +112,8 @@ def estimate(parts: Sequence[Part], models: Mapping[str, Path], pace: float, mos
     ----------
     models
         The folder of each model.
-    pace
-        Completion tokens a second.
-    most_tokens
-        That a reply may have.
+    pace, most_tokens
+        Completion tokens a second, and the most that a reply may have.
     """
     each = sum(part.n_replies for part in parts)
     left = sum(part.n_left(folder) for folder in models.values() for part in parts)

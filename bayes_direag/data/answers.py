@@ -87,24 +87,15 @@ _LABEL = re.compile(r"(?<!\w)[A-Z](?:\s*[).:\]]|$)")
 def canonical(text: str | None, kind: AnswerKind) -> str | None:
     r"""Return the one spelling that stands for an answer and all its equivalents.
 
-    Parameters
-    ----------
-    text : str or None
-        The answer as given. For ``numeric`` it must hold exactly one number; currency, units, thousands
-        separators, Markdown, LaTeX and closing punctuation are tolerated, and of an equation only the part
-        after the last equals sign counts. Percent is a unit (``12%`` is 12), an ordinal its number (``5th`` is
-        5), number words are not read. For ``choice`` it must name one letter, with or without the option's
-        text.
-    kind : {"numeric", "choice", "text"}
-        How answers are compared.
+    For ``numeric`` the text must hold exactly one number; currency, units, thousands separators, Markdown, LaTeX and
+    closing punctuation are tolerated, and of an equation only the part after the last equals sign counts. Percent is a
+    unit (``12%`` is 12), an ordinal its number (``5th`` is 5), number words are not read. For ``choice`` it must name
+    one letter, with or without the option's text.
 
-    Returns
-    -------
-    str or None
-        A decimal (``"-0.125"``), a fraction in lowest terms where the decimal does not end (``"1/3"``) or
-        scientific form where the exponent passes 30 (``"1e31"``); a capital letter; or folded text. None
-        where the answer is missing, blank, ambiguous or not of this kind, for numbers whose decimal exponent
-        or length passes 400, and for numbers and choices in texts of more than 4000 characters.
+    The spelling is a decimal (``"-0.125"``), a fraction in lowest terms where the decimal does not end (``"1/3"``) or
+    scientific form where the exponent passes 30 (``"1e31"``); a capital letter; or folded text. None where the answer
+    is missing, blank, ambiguous or not of this kind, for numbers whose decimal exponent or length passes 400, and for
+    numbers and choices in texts of more than 4000 characters.
 
     Examples
     --------
@@ -131,17 +122,7 @@ def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool
 def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKind:
     """Return the kind of answer that gold answers show: all numbers, all single letters, or else text.
 
-    Parameters
-    ----------
-    golds : iterable of str
-        Gold answers, all of one kind.
-    path : path-like, optional
-        The file they stand in, for the error.
-
-    Raises
-    ------
-    ObservationError
-        If there is no gold answer to infer from.
+    Raises ObservationError, which names the file, if there is no gold answer to infer from.
     """
     golds = tuple(golds)
     if not golds:

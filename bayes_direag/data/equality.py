@@ -26,10 +26,7 @@ def merged(questions: Sequence[Question], kind: AnswerKind, same_answer: SameAns
 def read_equal(path: Path) -> SameAnswer:
     """Read a file of clusters: JSON Lines, each with ``answers`` that are one, to ``problem_id`` or to all questions.
 
-    Raises
-    ------
-    ObservationError
-        If a line is something else.
+    Raises ObservationError if a line is something else.
     """
     clusters: dict[str | None, list[frozenset[str | None]]] = {}
     try:

@@ -35,18 +35,18 @@ def import_logs(
 ) -> Imported:
     """Return the questions and observations of logs that another tool wrote.
 
+    Raises DirEAGError if a file is missing or of another format, or the replies do not fit together.
+
     Parameters
     ----------
-    form : {"lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"}
-        The format of the files.
-    files : sequence of path-like, or mapping of str to path-like
-        The files, or each by the name of its level.
+    form, files
+        The format of the files; the files themselves, or each by the name of its level.
     questions : QuestionSet, optional
         The questions that were asked, for logs without gold answers.
     scorers : sequence of str
         Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm.
     kind : {"numeric", "choice", "text"}, optional
-        How answers are compared. By default inferred from the gold answers.
+        How answers are compared; inferred from the gold answers if left out.
     pattern : str, optional
         A regular expression that finds the answer in a reply, in place of its final line: its first group, and the
         confidence in its second, if it has one.
@@ -57,11 +57,6 @@ def import_logs(
         Questions, for :meth:`bayes_direag.Observations.from_questions` or
         :func:`bayes_direag.data.files.write_questions`, and how the replies could be read. A confidence that was not
         stated is null.
-
-    Raises
-    ------
-    DirEAGError
-        If a file is missing or of another format, or the replies do not fit together.
     """
     named = (
         [(name, Path(path)) for name, path in files.items()]

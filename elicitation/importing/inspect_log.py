@@ -12,12 +12,8 @@ def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a log; the model is the level, and so is each epoch if there are several.
 
     Without a chosen scorer the replies themselves are read. A chosen one gives the answer and, by ``C`` and ``I`` or 1
-    and 0, whether it is correct; the reply gives the confidence.
-
-    Raises
-    ------
-    DirEAGError
-        If inspect_ai is not installed, or the log cannot be read or has no samples.
+    and 0, whether it is correct; the reply gives the confidence. Raises DirEAGError if inspect_ai is not installed, or
+    the log cannot be read or has no samples.
     """
     try:
         read_eval_log = import_module("inspect_ai.log").read_eval_log

@@ -105,12 +105,11 @@ def put_together(
 ) -> Imported:
     """Return the questions of replies, in the order in which they appear; levels are numbered likewise.
 
-    Levels whose names are all numbers are numbered in their order.
+    Levels whose names are all numbers are numbered in their order. Raises DirEAGError if two replies are of one
+    question and level, gold answers disagree, a question was not asked, or no reply holds an answer.
 
     Parameters
     ----------
-    replies : iterable of (Log, Reply)
-        What the logs hold.
     asked : QuestionSet, optional
         The questions that were asked, for gold answers and texts; one without a reply stays, unanswered.
     kind : {"numeric", "choice", "text"}, optional
@@ -118,12 +117,6 @@ def put_together(
         only judged.
     pattern : re.Pattern, optional
         What finds answer and confidence in a reply, in place of its final line.
-
-    Raises
-    ------
-    DirEAGError
-        If two replies are of one question and level, gold answers disagree, a question was not asked, or no reply
-        holds an answer.
     """
     told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
     if asked is not None:
@@ -216,10 +209,7 @@ def count_words(statuses: Counter[str]) -> str:
 def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tuple[int, Record]]:
     """Yield the records of a file of JSON Lines, each with its line.
 
-    Raises
-    ------
-    ObservationError
-        If the file is not UTF-8, or a line is no record of this form.
+    Raises ObservationError if the file is not UTF-8, or a line is no record of this form.
     """
     try:
         lines = log.path.read_text("utf-8-sig").split("\n")
