@@ -31,8 +31,7 @@ def explain_command(
     from analysis.display.folders import jsonable
     from analysis.display.style import save_figure
     from analysis.explanation.explanation import explain
-    from analysis.explanation.explanation_figure import explanation_figure
-    from analysis.explanation.explanation_text import explanation_text, what_decided
+    from analysis.explanation.explanation_display import explanation_figure, explanation_text, what_decided
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 

@@ -40,8 +40,7 @@ def plan_command(
     """
     wanted = whole_numbers("--more", more, "0,100,500")
     from analysis.display.folders import jsonable
-    from analysis.planning.plan import plan
-    from analysis.planning.plan_display import FOLDER, plan_record, plan_tables, write_plan
+    from analysis.planning.plan import FOLDER, plan, plan_record, plan_tables, write_plan
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 

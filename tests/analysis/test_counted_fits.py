@@ -12,8 +12,7 @@ from analysis.comparison.comparison_findings import Findings, FitPair, add_param
 from analysis.comparison.comparison_findings import describe_fit as described_for_comparison
 from analysis.display.style import LeftOut
 from analysis.explanation.explanation import explain
-from analysis.explanation.explanation_figure import explanation_figure
-from analysis.explanation.explanation_text import explanation_text
+from analysis.explanation.explanation_display import explanation_figure, explanation_text
 from analysis.learned.figures import describe_fit, fit_pictures
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.data.observations import Observations

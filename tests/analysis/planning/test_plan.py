@@ -13,8 +13,7 @@ import xarray as xr
 from rich.console import Console
 
 from analysis.display.folders import jsonable
-from analysis.planning.plan import Plan, plan
-from analysis.planning.plan_display import about, plan_figure, plan_record, plan_tables, write_plan
+from analysis.planning.plan import Plan, about, plan, plan_figure, plan_record, plan_tables, write_plan
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError

@@ -14,10 +14,10 @@ from scipy.special import logit
 
 from analysis.display.folders import jsonable
 from analysis.explanation.explanation import Explanation, explain
-from analysis.explanation.explanation_figure import explanation_figure
-from analysis.explanation.explanation_text import (
+from analysis.explanation.explanation_display import (
     FEW_FITTED,
     NULL,
+    explanation_figure,
     explanation_text,
     quoted,
     what_decided,
