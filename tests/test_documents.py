@@ -28,6 +28,7 @@ SLOW = {
     "api.md",
     "figures.md",
     "how-many-labels.md",
+    "import-logs.md",
     "judges.md",
     "map-or-nuts.md",
     "pooling.md",

@@ -5,23 +5,15 @@ import json
 import os
 import random
 import signal
-import socket
-import subprocess
-import sys
 import threading
 import time
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from elicitation.command import elicit_command
 from elicitation.engines import EngineError
 from elicitation.journal import JournalError, read_journal
-from elicitation.server import _free_port
-from tests.elicitation import runs, stub_server
+from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
 N = 10
@@ -183,38 +175,3 @@ def _wait_for_generations(folder: Path, n: int) -> None:
         assert time.monotonic() < deadline
         time.sleep(0.01)
     assert len(read_journal(path)) >= n
-
-
-@pytest.mark.slow
-def test_two_servers_share_a_run_and_one_takes_over_when_the_other_dies(tmp_path: Path) -> None:
-    app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(elicit_command)
-    asked = ["--questions", "arithmetic:20:1", "--model", "stub", "--concurrency", "4", "--wording", "released"]
-    ports = [_free_port(), _free_port()]
-    program = [sys.executable, stub_server.__file__, "--served-model-name", "stub", "--delay", "0.02", "--port"]
-    servers = [
-        subprocess.Popen([*program, str(port), *more], stderr=subprocess.DEVNULL)  # noqa: S603
-        for port, more in zip(ports, ([], ["--die-after", "30"]), strict=True)
-    ]
-    urls = [f"http://127.0.0.1:{port}/v1" for port in ports]
-    both = [part for url in urls for part in ("--base-url", url)]
-    try:
-        for port in ports:
-            wait_for(port)
-        assert CliRunner().invoke(app, [*asked, *both, "--out", str(tmp_path / "both")]).exit_code == 0
-        assert servers[1].wait(10) == 7  # it has answered its thirty, and the other the rest
-        assert CliRunner().invoke(app, [*asked, *both[:2], "--out", str(tmp_path / "one")]).exit_code == 0
-    finally:
-        for server in servers:
-            server.kill()
-            server.wait()
-    assert runs.observations(tmp_path / "both") == runs.observations(tmp_path / "one")
-
-
-def wait_for(port: int) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"nothing listens at port {port}")

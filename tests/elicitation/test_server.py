@@ -1,19 +1,14 @@
-import os
 import signal
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bayes_direag.data.observations import Observations
 from elicitation import server as module
 from elicitation.engines import EngineError
-from elicitation.generation import Sampling
 from elicitation.journal import JournalError
-from elicitation.run import elicit
 from elicitation.server import ServedEngine, Server, launch_command
 from tests.elicitation import runs, stub_server
 
@@ -170,34 +165,3 @@ def test_a_local_folder_is_served_without_asking_any_hub(tmp_path: Path) -> None
         server._process.wait(20)
         server.stop()
         assert (tmp_path / "log").read_text().splitlines()[-1] == offline
-
-
-@pytest.mark.vllm
-def test_a_run_against_real_vllm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "GRACE", 15.0)
-    interpreter, model = os.environ.get("DIREAG_VLLM_PYTHON"), os.environ.get("DIREAG_VLLM_MODEL")
-    if not interpreter or not model:
-        pytest.skip("DIREAG_VLLM_PYTHON and DIREAG_VLLM_MODEL do not name an environment (see .ci/vllm-environment)")
-    for_a_cpu = "--dtype bfloat16 --max-model-len 2048 --max-num-seqs 32 --enforce-eager --no-enable-chunked-prefill"
-    server = Server(
-        model,
-        "tiny",
-        tmp_path / "server.log",
-        launch=launch_command(interpreter),
-        arguments=(*for_a_cpu.split(), "--max-num-batched-tokens", "4096"),
-        environment={"VLLM_CPU_KVCACHE_SPACE": "1"},
-    )
-    final_line = r"Answer and Confidence \(0-100\): [1-9][0-9]?, [1-9][0-9]?%"
-    protocol = replace(runs.PROTOCOLS["steered"], reply_pattern=final_line)
-    sampling = Sampling(max_tokens=64, structured=True)
-    summary = elicit(runs.questions(6), protocol, ServedEngine(server, "tiny"), tmp_path / "run", sampling, seed=3)
-    assert server._process is not None
-    assert server._process.poll() is not None
-    found = Observations.read(tmp_path / "run" / "observations.jsonl")
-    assert (len(found), found.n_levels) == (6, 5)
-    assert summary.statuses == {"ok": 30}
-    assert found.usable.all()
-    assert len({(record.answer, record.confidence) for q in found.questions for record in q.observations}) > 10
-    manifest = (tmp_path / "run" / "manifest.json").read_text()
-    assert '"server_version": "0.' in manifest
-    assert '"context": 2048' in manifest

@@ -91,23 +91,11 @@ def a_worker_dies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning", "ignore:os.fork:RuntimeWarning")
 @pytest.mark.usefixtures("cluster", "small_spans")
 class TestTheClusterOfTwo:
-    def test_predictions_are_those_of_this_process(self, tmp_path, fit, source):
+    @pytest.mark.parametrize("kind", ["fit", "nuts"])
+    def test_predictions_survive_a_killed_worker(self, tmp_path, request, kind, source, a_worker_dies):
         found = [tmp_path / f"{engine}.parquet" for engine in ("local", "ray")]
         for engine, target in zip(("local", "ray"), found, strict=True):
-            assert predict_parquet(fit, source, target, engine=engine) == (400, 0)
-        pd.testing.assert_frame_equal(*map(pd.read_parquet, found), rtol=0, atol=1e-12)
-
-    def test_predictions_survive_a_killed_worker(self, tmp_path, fit, source, a_worker_dies):
-        found = [tmp_path / f"{engine}.parquet" for engine in ("local", "ray")]
-        for engine, target in zip(("local", "ray"), found, strict=True):
-            predict_parquet(fit, source, target, engine=engine)
-        a_worker_dies()
-        pd.testing.assert_frame_equal(*map(pd.read_parquet, found), rtol=0, atol=1e-12)
-
-    def test_a_posterior_survives_it_too(self, tmp_path, nuts, source, a_worker_dies):
-        found = [tmp_path / f"{engine}.parquet" for engine in ("local", "ray")]
-        for engine, target in zip(("local", "ray"), found, strict=True):
-            predict_parquet(nuts, source, target, engine=engine)
+            assert predict_parquet(request.getfixturevalue(kind), source, target, engine=engine) == (400, 0)
         a_worker_dies()
         pd.testing.assert_frame_equal(*map(pd.read_parquet, found), rtol=0, atol=1e-12)
 

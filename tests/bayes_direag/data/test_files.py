@@ -8,12 +8,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from bayes_direag.data.files import as_records, atomic_path, check_table_path, write_table
+from bayes_direag.data.files import as_records, atomic_path, write_table
 from bayes_direag.data.observations import Observation, Observations, Question, read_questions, write_questions
-from bayes_direag.errors import DirEAGError, ObservationError
+from bayes_direag.errors import ObservationError
 
 GOOD = {
     "problem_id": "a",
@@ -199,15 +197,6 @@ def test_a_table_names_the_line_and_column(tmp_path, row, field, seen):
     assert (error.line, error.field, repr(error.seen)) == (5, field, repr(seen))
 
 
-def test_a_foreign_table_may_have_float_levels_and_number_answers(tmp_path):
-    path = tmp_path / "table.parquet"
-    frame = {"problem_id": [1, 2], "level": [0.0, None], "answer": [9, None], "confidence": [80.0, None], "x": [1, 2]}
-    pd.DataFrame(frame).to_parquet(path)
-    first, second = read_questions(path)
-    assert first == Question(problem_id="1", observations=(Observation(level=0, answer="9.0", confidence=80.0),))
-    assert second == Question(problem_id="2", observations=())
-
-
 def test_numbers_become_text_and_blank_text_is_missing(tmp_path):
     record = changed(changed(GOOD, "problem_id", 7), "gold_answer", 1.5)
     record["observations"] = [{"level": 0, "answer": 3}, {"level": 1, "answer": " "}]
@@ -260,30 +249,21 @@ def test_what_is_written_is_read_again_by_its_content(tmp_path, suffix):
 
 
 def test_the_released_form_equals_ours(tmp_path):
-    ours = {
-        "problem_id": "a",
-        "gold_answer": "9",
-        "observations": [
-            {"level": 0, "level_name": "low", "answer": "9", "confidence": 80},
-            {"level": 1, "level_name": "high", "answer": None, "confidence": None},
-            {"level": 2, "level_name": "raw", "answer": "9 cm", "confidence": 70},
-        ],
-    }
-    released = {
-        "problem_id": "a",
-        "gold_answer_raw": "9.0",
-        "gold_answer_norm": "9",
-        "outputs": [
-            {"level_index": 0, "level": -2, "level_name": "low", "pred_answer_norm": "9", "confidence": 80.0},
-            {"level_index": 1, "level_name": "high", "pred_answer_norm": None, "confidence": None},
-            {"level_index": 2, "level_name": "raw", "pred_answer_raw": "9 cm", "confidence": 70},
-        ],
-    }
-    released["outputs"][1] |= {"level": 0, "pred_answer_raw": "", "parse_success": False}
-    first = Observations.read(written(tmp_path, ours))
-    second = Observations.read(written(tmp_path, released))
+    ours = [("low", "9", 80), ("high", None, None), ("raw", "9 cm", 70)]
+    reports = [
+        {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
+        for level, (name, answer, confidence) in enumerate(ours)
+    ]
+    outputs = [
+        {"level_index": 0, "level": -2, "level_name": "low", "pred_answer_norm": "9", "confidence": 80.0},
+        {"level_index": 1, "level": 0, "level_name": "high", "pred_answer_norm": None, "pred_answer_raw": ""},
+        {"level_index": 2, "level_name": "raw", "pred_answer_raw": "9 cm", "confidence": 70, "parse_success": True},
+    ]
+    about = {"problem_id": "a", "gold_answer_raw": "9.0", "gold_answer_norm": "9", "outputs": outputs}
+    first = Observations.read(written(tmp_path, {"problem_id": "a", "gold_answer": "9", "observations": reports}))
+    second = Observations.read(written(tmp_path, about))
     assert first.fingerprint == second.fingerprint
-    assert second.questions[0].observations[1].model_extra["parse_success"] is False
+    assert second.questions[0].observations[2].model_extra["parse_success"] is True
     second.write(tmp_path / "again.jsonl")
     assert Observations.read(tmp_path / "again.jsonl").fingerprint == first.fingerprint
 
@@ -292,13 +272,6 @@ def test_the_released_sample_reads_like_its_table(golden):
     released = Observations.read(golden / "released_form.jsonl")
     table = Observations.read(golden / "weak.parquet")
     assert released.fingerprint == table.select(slice(len(released))).fingerprint
-
-
-def test_an_unknown_suffix_and_a_missing_folder_are_clear(tmp_path):
-    for path, said in ((tmp_path / "out.xlsx", r"'\.xlsx'"), (tmp_path / "no" / "out.csv", "Create the folder")):
-        with pytest.raises(ObservationError, match=said):
-            write_questions(QUESTIONS, path)
-    assert list(tmp_path.iterdir()) == []
 
 
 SUFFIXES = (".csv", ".jsonl", ".parquet")
@@ -325,18 +298,11 @@ def read(path: Path) -> pd.DataFrame:
             return pd.read_parquet(path)
 
 
-@pytest.mark.parametrize("suffix", [*SUFFIXES, ".CSV", ".JsonL", ".PARQUET"])
+@pytest.mark.parametrize("suffix", [*SUFFIXES, ".CSV", ".JsonL"])
 def test_a_table_comes_back_to_the_last_digit(tmp_path, suffix):
     path = tmp_path / f"table{suffix}"
     write_table(TABLE, path)
     pd.testing.assert_frame_equal(read(path), TABLE, check_exact=True)
-
-
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=5))
-def test_json_lines_keep_every_number(tmp_path_factory, numbers):
-    path = tmp_path_factory.mktemp("t") / "t.jsonl"
-    write_table(pd.DataFrame({"x": numbers}), path)
-    assert [json.loads(line)["x"] for line in path.read_text().splitlines()] == numbers
 
 
 def test_missing_values_are_empty_in_csv_and_null_in_json_lines(tmp_path):
@@ -359,14 +325,13 @@ def test_a_table_without_rows(tmp_path, suffix):
 
 
 @pytest.mark.parametrize("name", ["t.xlsx", "t", ".csv", "t.csv.gz"])
-def test_another_suffix(tmp_path, name):
-    suffix = Path(name).suffix
-    with pytest.raises(
-        DirEAGError, match=rf"{name}: saw the suffix '{suffix}'; expected one of .csv, .jsonl, .parquet"
-    ):
-        check_table_path(name)
-    with pytest.raises(DirEAGError, match="suffix"):
-        write_table(TABLE, tmp_path / name)
+def test_another_suffix_is_refused_and_a_missing_folder_named(tmp_path, name):
+    said = rf"{name}: saw the suffix '{Path(name).suffix}'; expected one of .csv, .jsonl, .parquet"
+    for write, content in ((write_table, TABLE), (write_questions, QUESTIONS)):
+        with pytest.raises(ObservationError, match=said):
+            write(content, tmp_path / name)
+    with pytest.raises(ObservationError, match="Create the folder"):
+        write_questions(QUESTIONS, tmp_path / "no" / "out.csv")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -401,21 +366,4 @@ def test_a_file_appears_when_the_block_is_done_and_not_at_all_if_it_fails(tmp_pa
     with pytest.raises(FileNotFoundError), atomic_path(path):
         pass
     assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-@pytest.mark.parametrize("suffix", SUFFIXES)
-def test_a_table_that_cannot_be_written_leaves_the_old_one(tmp_path, suffix):
-    path = tmp_path / f"t{suffix}"
-    path.write_text("old")
-
-    class Unwritable:
-        def __str__(self) -> str:
-            raise KeyboardInterrupt
-
-        __repr__ = __str__
-
-    with pytest.raises((KeyboardInterrupt, TypeError, ValueError)):
-        write_table(pd.DataFrame({"x": ["a", Unwritable()]}), path)
-    assert path.read_text() == "old"
     assert list(tmp_path.iterdir()) == [path]

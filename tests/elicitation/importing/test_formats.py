@@ -233,11 +233,14 @@ class TestBatch:
                 assert (one.model_extra or {})["raw_output"] == said
         assert imported.statuses == {"ok": 14, "truncated": 1, "no_answer": 1}
 
-    def test_without_a_level_the_file_is_one(self, tmp_path: Path) -> None:
-        record = lines(LOGS / "batch" / "output.jsonl")[0] | {"custom_id": "pens-0"}
-        files = [write(tmp_path / f"{name}.jsonl", record) for name in "ab"]
+    def test_levels_are_files_or_choices_where_no_name_says_them(self, tmp_path: Path) -> None:
+        record = lines(LOGS / "batch" / "output.jsonl")[0]
+        files = [write(tmp_path / f"{name}.jsonl", record | {"custom_id": "pens-0"}) for name in "ab"]
         imported = import_logs("batch", files, kind="numeric")
         assert [one.level_name for one in imported.questions[0].observations] == ["a", "b"]
+        record["response"]["body"]["choices"] *= 2
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
+        assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
 
     def test_a_question_with_a_slash_in_its_name(self, tmp_path: Path) -> None:
         (tmp_path / "q.csv").write_text("id,question,answer\nset/7,How many?,5\n")
@@ -245,12 +248,6 @@ class TestBatch:
         questions = load_questions(tmp_path / "q.csv")
         imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], questions=questions)
         assert [one.level_name for one in imported.questions[0].observations] == ["a"]
-
-    def test_several_choices_are_levels(self, tmp_path: Path) -> None:
-        record = lines(LOGS / "batch" / "output.jsonl")[0]
-        record["response"]["body"]["choices"] *= 2
-        imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
-        assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
 
     def test_a_question_that_was_not_asked_is_named(self, tmp_path: Path) -> None:
         questions = load_questions(LOGS / "batch" / "questions.jsonl")
