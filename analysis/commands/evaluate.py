@@ -46,7 +46,7 @@ def evaluate_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 1000,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.95,
+    target_accept: options.AcceptOption = 0.97,
     allow_weighted: options.WeightedOption = False,
     resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")] = 1000,
     seed: options.SeedOption = 0,

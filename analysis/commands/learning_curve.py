@@ -30,7 +30,7 @@ def learning_curve_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 1000,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.95,
+    target_accept: options.AcceptOption = 0.97,
     level: Annotated[float, typer.Option(help="Level of the intervals of differences to the best method.")] = 0.95,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,

@@ -34,7 +34,7 @@ def fit_command(
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 1000,
     draws: options.DrawsOption = 1000,
-    target_accept: options.AcceptOption = 0.95,
+    target_accept: options.AcceptOption = 0.97,
     allow_weighted: options.WeightedOption = False,
     by_pattern: options.ByPatternOption = None,
     engine: options.EngineOption = "local",

@@ -57,12 +57,15 @@ def nuts(labelled: Observations, unlearnable: Observations, tmp_path_factory: py
     return sampled_once(tmp_path_factory, "nuts", lambda: fit_nuts(everything, sampling=NUTS_SAMPLING, seed=8))
 
 
-NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200)
+NUTS_SAMPLING = SamplingSettings(n_chains=2, n_warmup=200, n_draws=200, target_accept=0.9)
 
 
 @pytest.fixture(scope="session")
 def one_level_nuts(tmp_path_factory: pytest.TempPathFactory) -> Fit:
-    sampling, observations = SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000), one_level.observations()
+    sampling, observations = (
+        SamplingSettings(n_chains=2, n_warmup=200, n_draws=2000, target_accept=0.9),
+        one_level.observations(),
+    )
     make = partial(fit_nuts, observations, preset=one_level.PRESET, sampling=sampling, seed=1)
     return sampled_once(tmp_path_factory, "one_level_nuts", make)
 

@@ -26,7 +26,7 @@ N_CHAINS, N_DRAWS = NUTS_SAMPLING.n_chains, NUTS_SAMPLING.n_draws
 RAW = PRESETS["bayes"].free_parameters("confidence")
 NATURAL = PRESETS["bayes"].parameters("confidence")
 SHARED = tuple(name for name in RAW if name.endswith(("_centre", "_spread")))
-TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25)
+TINY = SamplingSettings(n_chains=2, n_warmup=20, n_draws=25, target_accept=0.9)
 
 
 def natural(fit: Fit) -> list[dict[str, object]]:
