@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -38,9 +39,10 @@ class Finding:
     text: str
 
 
+_fine, _warning, _failure = partial(Finding, "fine"), partial(Finding, "warning"), partial(Finding, "failure")
+
 #: What a weighted likelihood is not.
-WEIGHTED = Finding(
-    "warning",
+WEIGHTED = _warning(
     "likelihood",
     "The preset weighs questions unequally, which is not a probability model: intervals, predictive checks and "
     "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
@@ -57,22 +59,20 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
     slow, least = ~(chains["bfmi"] > BFMI_LIMIT).to_numpy(), chains["bfmi"].to_numpy().min()
     if chains["bfmi"].isna().all():
         unknown = "Whether the energy moves is not known: BFMI is undefined, as its energies are not recorded or"
-        yield Finding("failure", "energy", f"{unknown} never move.")
+        yield _failure("energy", f"{unknown} never move.")
     elif slow.any():
         seen = "undefined" if np.isnan(least) else f"{least:.2f}"
-        yield Finding(
-            "failure",
+        yield _failure(
             "energy",
             f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {seen} (above {BFMI_LIMIT} "
             f"expected), so the tails of the posterior are badly explored. Fit again with {_longer(sampling)}; if it "
             f"stays, with {_easier(parameters)}.",
         )
     else:
-        yield Finding("fine", "energy", f"The energy moves freely: BFMI is at least {least:.2f}.")
+        yield _fine("energy", f"The energy moves freely: BFMI is at least {least:.2f}.")
     cut = float((chains["at_max_depth"] * chains["draws"]).sum() / chains["draws"].sum())
     if cut > 0:
-        yield Finding(
-            "warning",
+        yield _warning(
             "tree depth",
             f"{cut:.1%} of the trajectories were cut at depth {MAX_TREE_DEPTH}: the draws are valid, but slow to mix.",
         )
@@ -83,24 +83,21 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scal
     labels, contraction = parameter_labels(parameters), parameters["contraction"]
     untaught = ~(contraction >= SMALLEST_CONTRACTION).to_numpy()
     if untaught.any():
-        yield Finding(
-            "warning",
+        yield _warning(
             "learning",
             f"The labels have taught next to nothing about {_listed(labels[untaught])} (contraction below "
             f"{SMALLEST_CONTRACTION}): there the posterior is still the prior. More labelled questions would help.",
         )
     else:
         least = int(contraction.argmin())
-        yield Finding(
-            "fine",
+        yield _fine(
             "learning",
             f"The labels have taught something about every parameter; least about {labels.iloc[least]} (contraction "
             f"{contraction.iloc[least]:.2f}).",
         )
     far = (parameters["z_score"].abs() > LARGEST_PRIOR_Z).to_numpy()
     if far.any():
-        yield Finding(
-            "warning",
+        yield _warning(
             "prior",
             f"The posterior of {_listed(labels[far])} lies more than {LARGEST_PRIOR_Z:g} prior standard deviations "
             "from the prior's centre: prior and labels disagree. See what a wider prior gives (--set NAME.scale=...).",
@@ -121,10 +118,9 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
         worst = table[~everywhere].iloc[int(out[~everywhere].argmax())].to_dict()
         where = f"the {worst['n']} questions where the levels agree {worst['pattern']}"
     else:
-        return Finding("fine", "predictive", f"The labels are as the model predicts them ({together}).")
+        return _fine("predictive", f"The labels are as the model predicts them ({together}).")
     what = "the selected answer is right" if worst["statistic"] == "accuracy" else "no candidate is right"
-    return Finding(
-        "warning",
+    return _warning(
         "predictive",
         f"The labels are not as the model predicts them ({together}). For one, {what} in {worst['observed']:.0%} of "
         f"{where}; {worst['low']:.0%} to {worst['high']:.0%} expected.",
@@ -137,9 +133,9 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
     together = f"all bins together: {tail_in_words(tail)}"
     if checks[name].n_undefined:
         text = f"{name.capitalize()} is undefined for {checks[name].n_undefined} questions: draws not finite."
-        return Finding("warning", "calibration", text)
+        return _warning("calibration", text)
     if tail >= SMALLEST_TAIL:
-        return Finding("fine", "calibration", f"Selected answers are right as often as their {name} says ({together}).")
+        return _fine("calibration", f"Selected answers are right as often as their {name} says ({together}).")
     low, high = (bins["confidence"] < bins["right_low"]).any(), (bins["confidence"] > bins["right_high"]).any()
     how = "too low here and too high there" if low == high else "too low" if low else "too high"
     if name == "support" and n_several_correct:
@@ -150,7 +146,7 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
         advice = "The final calibration is there to mend that: use confidence, and see what is said of it."
     else:
         advice = "Take it with care; `direag evaluate --fit-method nuts` shows other methods on the same questions."
-    return Finding("warning", "calibration", f"{name.capitalize()} is {how} ({together}).{why} {advice}")
+    return _warning("calibration", f"{name.capitalize()} is {how} ({together}).{why} {advice}")
 
 
 def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
@@ -160,10 +156,9 @@ def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
     n_bad = total - int(counts[[name for name, end in PARETO_RANGES.items() if end <= LARGEST_PARETO_K]].sum())
     if not n_bad:
         text = f"The leave-one-out figures hold: no Pareto k of {total} exceeds {LARGEST_PARETO_K}."
-        return Finding("fine", "leave-one-out", text)
+        return _fine("leave-one-out", text)
     also = f" ({undefined} of them undefined)" if undefined else ""
-    return Finding(
-        "warning",
+    return _warning(
         "leave-one-out",
         f"Pareto k exceeds {LARGEST_PARETO_K} for {n_bad} of {total} questions{also}, first of all "
         f"{', '.join(worst['problem_id'].iloc[: min(n_bad, 3)])}: such a question moves the posterior much on its own, "
@@ -187,12 +182,11 @@ def _rhat(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSetting
     rhat = parameters["rhat"]
     apart = ~(rhat < RHAT_LIMIT).to_numpy()
     if not apart.any():
-        return Finding("fine", "R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
+        return _fine("R-hat", f"The chains agree: R-hat is at most {rhat.max():.3f} (below {RHAT_LIMIT}).")
     where = int(np.argmax(np.where(rhat.isna(), np.inf, rhat)))
     seen = "undefined" if np.isnan(rhat.iloc[where]) else f"{rhat.iloc[where]:.4g}"
     cause = " (draws that do not move or are not finite, or a single chain)" if seen == "undefined" else ""
-    return Finding(
-        "failure",
+    return _failure(
         "R-hat",
         f"The chains do not agree on {apart.sum()} of {len(rhat)} parameters: R-hat of {labels.iloc[where]} is "
         f"{seen}{cause}; below {RHAT_LIMIT} expected. Fit again with {_longer(sampling)}; if that does not help, the "
@@ -205,8 +199,7 @@ def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings
     few = ~(smallest > ESS_LIMIT).to_numpy()
     if not few.any():
         error = parameters["mcse_relative"].max()
-        return Finding(
-            "fine",
+        return _fine(
             "draws",
             f"There are enough independent draws: at least {smallest.min():.0f} (above {ESS_LIMIT:.0f}) of every "
             f"parameter. The Monte-Carlo error of a mean is at most {error:.0%} of its posterior standard deviation.",
@@ -218,8 +211,7 @@ def _ess(parameters: pd.DataFrame, labels: pd.Series, sampling: SamplingSettings
     else:
         needed = sampling.n_draws * min(max(1.25 * ESS_LIMIT / seen, 1.5), 10.0)
         number, advice = f"{seen:.0f}", f"--draws {int(-(-needed // 500) * 500)}"
-    return Finding(
-        "failure",
+    return _failure(
         "draws",
         f"There are too few independent draws of {few.sum()} of {len(labels)} parameters: {number} of "
         f"{labels.iloc[where]}; above {ESS_LIMIT:.0f} expected. Fit again with {advice}.",
@@ -240,12 +232,11 @@ def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: Sampl
     n, of = chains["divergences"].to_numpy().sum(), int(chains["draws"].sum())
     if np.isnan(n):
         text = "How many draws diverged is not recorded. Collect it with the draws, as `direag fit --method nuts` does."
-        return Finding("failure", "divergences", text)
+        return _failure("divergences", text)
     if not n:
-        return Finding("fine", "divergences", f"None of the {of} draws diverged.")
+        return _fine("divergences", f"None of the {of} draws diverged.")
     first = "" if sampling.target_accept >= 0.99 else "--target-accept 0.99; if some remain, with "
-    return Finding(
-        "failure",
+    return _failure(
         "divergences",
         f"{n} of {of} draws diverged (none expected): a part of the posterior was not explored, and the draws lean "
         f"away from it. Fit again with {first}{_easier(parameters)}.",
@@ -254,14 +245,14 @@ def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: Sampl
 
 def _flat_direction(flat: FlatDirection, scale: Scale) -> Finding:
     if np.isnan(flat.variance_left):
-        return Finding("warning", "flat direction", "What the labels constrain least is undefined: draws not finite.")
+        return _warning("flat direction", "What the labels constrain least is undefined: draws not finite.")
     least = (
         f"The labels constrain least: {direction_in_words(flat.loadings)}. There {flat.variance_left:.0%} of the "
         "prior's variance is left."
     )
     if not scale.fixed and abs(scale.correlation) > SAME_DIRECTION:
         same = f"This is in the main the common scale (correlation {abs(scale.correlation):.2f}), of which below."
-        return Finding("warning", "flat direction", f"{least} {same}")
+        return _warning("flat direction", f"{least} {same}")
     change = flat.likelihood_change
     if change < HELD_BY_PRIOR:
         held = "the prior alone holds it"
@@ -293,14 +284,12 @@ def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
 
 def _scale(scale: Scale) -> Finding:
     if scale.fixed:
-        return Finding(
-            "fine",
+        return _fine(
             "scale",
             "The common scale of weight, prior_strength and null_base, on which no prediction depends, is fixed by "
             "definition: prior_strength is the unit.",
         )
-    return Finding(
-        "warning",
+    return _warning(
         "scale",
         "Nothing but the prior holds the common scale of weight, prior_strength and null_base: multiplied by "
         f"{scale.factor:.1f}, one posterior standard deviation, they move the log-likelihood by "

@@ -101,18 +101,14 @@ def calibration_curves_figure(
     n_columns = 3 if len(names) > 4 else 2
     counts = (stated["right"] + stated["wrong"]).groupby(stated["level"]).sum()
     with figure_style():
-        figure = headed_figure(
-            "Learned calibration: what stated confidence is taken for",
-            caption,
-            0.6 + 1.75 * -(-len(names) // n_columns),
-        )
+        title = "Learned calibration: what stated confidence is taken for"
+        figure = headed_figure(title, caption, 0.6 + 1.75 * -(-len(names) // n_columns))
         titles = [(name, f"n = {counts[name]}") for name in names]
         panels = panel_grid(figure, titles, n_columns, x_label="stated (%)", y_label="calibrated (%)")
         for axes, name in zip(panels, names, strict=True):
             _draw_stated(axes, stated[stated["level"] == name])
             diagonal(axes, 100.0)
-            curve = curves[curves["level"] == name]
-            _draw_curve(axes, *(100 * curve[column].to_numpy() for column in ("stated", "calibrated", "low", "high")))
+            _draw_curve(axes, curves[curves["level"] == name], "stated", "calibrated", scale=100.0)
         panels[0].set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
         for axes in panels:
             axes.margins(0)
@@ -130,26 +126,18 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
     caption = (
         f"{about} {_spread(quantities, interval_level, 'Dots and bars')} Weight: share of the total of all levels; "
         "dashed: equal shares."
-        + (
-            " Bias: on the logit scale; the lower, the less the level's reports count for their own answer."
-            if biased
-            else ""
-        )
     )
+    if biased:
+        caption += " Bias: on the logit scale; the lower, the less the level's reports count for their own answer."
+    title = f"Learned weight {'and bias ' if biased else ''}of each level"
     with figure_style():
-        figure = headed_figure(
-            "Learned weight and bias of each level" if biased else "Learned weight of each level",
-            caption,
-            0.9 + 0.3 * len(names),
-        )
+        figure = headed_figure(title, caption, 0.9 + 0.3 * len(names))
         panels = figure.subplots(1, len(kinds), sharey=True, squeeze=False)[0]
         for axes, kind, colour, marker in zip(panels, kinds, (RIGHT, _GREEN), "os", strict=False):
             rows = quantities[quantities["quantity"] == kind]
             scale = 100 if kind == "share" else 1
             value, low, high = (scale * rows[column].to_numpy() for column in ("value", "low", "high"))
-            axes.axvline(
-                100 / len(names) if kind == "share" else 0, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3))
-            )
+            _dashed(axes, 100 / len(names) if kind == "share" else 0.0)
             forest(axes, value, low, high, colour=colour, marker=marker)
         row_labels(panels[0], [fitting(name, 2.2) for name in names])
         panels[0].set_xlim(left=0)
@@ -174,7 +162,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
             name = str(row["quantity"])
             at = _REFERENCE_VALUES.get(name)  # none for the slope of one of several signals
             if at is not None:
-                axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
+                _dashed(axes, at)
             forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)
             row_labels(axes, [name])
             axes.margins(x=0.15)
@@ -195,16 +183,9 @@ def recalibration_figure(
 ) -> "Figure":
     """Draw the final probability against support, over where support lies.
 
-    Parameters
-    ----------
-    curve
-        From :func:`~analysis.learned.quantities.recalibration_curve`.
-    support
-        Of the questions fitted to, from :func:`~analysis.learned.quantities.fitted_support`.
-    multiplicity
-        How many questions have it.
-    kind
-        What support that is: leave-one-out or in-sample.
+    ``curve``: from :func:`~analysis.learned.quantities.recalibration_curve`. ``support``: of the questions fitted to,
+    from :func:`~analysis.learned.quantities.fitted_support`; ``multiplicity``: how many questions have it; ``kind``:
+    what support that is, leave-one-out or in-sample.
     """
     caption = (
         f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', point by point')} Dashed: support left as "
@@ -215,7 +196,7 @@ def recalibration_figure(
         figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         diagonal(above)
-        _draw_curve(above, *(curve[column].to_numpy() for column in ("support", "probability", "low", "high")))
+        _draw_curve(above, curve, "support", "probability")
         above.set(xlim=(0, 1), ylim=(0, 1), ylabel="final probability")
         below.hist(support, bins=np.linspace(0, 1, 41).tolist(), weights=multiplicity, color="0.45")
         below.set_ylabel("questions")
@@ -223,15 +204,15 @@ def recalibration_figure(
     return figure
 
 
-def _draw_curve(
-    axes: "Axes",
-    place: Float[np.ndarray, " place"],
-    value: Float[np.ndarray, " place"],
-    low: Float[np.ndarray, " place"],
-    high: Float[np.ndarray, " place"],
-) -> None:
-    axes.fill_between(place, low, high, color=RIGHT, alpha=0.25, linewidth=0)
-    axes.plot(place, value, color=RIGHT, linewidth=2)
+def _draw_curve(axes: "Axes", curve: pd.DataFrame, place: str, value: str, scale: float = 1.0) -> None:
+    """Draw one column over another, and the band from ``low`` to ``high``."""
+    x, y, low, high = (scale * curve[name].to_numpy() for name in (place, value, "low", "high"))
+    axes.fill_between(x, low, high, color=RIGHT, alpha=0.25, linewidth=0)
+    axes.plot(x, y, color=RIGHT, linewidth=2)
+
+
+def _dashed(axes: "Axes", at: float) -> None:
+    axes.axvline(at, color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)))
 
 
 def _draw_stated(axes: "Axes", rows: pd.DataFrame) -> None:
@@ -260,15 +241,12 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     else:
         curves = quantities.calibration_curves(fit, level)
         stated = stated_confidences(LabelledReports.of_fits([fit]))
-        yield Picture(
-            "calibration_curves",
-            calibration_curves_figure(curves, stated, about, level),
-            {"calibration_curves": curves.assign(interval_level=level), "calibration_curves_stated": stated},
-        )
-    levels = quantities.level_quantities(fit, level)
-    yield Picture("levels", level_figure(levels, about, level), {"levels": levels.assign(interval_level=level)})
-    shared = quantities.shared_quantities(fit, level)
-    yield Picture("shared", shared_figure(shared, about, level), {"shared": shared.assign(interval_level=level)})
+        figure = calibration_curves_figure(curves, stated, about, level)
+        tables = {"calibration_curves": curves.assign(interval_level=level), "calibration_curves_stated": stated}
+        yield Picture("calibration_curves", figure, tables)
+    tables = {"levels": quantities.level_quantities(fit, level), "shared": quantities.shared_quantities(fit, level)}
+    for (name, table), figure_of in zip(tables.items(), (level_figure, shared_figure), strict=True):
+        yield Picture(name, figure_of(table, about, level), {name: table.assign(interval_level=level)})
     if fit.recalibration.method == "none":
         yield LeftOut("recalibration", "there is none: the support is the final probability")
         return
@@ -276,13 +254,10 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
     if fit.is_counted:
         fitted = fitted.assign(multiplicity=fit.multiplicity)
-    yield Picture(
-        "recalibration",
-        recalibration_figure(
-            curve, support, fit.multiplicity, "leave-one-out" if "loo" in fit.tree else "in-sample", about, level
-        ),
-        {"recalibration": curve.assign(interval_level=level), "recalibration_support": fitted},
-    )
+    kind = "leave-one-out" if "loo" in fit.tree else "in-sample"
+    figure = recalibration_figure(curve, support, fit.multiplicity, kind, about, level)
+    tables = {"recalibration": curve.assign(interval_level=level), "recalibration_support": fitted}
+    yield Picture("recalibration", figure, tables)
 
 
 def describe_fit(fit: Fit) -> str:

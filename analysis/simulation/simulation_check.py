@@ -222,8 +222,8 @@ def check_by_simulation(
     everything = everything.select(everything.answered)
     fitted = everything.select(slice(0, settings.n_questions))
     fresh = everything.select(slice(settings.n_questions, None))
-    settings = settings.model_copy(update={"preset": settings.preset.for_signals(settings.n_signals)})
-    preset, seed = settings.preset, settings.seed
+    preset, seed = preset.for_signals(settings.n_signals), settings.seed
+    settings = settings.model_copy(update={"preset": preset})
     data = LikelihoodData.weighted(fitted, np.ones(len(fitted)), preset=preset, variant=variant)
     on_step("drawing worlds")
     worlds = draw_worlds(data, settings.n, seed=seed)
