@@ -6,6 +6,7 @@ import pytest
 from analysis.report.source import read_source
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
+from tests.analysis.fits import random_fit
 from tests.command_line import refuse, succeed
 
 PAIRS = ["--column", "question=id", "--column", "level=prompt"]
@@ -30,7 +31,8 @@ def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
     assert reports.problem_id == read_source(tmp_path / "ours", observations=observations).held_out.reports.problem_id
 
 
-def test_an_explanation(table, fitted, observations):
-    name = Observations.read(observations).problem_id[0]
-    found = succeed("explain", fitted[0], table, name, *PAIRS)
-    assert found == succeed("explain", fitted[0], observations, name)
+def test_an_explanation(table, observations, tmp_path):
+    questions = Observations.read(observations)
+    random_fit(questions).save(tmp_path / "fit.nc")
+    found = succeed("explain", tmp_path / "fit.nc", table, questions.problem_id[0], *PAIRS)
+    assert found == succeed("explain", tmp_path / "fit.nc", observations, questions.problem_id[0])

@@ -65,6 +65,7 @@ def test_the_same_again_gives_the_same_files(files, tmp_path):
     assert pictures(tmp_path / "one", ".svg") == set(EVALUATION)
 
 
+@pytest.mark.usefixtures("quick")
 def test_a_fit(files, tmp_path):
     output = plot(files / "count.nc", "--out", tmp_path / "out", "--format", "pdf")
     assert pictures(tmp_path / "out", ".pdf") == set(FIT) - {"calibration_curves"}

@@ -53,15 +53,6 @@ def test_an_evaluation_with_its_report_is_still_one(files):
     assert not (files / "evaluation" / "report.html").exists()
 
 
-def test_what_is_named(files, tmp_path):
-    arguments = ("--fit", files / "fit.nc", "--obs", files / "observations.jsonl", "--out", tmp_path / "own.html")
-    report(files / "evaluation", *arguments)
-    page = Page.read(tmp_path / "own.html")
-    assert "fit.nc stands at its optimum" in page.sections["diagnostics"]
-    assert "question" in page.tables["Least sure"][0]
-    assert not (files / "evaluation" / "report.html").exists()
-
-
 def test_for_machines(files):
     found = json.loads(report(files, "--json"))
     assert found["out"] == str(files / "report.html")

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_direag.errors import DirEAGError
 from tests import command_line
 from tests.analysis.made_runs import random_said, write_run
 from tests.analysis.paper.test_paper_layouts import check_latex
@@ -81,21 +82,18 @@ def test_out_writes_everything(runs: tuple[Path, Path], tmp_path: Path) -> None:
         check_latex((target / f"table{number}.tex").read_text())
     differences = pd.read_csv(target / "differences.csv")
     assert len(differences) == 8
-    before = {path.name: path.read_bytes() for path in target.iterdir()}
-    succeed(*runs, "--out", target)
-    assert {path.name: path.read_bytes() for path in target.iterdir()} == before
 
 
-def test_the_seed_and_the_level_are_heeded(runs: tuple[Path, Path], tmp_path: Path) -> None:
-    tables_of = {}
-    for name, options in {"plain": [], "seed": ["--seed", 5], "level": ["--level", 0.5]}.items():
-        succeed(runs[0], "--out", tmp_path / name, *options)
-        tables_of[name] = {stem: pd.read_csv(tmp_path / name / f"{stem}.csv") for stem in ("table1", "differences")}
-    plain, seed, level = (tables_of[name] for name in ("plain", "seed", "level"))
-    assert seed["table1"].equals(plain["table1"])
-    assert not seed["differences"]["low"].equals(plain["differences"]["low"])
-    assert (level["table1"]["brier_low"].dropna() > plain["table1"]["brier_low"].dropna()).all()
-    assert (level["differences"]["low"] > plain["differences"]["low"]).all()
+def test_the_seed_and_the_level_are_handed_on(runs: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = {}
+
+    def record(folders: list[Path], **options: object) -> None:
+        asked.update(options, folders=folders)
+        raise DirEAGError("enough")
+
+    monkeypatch.setattr("analysis.paper.paper_results.paper_results", record)
+    refuse(*runs, "--seed", 5, "--level", 0.5)
+    assert (asked["folders"], asked["seed"], asked["level"]) == (list(runs), 5, 0.5)
 
 
 def test_refusals(runs: tuple[Path, Path], tmp_path: Path) -> None:

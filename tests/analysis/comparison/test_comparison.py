@@ -134,10 +134,6 @@ class TestParameters:
         assert table["log_slope", None]["point"] == -0.7
         assert not any("prior_strength" in name for name, _ in table)
 
-    def test_a_penalty_fixes_no_scale(self, observations: Observations) -> None:
-        fit = made_fit(observations, natural(LEVELS), preset="paper")
-        assert compare_parameters(fit, fit).scale == "relative"
-
     def test_pooled_levels_are_put_together_first(self, observations: Observations) -> None:
         offsets = {name: np.linspace(-1, 1.5, LEVELS) for name in ("weight_raw", "bias_raw", "vote_raw")}
         pooled = {"weight_centre": 1.2, "weight_spread": 0.3, "bias_centre": -0.4, "bias_spread": 2.0}
@@ -167,7 +163,9 @@ class TestParameters:
 
     def test_a_single_draw_has_no_spread(self, observations: Observations) -> None:
         fit = made_fit(observations, natural(LEVELS), preset="paper")
-        table = compare_parameters(fit, fit).table
+        found = compare_parameters(fit, fit)
+        assert found.scale == "relative"  # a penalty fixes none
+        table = found.table
         assert table[["sd", "low", "high", "distance"]].isna().all(axis=None)
         pd.testing.assert_series_equal(table["point"], table["mean"], check_names=False)
 
@@ -180,10 +178,6 @@ class TestParameters:
         ]
         assert (row["point"], row["mean"]) == pytest.approx((1, 1))
         assert math.isnan(row["distance"])
-
-    def test_another_recalibration_is_left_out(self, observations: Observations, posterior: Fit) -> None:
-        plain = made_fit(observations, natural(LEVELS), preset="paper", recalibration="none")
-        assert not compare_parameters(plain, posterior).table["quantity"].str.startswith("recal").any()
 
     def test_what_cannot_be_compared_is_said(self, observations: Observations, posterior: Fit) -> None:
         counted = made_fit(observations, {"weight": [1.0] * 5, "prior_strength": 1, "null_base": 1}, variant="count")
@@ -240,11 +234,6 @@ class TestPredictions:
             assert found.loc["benefit", name] == pytest.approx(expected.accuracy - expected.brier, abs=1e-5)
             likely = scored[f"{name}_state_probability"].astype(float)
             assert found.loc["log_score", name] == pytest.approx(-np.log(likely).mean())
-
-    def test_other_answers_cannot_be_predicted(self, point: Fit, posterior: Fit, some: Observations) -> None:
-        texts = Observations.from_questions(some.questions, answers="text")
-        with pytest.raises(DirEAGError, match="are text; expected numeric"):
-            compare_predictions(point, posterior, texts)
 
 
 class TestSummary:

@@ -75,14 +75,6 @@ def test_a_picture_is_packed_without_loss():
     assert {tuple(colour) for colour in seen[:, :, :3].reshape(-1, 3).tolist()} >= {(255, 255, 255), (0, 114, 178)}
 
 
-def test_title_and_caption_stand_for_a_picture():
-    with figure_style():
-        figure = new_figure(4.0, 3.0)
-    figure.suptitle('A "line" & <more>')
-    figure.supxlabel("Costs\n \\$5.")
-    assert Picture("name", "Title", "Look.", figure).alt == 'A "line" & <more>. Costs $5.'
-
-
 def test_a_noisy_picture_is_packed_small(monkeypatch):
     noise = np.random.default_rng(0).random((120, 240))
     whole = page_of(picture(noise)).attributes("img")[0]["src"]

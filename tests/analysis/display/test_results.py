@@ -66,12 +66,6 @@ def test_every_number_has_one_name(results: dict[str, Result]) -> None:
         assert len(results[name].numbers()) == own.notna().to_numpy().sum() > 0
 
 
-def test_an_evaluation_shows_its_progress(capsys: pytest.CaptureFixture[str]) -> None:
-    observations = simulate_observations(60, seed=3)
-    analysis.evaluate(observations, methods=["majority"], n_resamples=2, progress=True)
-    assert "methods: 100%" in capsys.readouterr().err
-
-
 def test_what_cannot_be_compared(results: dict[str, Result]) -> None:
     with pytest.raises(DirEAGError, match="saw 1 to compare"):
         analysis.compare({"one": good_fit()})

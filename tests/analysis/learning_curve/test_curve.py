@@ -26,25 +26,28 @@ SPLITS = draw_splits(OBSERVATIONS, [20, 50], n_splits=3, seed=2)
 CHEAP = ("majority", "majority_platt", "vote_logistic")
 
 
-def whole(**options: object) -> pd.DataFrame:
-    return pd.concat(measured(OBSERVATIONS, SPLITS, CHEAP, **options), ignore_index=True)
+STEPS: list[str] = []
 
 
-def test_a_row_for_every_method_number_of_labels_and_split() -> None:
-    steps: list[str] = []
-    table = whole(on_step=steps.append)
+@pytest.fixture(scope="module")
+def everything() -> pd.DataFrame:
+    return pd.concat(measured(OBSERVATIONS, SPLITS, CHEAP, on_step=STEPS.append), ignore_index=True)
+
+
+def test_a_row_for_every_method_number_of_labels_and_split(everything: pd.DataFrame) -> None:
+    table = everything
     assert table.dtypes.astype(str).to_dict() == RESULT_TYPES
     keys = set(zip(table["method"], table["n_labels"], table["split"], strict=True))
     assert keys == {(method, n, split) for method in CHEAP for n in (20, 50) for split in range(3)}
     assert len(table) == 18
     assert (table["n_test"] == 100).all()
-    assert len(steps) == 18
-    assert steps[0] == "majority, 20 labels, split 1 of 3 (1 of 18)"
-    assert steps[-1] == "vote_logistic, 50 labels, split 3 of 3 (18 of 18)"
+    assert len(STEPS) == 18
+    assert STEPS[0] == "majority, 20 labels, split 1 of 3 (1 of 18)"
+    assert STEPS[-1] == "vote_logistic, 50 labels, split 3 of 3 (18 of 18)"
 
 
-def test_the_metrics_are_those_of_the_test_questions() -> None:
-    table = whole().set_index(["method", "n_labels", "split"])
+def test_the_metrics_are_those_of_the_test_questions(everything: pd.DataFrame) -> None:
+    table = everything.set_index(["method", "n_labels", "split"])
     labelled = OBSERVATIONS.select(SPLITS.learned(1, 50))
     tested = OBSERVATIONS.select(SPLITS.tested(1))
     for source in ("majority", "vote_logistic"):
@@ -65,8 +68,8 @@ def test_the_metrics_are_those_of_the_test_questions() -> None:
         assert row["accuracy_of_all_gap"] == pytest.approx(correct[:50].mean() - correct[50:].mean())
 
 
-def test_what_learns_nothing_is_the_same_with_any_number_of_labels() -> None:
-    table = whole()
+def test_what_learns_nothing_is_the_same_with_any_number_of_labels(everything: pd.DataFrame) -> None:
+    table = everything
     metrics = [*CURVE_METRICS, *(f"{name}_gap" for name in CURVE_METRICS)]
     few, many = (
         table[(table["method"] == "majority") & (table["n_labels"] == n)][metrics].to_numpy() for n in (20, 50)
@@ -74,9 +77,8 @@ def test_what_learns_nothing_is_the_same_with_any_number_of_labels() -> None:
     np.testing.assert_array_equal(few, many)
 
 
-@pytest.mark.parametrize("n_done", [1, 7, 18])
-def test_a_run_goes_on_where_it_was_broken_off(n_done: int) -> None:
-    everything = whole()
+@pytest.mark.parametrize("n_done", [7, 18])
+def test_a_run_goes_on_where_it_was_broken_off(n_done: int, everything: pd.DataFrame) -> None:
     before = everything.iloc[:n_done]
     rest = list(measured(OBSERVATIONS, SPLITS, CHEAP, done=before))
     # Where one method of a source is there and its sister is not, only the sister is added.
@@ -134,8 +136,10 @@ def test_how_sampling_went_stands_beside_every_method_that_rests_on_it(monkeypat
         assert tuple(row) == pytest.approx(expected)
 
 
-def test_more_than_asked_for_is_left_out() -> None:
-    found = asked_for(whole(), draw_splits(OBSERVATIONS, [20, 50], n_splits=2, seed=2), ["vote_logistic", "majority"])
+def test_more_than_asked_for_is_left_out(everything: pd.DataFrame) -> None:
+    found = asked_for(
+        everything, draw_splits(OBSERVATIONS, [20, 50], n_splits=2, seed=2), ["vote_logistic", "majority"]
+    )
     assert found["method"].unique().tolist() == ["vote_logistic", "majority"]
     assert found["split"].unique().tolist() == [0, 1]
     assert found["n_labels"].tolist() == [20, 20, 50, 50] * 2
@@ -170,13 +174,6 @@ def test_splits_differ_and_more_of_them_leave_the_first_as_they_are(observations
     np.testing.assert_array_equal(many[:2], few)
     assert len({tuple(row) for row in many.tolist()}) == 4
     assert not np.array_equal(draw_splits(observations, [50], n_splits=2, seed=8).order, few)
-
-
-def test_every_question_takes_part_equally_often(observations: Observations) -> None:
-    order = draw_splits(observations, [100], n_splits=400, seed=0).order
-    tested = np.bincount(order[:, -100:].ravel(), minlength=211)[10:210]
-    # Binomial(400, 1/2) each: 6 standard deviations of 10.
-    assert np.abs(tested - 200).max() < 60
 
 
 def test_what_the_file_cannot_hold_is_left_out_with_the_reason(observations: Observations) -> None:

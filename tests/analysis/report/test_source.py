@@ -37,11 +37,6 @@ def test_of_an_evaluation_alone_nothing_else_is_taken(files):
     assert source.scores.keys() == set(METHODS)
 
 
-def test_what_is_named_goes_before_what_is_found(files, tmp_path):
-    small_fit(gradient=0.5).save(tmp_path / "other.nc")
-    assert read_source(files, tmp_path / "other.nc").fit_path == tmp_path / "other.nc"
-
-
 @pytest.mark.parametrize(
     ("dataset", "model", "about"), [("svamp", "Qwen", "svamp, Qwen"), ("svamp", None, "svamp"), (None, None, "run")]
 )
@@ -83,11 +78,6 @@ def test_nuts_is_judged_by_its_chains(tmp_path):
     worst = max(one.largest_rhat for one in summaries)
     assert found.worst.startswith(f"R-hat at most {worst:.3f} (below 1.01), effective draws at least ")
     assert found.worst.endswith("0 divergences (none)")
-
-
-def test_where_nothing_was_fitted(tmp_path):
-    (tmp_path / "parameters.csv").write_text("\n")
-    assert convergence_by_variant(tmp_path, read_parameters(tmp_path), "map") == ()
 
 
 def test_levels_keep_names_that_look_missing(tmp_path):

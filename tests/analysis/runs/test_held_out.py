@@ -3,14 +3,12 @@
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 import pytest
 import xarray as xr
 
 from analysis.learned.quantities import LabelledReports
-from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, require_method, unseen_questions
+from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
 from analysis.scores.null_state import gold_present
-from analysis.scores.scoring import scores_by_method
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
@@ -31,27 +29,6 @@ def folder(tmp_path_factory, observations):
     path = tmp_path_factory.mktemp("held_out")
     observations.write(path / "observations.jsonl")
     return random_run(path / "run", observations, methods=METHODS)
-
-
-class TestScores:
-    def test_unlabelled_left_out_unanswered_counted(self):
-        table = pd.DataFrame(
-            {
-                "method": ["b", "a", "b", "b", "a"],
-                "confidence": [0.5, np.nan, np.nan, 0.7, 0.9],
-                "correct": pd.array([True, False, False, None, True], "boolean"),
-            }
-        )
-        scores = scores_by_method(table)
-        assert list(scores) == ["b", "a"]
-        assert scores["b"].confidence.tolist() == [0.5]
-        assert scores["b"].n_unanswered == scores["a"].n_unanswered == 1
-        assert scores["a"].correct.tolist() == [True]
-
-    def test_a_method_that_was_not_evaluated(self):
-        require_method("a", ["a", "b"])
-        with pytest.raises(DirEAGError, match="saw method 'c', not evaluated here; expected one of a, b"):
-            require_method("c", ["a", "b"])
 
 
 class TestEvaluation:
@@ -82,14 +59,6 @@ class TestEvaluation:
         given = held_out_questions(read_evaluated_run(run), tmp_path / "test.jsonl")
         assert given.reports.problem_id == test.problem_id
         assert "8 questions, fitted to 30 others" in given.held_out
-
-    def test_nothing_fitted(self, tmp_path, observations):
-        run = read_evaluated_run(random_run(tmp_path / "run", observations, methods=["majority"]))
-        assert held_out_questions(run).reports is None
-
-    def test_no_evaluation(self, tmp_path):
-        with pytest.raises(DirEAGError, match="expected a folder written by direag evaluate"):
-            held_out_questions(read_evaluated_run(tmp_path))
 
 
 class TestUnseen:

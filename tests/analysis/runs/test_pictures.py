@@ -105,11 +105,6 @@ class TestEvaluation:
         assert left_out == {"null_state": left_out["null_state"]}
         assert left_out["null_state"].startswith("method majority has no null state")
 
-    def test_without_the_reports(self, questions):
-        pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "direag", seed=0))
-        assert set(left_out) == {"stated_confidence"}
-        assert len(pictures) == 5
-
     @pytest.mark.parametrize("seed", [0, 1])
     def test_a_seed_repeats_the_numbers(self, questions, pictures, seed):
         again, _ = drawn(evaluation_pictures(questions, "direag", seed=seed, level=0.9))
@@ -140,11 +135,6 @@ class TestFit:
             assert "Fitted to 50 questions of handmade" in caption(picture)
             assert "90% interval over the posterior draws" in caption(picture)
             assert all(len(table) for table in picture.tables.values())
-
-    def test_what_a_fit_lacks_is_left_out(self, observations):
-        pictures, left_out = drawn(fit_pictures(random_fit(observations, variant="count", recalibration="none")))
-        assert list(pictures) == ["levels", "shared"]
-        assert set(left_out) == {"calibration_curves", "recalibration"}
 
     def test_in_words(self, observations):
         fit = random_fit(observations, variant="level", n_draws=6)
@@ -201,10 +191,6 @@ class TestBaseRate:
     def test_who_answered_fewer_is_named(self):
         figure = base_rate_figure(gains(3, unanswered=7), ABOUT, 0.95)
         assert_stands_alone(figure, "n = 100 answered questions, but method_0 93.")
-
-    def test_without_auroc(self):
-        table = gains(2).assign(auroc_gain=np.nan, auroc_gain_low=np.nan, auroc_gain_high=np.nan)
-        assert_stands_alone(base_rate_figure(table, ABOUT, 0.95))
 
 
 def null(n: int, group: np.ndarray) -> pd.DataFrame:
