@@ -15,7 +15,7 @@ from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
 from elicitation.journal import recorded_revision
 from elicitation.live import LiveView, levels_table
-from elicitation.models import choose_sampling, find_preset
+from elicitation.models import choose_sampling, find_preset, released_seed
 from elicitation.prompts import ProtocolName, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import RunSummary, elicit
@@ -29,8 +29,22 @@ err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 StructuredOption = Annotated[
     bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
 ]
+LenientOption = Annotated[
+    bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
+]
+OverridesOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
+]
+ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")]
 VllmPythonOption = Annotated[
     Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
+]
+VllmArgsOption = Annotated[
+    str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
+]
+ReadyWithinOption = Annotated[
+    float, typer.Option(help="Seconds that a started server may take to be ready, without the download.")
 ]
 
 
@@ -60,9 +74,7 @@ def elicit_command(
     wording: Annotated[
         Wording, typer.Option(help="ours, or released: prompts and sampling of the released code of the paper.")
     ] = "ours",
-    lenient: Annotated[
-        bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
-    ] = False,
+    lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
@@ -72,26 +84,19 @@ def elicit_command(
     answers: Annotated[AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred.")] = None,
     levels: Annotated[Path | None, typer.Option(help="TOML file of your own levels or wording.")] = None,
     examples: Annotated[Path | None, typer.Option(help="TOML file of example turns to show first.")] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
-    ] = None,
+    overrides: OverridesOption = None,
     structured: StructuredOption = False,
     seed: Annotated[
         int | None,
         typer.Option(min=0, help="Seed of the run; every request's seed derives from it. Left out: 0, or the model's."),
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")] = 64,
+    concurrency: ConcurrencyOption = 64,
     vllm_python: VllmPythonOption = None,
-    vllm_args: Annotated[
-        str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
-    ] = "",
+    vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
         str, typer.Option(help="Environment variable that holds the key for --base-url.")
     ] = "OPENAI_API_KEY",
-    ready_within: Annotated[
-        float, typer.Option(help="Seconds that a started server may take to be ready, without the download.")
-    ] = 1800.0,
+    ready_within: ReadyWithinOption = 1800.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying a request that fails.")] = 120.0,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")] = False,
@@ -116,8 +121,7 @@ def elicit_command(
         kind=answers,
     )
     preset = None if model is None else find_preset(model)
-    if seed is None:
-        seed = preset.seed if preset is not None and wording == "released" else 0
+    seed = released_seed(preset, wording) if seed is None else seed
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
     prompts = load_protocol(protocol, levels, examples, wording)

@@ -86,6 +86,11 @@ def find_preset(model: str | Path) -> ModelPreset | None:
     return next((preset for key, preset in MODELS.items() if key.lower() == Path(named).name), None)
 
 
+def released_seed(preset: ModelPreset | None, wording: Wording) -> int:
+    """Return the seed of a run that is given none: that of the released code for the model in its wording, else 0."""
+    return preset.seed if preset is not None and wording == "released" else 0
+
+
 def choose_sampling(preset: ModelPreset | None, wording: Wording) -> Sampling:
     """Return how replies are drawn by default; a model without a preset is taken to have no generation config."""
     if wording == "released":

@@ -16,7 +16,16 @@ from bayes_direag.commands.options import err, out, require_parent
 from bayes_direag.data.files import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
-from elicitation.command import StructuredOption, VllmPythonOption, serve
+from elicitation.command import (
+    ConcurrencyOption,
+    LenientOption,
+    OverridesOption,
+    ReadyWithinOption,
+    StructuredOption,
+    VllmArgsOption,
+    VllmPythonOption,
+    serve,
+)
 from elicitation.prompts import Wording
 from elicitation.workload import ASSUMED_PACE, Part, estimate, load_parts
 
@@ -54,25 +63,19 @@ def paper_command(
     wording: Annotated[
         Wording, typer.Option(help="released: prompts and sampling of the paper's released code. Or ours.")
     ] = "released",
-    lenient: Annotated[
-        bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
-    ] = False,
+    lenient: LenientOption = False,
     preset: Annotated[
         PresetName, typer.Option(metavar="PRESET", help="Of the fits: paper, release or bayes.")
     ] = "paper",
-    overrides: Annotated[
-        list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting.")
-    ] = None,
+    overrides: OverridesOption = None,
     structured: StructuredOption = False,
     seed: Annotated[
         int | None, typer.Option(min=0, help="Of replies, folds and intervals. Left out: the model's, or 0.")
     ] = None,
-    concurrency: Annotated[int, typer.Option(min=1, help="Requests in flight.")] = 64,
+    concurrency: ConcurrencyOption = 64,
     vllm_python: VllmPythonOption = None,
-    vllm_args: Annotated[
-        str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--max-num-seqs 32'.")
-    ] = "",
-    ready_within: Annotated[float, typer.Option(help="Seconds that a started server may take to be ready.")] = 1800.0,
+    vllm_args: VllmArgsOption = "",
+    ready_within: ReadyWithinOption = 1800.0,
     pace: Annotated[
         float, typer.Option(min=1, help="Tokens a second, for the estimate; that of one A100 of 80 GB is assumed.")
     ] = ASSUMED_PACE,
@@ -89,7 +92,7 @@ def paper_command(
 
     Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
     """
-    from elicitation.models import choose_sampling, find_preset
+    from elicitation.models import choose_sampling, find_preset, released_seed
 
     require_parent(target)
     folders = _folders(_names(models), target)
@@ -107,10 +110,7 @@ def paper_command(
         return
     chosen = {"limit": limit, "wording": wording, "preset": preset, "seed": seed}
     _claim(target, chosen | {"sampling": overrides or [], **flags})
-    seeds = {
-        model: seed if seed is not None else own.seed if own and wording == "released" else 0
-        for model, own in presets.items()
-    }
+    seeds = {model: released_seed(own, wording) if seed is None else seed for model, own in presets.items()}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
     engines = {
         model: _engine(model, urls[model], folders[model], vllm_args, vllm_python, ready_within)
