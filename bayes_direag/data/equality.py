@@ -6,7 +6,6 @@ commonest spelling stays, the first in string order of several. The gold answer 
 which clusters are right, those that hold an answer equal to it.
 """
 
-import json
 from collections import Counter
 from collections.abc import Sequence
 from itertools import combinations
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.files import json_lines
 from bayes_direag.data.records import Question, SameAnswer
 from bayes_direag.errors import ObservationError
 
@@ -29,31 +29,20 @@ def read_equal(path: Path) -> SameAnswer:
     Raises ObservationError if a line is something else.
     """
     clusters: dict[str | None, list[frozenset[str | None]]] = {}
-    try:
-        lines = path.read_text("utf-8-sig").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ObservationError(
-            f"this file cannot be read ({error})", path=path, expected="JSON Lines in UTF-8", remedy="Check the path."
-        ) from error
-    for number, line in enumerate(lines, 1):
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-            if isinstance(record["answers"], str) or not record.keys() <= {"answers", "problem_id"}:
-                raise TypeError
-            answers = {canonical(str(text), kind) for text in record["answers"] for kind in get_args(AnswerKind)}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+    for number, record in json_lines(path):
+        listed = record.get("answers") if isinstance(record, dict) else None
+        if not isinstance(record, dict) or not isinstance(listed, list) or record.keys() - {"answers", "problem_id"}:
             raise ObservationError(
                 "this is no cluster of answers",
                 path=path,
                 line=number,
-                seen=line[:60],
+                seen=record,
                 expected='{"problem_id": "river-3", "answers": ["Nile", "Nile River"]}, for all questions without '
                 "problem_id",
                 remedy="Correct the line.",
-            ) from error
-        clusters.setdefault(record.get("problem_id"), []).append(frozenset(answers))
+            )
+        answers = frozenset(canonical(str(text), kind) for text in listed for kind in get_args(AnswerKind))
+        clusters.setdefault(record.get("problem_id"), []).append(answers)
 
     def same(first: str, second: str, question: Question) -> bool:
         own = clusters.get(question.problem_id, []) + clusters.get(None, [])

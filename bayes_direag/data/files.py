@@ -187,7 +187,7 @@ def read_records(path: Path, columns: Columns | None = None) -> Records:
             remedy="Check that the run that should have written it has finished.",
         )
     if start in "{[":
-        return questions_of_records(list(_json_lines(text, path)), path, columns)
+        return questions_of_records(list(json_lines(path, text)), path, columns)
     return questions_of_rows(*_csv_rows(text, path, columns or Columns()), path, columns)
 
 
@@ -314,8 +314,9 @@ def _text(path: Path) -> str:
         ) from error
 
 
-def _json_lines(text: str, path: Path) -> Iterator[tuple[int, object]]:
-    """Yield the values of JSON Lines, each with its line."""
+def json_lines(path: Path, text: str | None = None) -> Iterator[tuple[int, object]]:
+    """Yield the values of a file of JSON Lines, each with its line; ObservationError if it cannot be read."""
+    text = _text(path) if text is None else text
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
     for position, (number, line) in enumerate(numbered):
         try:
