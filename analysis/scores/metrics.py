@@ -13,10 +13,15 @@ from dataclasses import dataclass
 from typing import Concatenate, Protocol, cast, overload, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
 from analysis.scores.smooth_ece import smooth_ece
+
+#: Of each question its confidence, and whether its answer is right; and how often it counts in each replicate.
+Confidence = Float[np.ndarray, " problem"]
+Correct = Bool[np.ndarray, " problem"]
+Weight = Int[np.ndarray, "replicate problem"]
 
 _Problems = Float[np.ndarray, " problem"]
 _Replicates = Float[np.ndarray, " replicate"]

@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.metrics import accuracy, auroc, brier
+from analysis.scores.metrics import Weight, accuracy, auroc, brier
 from analysis.scores.scoring import cluster_of, percentile_interval, resample_weights, scores_by_method
 
 #: How a question's candidates and its selected answer came out, in the order of the tables.
@@ -115,9 +115,7 @@ def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000,
 
 
 def _quantities(
-    probability: Float[np.ndarray, " problem"],
-    group: Int[np.ndarray, " problem"],
-    weight: Int[np.ndarray, "replicate problem"],
+    probability: Float[np.ndarray, " problem"], group: Int[np.ndarray, " problem"], weight: Weight
 ) -> dict[str, Float[np.ndarray, " replicate"]]:
     def mean(here: Bool[np.ndarray, " problem"]) -> Float[np.ndarray, " replicate"]:
         with np.errstate(invalid="ignore"):  # 0/0: no question of the group in the replicate

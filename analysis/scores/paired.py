@@ -16,7 +16,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from analysis.scores.metrics import METRICS, MIN_CONFIDENCE
+from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Weight
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percentile_interval, resample_weights
 
 _Problems = Float[np.ndarray, " problem"]
@@ -111,7 +111,7 @@ class _View(NamedTuple):
     """Two methods on the questions that a metric is over, and what is drawn for these."""
 
     pair: tuple[Scored, Scored]
-    weight: Int[np.ndarray, "replicate problem"]
+    weight: Weight
     cluster: Int[np.ndarray, " problem"]
     signs: int  # one seed, so that a metric's p-value does not depend on the others
 

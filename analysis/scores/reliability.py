@@ -21,9 +21,9 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, brier, ece, smece
+from analysis.scores.metrics import MIN_CONFIDENCE, Confidence, Correct, brier, ece, smece
 
 #: Bins of the diagram and of the ECE beside it.
 N_BINS = 10
@@ -56,8 +56,8 @@ class Reliability(NamedTuple):
 
 
 def reliability(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
+    confidence: Confidence,
+    correct: Correct,
     *,
     rng: np.random.Generator | int,
     n_resamples: int = 1000,
@@ -81,11 +81,7 @@ def reliability(
 
 
 def binned_reliability(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
-    *,
-    n_bins: int = N_BINS,
-    level: float = 0.95,
+    confidence: Confidence, correct: Correct, *, n_bins: int = N_BINS, level: float = 0.95
 ) -> pd.DataFrame:
     """Return mean confidence and share of right answers bin by bin, with Wilson intervals of the share.
 
@@ -110,8 +106,8 @@ def binned_reliability(
 
 
 def isotonic_reliability(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
+    confidence: Confidence,
+    correct: Correct,
     *,
     rng: np.random.Generator | int,
     n_resamples: int = 1000,
@@ -137,7 +133,7 @@ def isotonic_reliability(
     return curve.assign(band_low=low, band_high=high)
 
 
-def decomposition(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> Decomposition:
+def decomposition(confidence: Confidence, correct: Correct) -> Decomposition:
     """Split the Brier score into miscalibration, discrimination and uncertainty; NaN without questions."""
     score = brier(confidence, correct)
     stated, n, hits = _distinct(confidence, correct)
@@ -152,7 +148,7 @@ def decomposition(confidence: Float[np.ndarray, " problem"], correct: Bool[np.nd
 
 
 def _distinct(
-    confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]
+    confidence: Confidence, correct: Correct
 ) -> tuple[Float[np.ndarray, " stated"], Int[np.ndarray, " stated"], Int[np.ndarray, " stated"]]:
     """Return the distinct confidences, how many questions have each, and how many of them are right."""
     stated, place = np.unique(np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), return_inverse=True)

@@ -11,7 +11,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 from numpy.typing import ArrayLike
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, evaluate_metrics
+from analysis.scores.metrics import MIN_CONFIDENCE, Confidence, Correct, Metrics, Weight, evaluate_metrics
 from bayes_direag.data.observations import Observations
 
 
@@ -57,7 +57,7 @@ def resample_weights(
     n_resamples: int,
     rng: np.random.Generator | int,
     cluster: Int[np.ndarray, " problem"] | None = None,
-) -> Int[np.ndarray, "replicate problem"]:
+) -> Weight:
     """Draw the questions with replacement and return how often each was drawn: 40 MB for 1,000 times 10,000 questions.
 
     Raises ValueError if `n_resamples` is less than 1.
@@ -169,9 +169,7 @@ selects a wrong answer, and says that it is wrong, scores well. Each score is ov
 """
 
 
-def mean_score(
-    value: _Problems, weight: Int[np.ndarray, "replicate problem"] | None = None
-) -> Float[np.ndarray, " replicate"]:
+def mean_score(value: _Problems, weight: Weight | None = None) -> Float[np.ndarray, " replicate"]:
     """Return the mean of a score over the questions where it is defined, in every replicate; NaN where in none.
 
     ``value`` (problem,): one of :data:`SELECTION_SCORES`. ``weight`` (replicate, problem): how often each question
@@ -244,7 +242,7 @@ class Scorer:
         n = {"n": len(answered), "unanswered": len(labelled) - len(answered)}
         return {"method": predictions["method"].iloc[0], **n, **{name: found[name] for name in METRIC_NAMES}, **found}
 
-    def _resampled(self, rows: pd.DataFrame) -> Int[np.ndarray, "replicate problem"]:
+    def _resampled(self, rows: pd.DataFrame) -> Weight:
         cluster = cluster_of(rows)
         key = len(rows) if cluster is None else cluster.tobytes()
         if key not in self._resamples:
@@ -269,7 +267,7 @@ def selection_table(
     return pd.DataFrame(rows).sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
 
 
-def _selection_scores(scored: Scored, weight: Int[np.ndarray, "replicate problem"], level: float) -> dict[str, float]:
+def _selection_scores(scored: Scored, weight: Weight, level: float) -> dict[str, float]:
     row: dict[str, float] = {}
     for name, of_each in SELECTION_SCORES.items():
         value = of_each(scored)
@@ -305,8 +303,8 @@ class Scores(NamedTuple):
     hang together; None where none do.
     """
 
-    confidence: Float[np.ndarray, " problem"]
-    correct: Bool[np.ndarray, " problem"]
+    confidence: Confidence
+    correct: Correct
     n_unanswered: int
     cluster: Int[np.ndarray, " problem"] | None
 

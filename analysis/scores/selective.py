@@ -18,13 +18,13 @@ arXiv:1805.08206, for the excess.
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Answers
+from analysis.scores.metrics import MIN_CONFIDENCE, Answers, Confidence, Correct, Weight
 from analysis.scores.scoring import percentile_interval, resample_weights, scores_by_method
 
 
-def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"]) -> pd.DataFrame:
+def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
     """Return risk at every coverage.
 
     Returns: A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
@@ -52,11 +52,7 @@ def risk_coverage(confidence: Float[np.ndarray, " problem"], correct: Bool[np.nd
     )
 
 
-def aurc(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
-    weight: Int[np.ndarray, "replicate problem"] | None = None,
-) -> Float[np.ndarray, " replicate"]:
+def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None) -> Float[np.ndarray, " replicate"]:
     """Return the area under the risk-coverage curve, ties averaged over all orders.
 
     ``confidence``, ``correct`` (problem,): as for :func:`risk_coverage`. ``weight`` (replicate, problem): how often
@@ -124,9 +120,7 @@ def selective_table(
 
 
 def _by_threshold(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Bool[np.ndarray, " problem"],
-    weight: Int[np.ndarray, "replicate problem"],
+    confidence: Confidence, correct: Correct, weight: Weight
 ) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, "replicate edge"], Int[np.ndarray, "replicate edge"]]:
     """Return the distinct confidences, highest first, and how many questions and errors lie at or above each.
 

@@ -277,6 +277,9 @@ class TestPictures:
         row = good.parameters.iloc[worst]
         shown = f"R-hat {row['rhat']:.3f}, {min(row['ess_bulk'], row['ess_tail']):.0f} effective"
         assert shown in said(pictures["chains"])
+        for line in pictures["chains"].axes[1].get_lines()[:4]:
+            assert np.abs(line.get_ydata()).max() < 0.2, "less the uniform one"
+            assert line.get_ydata()[-1] == 0
 
     def test_the_densities_are_those_of_prior_and_posterior(self, good, pictures):
         panel = good.parameters["parameter"].tolist().index("weight_centre")

@@ -50,14 +50,6 @@ def test_neither_the_file_order_nor_the_scale_of_confidence_counts(sample, rando
     np.testing.assert_allclose(aurc(confidence[order] / 2 + 0.1, correct[order]), aurc(confidence, correct), atol=1e-12)
 
 
-def test_a_weight_counts_a_question_so_often():
-    rng = np.random.default_rng(3)
-    confidence, correct = rng.integers(0, 8, 40) / 8, rng.random(40) < 0.7
-    weight = rng.integers(0, 4, (5, 40))
-    expected = [aurc(np.repeat(confidence, row), np.repeat(correct, row))[0] for row in weight]
-    np.testing.assert_allclose(aurc(confidence, correct, weight), expected, rtol=1e-12)
-
-
 def test_the_curve():
     curve = risk_coverage(np.array([0.5, 0.9, 0.5, 0.2]), np.array([False, True, True, False]))
     assert curve["accepted"].tolist() == [1, 2, 3, 4]

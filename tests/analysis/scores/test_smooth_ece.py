@@ -43,18 +43,6 @@ def test_one_stated_confidence_has_its_mean_residual(confidence, n_correct):
     assert smece(np.full(10, confidence), np.arange(10) < n_correct) == pytest.approx(abs(residual), abs=1e-12)
 
 
-def test_two_opposite_residuals_have_the_error_of_their_overlap():
-    # 0.25 always right and 0.75 always wrong: what has crossed the middle cancels.
-    def excess(sigma: float) -> float:
-        turns = np.arange(-10, 11)
-        edges = 2 * turns[:, None] + [[-0.5, 0.5]]
-        same_side = np.diff(norm.cdf(edges, 0.25, sigma)).sum()
-        return float(0.75 * (2 * same_side - 1) - sigma)
-
-    expected = brentq(excess, 0.01, 1)
-    assert smece([0.25, 0.75], [True, False]) == pytest.approx(expected, abs=1e-5)
-
-
 @settings(max_examples=8)
 @given(questions())
 def test_agrees_with_direct_integration(sample):
