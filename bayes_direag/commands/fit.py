@@ -6,7 +6,13 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.multi_setting import ObservationsFiles, PoolOption, only_file
+from bayes_direag.commands.multi_setting import (
+    ObservationsFiles,
+    PoolOption,
+    named_settings,
+    only_file,
+    show_multi_setting,
+)
 from bayes_direag.commands.show import show_fit, show_quality
 from bayes_direag.data.files import Engine
 from bayes_direag.errors import DirEAGError
@@ -50,27 +56,32 @@ def fit_command(
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
     from bayes_direag.data.counted import read_labelled
+    from bayes_direag.data.observations import Observations
 
     options.check_file(target, *observations)
     columns = options.chosen_columns(column, scale, equal)
+    settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     if pool:
-        from bayes_direag.commands.multi_setting import fit_multi_setting_command
+        if by_pattern or engine != "local":
+            raise DirEAGError(
+                "--pool looks at every question, in this process; expected neither --count-patterns nor --engine ray "
+                "with it. Leave them out."
+            )
+        sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
+        from bayes_direag.fits.multi_setting import fit_multi_setting
 
-        fit_multi_setting_command(
-            observations,
-            target,
-            answers=answers,
-            columns=columns,
-            preset=options.chosen_preset(preset, recalibration, out_of_fold, overrides),
+        pooled = fit_multi_setting(
+            named_settings([(path, Observations.read(path, answers, columns)) for path in observations]),
+            preset=settings,
             variant=variant,
-            sampling=options.chosen_sampling(chains, warmup, draws, target_accept),
+            sampling=sampling,
             seed=seed,
-            one_by_one=not by_pattern and engine == "local",
-            as_json=as_json,
+            progress=options.err.is_terminal,
         )
+        pooled.save(target)
+        show_multi_setting(pooled, target, as_json=as_json)
         return
     source = only_file(observations)
-    settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with options.progress() as step:
         labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns)

@@ -9,11 +9,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.options import err, out, plain_table
-from bayes_direag.data.answers import AnswerKind
+from bayes_direag.commands.options import out, plain_table
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
@@ -37,39 +35,6 @@ SettingOption = Annotated[
         "else new; it says which.",
     ),
 ]
-
-
-def fit_multi_setting_command(
-    paths: Sequence[Path],
-    target: Path,
-    *,
-    answers: AnswerKind | None,
-    columns: Columns | None,
-    preset: Preset,
-    variant: Variant,
-    sampling: SamplingSettings,
-    seed: int,
-    one_by_one: bool,
-    as_json: bool,
-) -> None:
-    """Fit to several files of observations together, save and show what came out.
-
-    Raises DirEAGError if questions were not to be read one by one, in this process.
-    """
-    if not one_by_one:
-        raise DirEAGError(
-            "--pool looks at every question, in this process; expected neither --count-patterns nor --engine ray with "
-            "it. Leave them out."
-        )
-    from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.multi_setting import fit_multi_setting
-
-    settings = named_settings([(path, Observations.read(path, answers, columns)) for path in paths])
-    found = fit_multi_setting(
-        settings, preset=preset, variant=variant, sampling=sampling, seed=seed, progress=err.is_terminal
-    )
-    found.save(target)
-    show_multi_setting(found, target, as_json=as_json)
 
 
 def only_file(paths: Sequence[Path]) -> Path:
