@@ -5,9 +5,8 @@ does where the right answers are known.
 """
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from itertools import product
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -50,22 +49,15 @@ _RAW_NAMES: dict[Link, str] = {"identity": "{}", "exp": "log_{}", "softplus": "i
 _Draws = dict[tuple[str, str | None], Float[np.ndarray, " sample"]]
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterComparison:
+class ParameterComparison(NamedTuple):
     """What two fits have learned, side by side.
 
-    Attributes
-    ----------
-    table : DataFrame
-        A row a quantity (and level, by name): ``quantity``; ``level``, missing for those without; ``point``, the first
-        fit's value (its mean over several draws); ``mean``, ``sd``, ``low`` and ``high`` of the second over its draws,
-        the last two its equal-tailed interval; ``distance``, point less mean in units of sd. Over a single draw there
-        is neither sd nor interval nor distance, and no distance in what is the same in every draw: all NaN.
-    scale : {"raw", "relative"}
-        ``raw``: the parameters on the real line, where both fits were found. ``relative``: what of them no choice of
-        scale changes.
-    interval_level : float
-        Posterior probability of the intervals.
+    ``table``: a row a quantity (and level, by name): ``quantity``; ``level``, missing for those without; ``point``, the
+    first fit's value (its mean over several draws); ``mean``, ``sd``, ``low`` and ``high`` of the second over its
+    draws, the last two its equal-tailed interval; ``distance``, point less mean in units of sd. Over a single draw
+    there is neither sd nor interval nor distance, and no distance in what is the same in every draw: all NaN.
+    ``scale``: ``raw``, the parameters on the real line, where both fits were found; ``relative``, what of them no
+    choice of scale changes. ``interval_level``: posterior probability of the intervals.
     """
 
     table: pd.DataFrame
@@ -102,20 +94,11 @@ def compare_parameters(point: Fit, posterior: Fit, *, interval_level: float = 0.
         value, draws = float(first[name, level].mean()), second[name, level]
         mean, sd, low, high = float(draws.mean()), np.nan, np.nan, np.nan
         if len(draws) > 1:
-            sd, (low, high) = float(draws.std(ddof=1)), np.quantile(draws, tails)
-        rows.append(
-            {
-                "quantity": name,
-                "level": level,
-                "point": value,
-                "mean": mean,
-                "sd": sd,
-                "low": float(low),
-                "high": float(high),
-                # Of what does not vary, rounding may leave a trace of a spread.
-                "distance": (value - mean) / sd if sd > 1e-12 else np.nan,
-            }
-        )
+            sd, (low, high) = float(draws.std(ddof=1)), map(float, np.quantile(draws, tails))
+        # Of what does not vary, rounding may leave a trace of a spread.
+        distance = (value - mean) / sd if sd > 1e-12 else np.nan
+        row = {"quantity": name, "level": level, "point": value, "mean": mean, "sd": sd, "low": low, "high": high}
+        rows.append(row | {"distance": distance})
     return ParameterComparison(pd.DataFrame(rows), scale, interval_level)
 
 
@@ -158,26 +141,13 @@ def compare_predictions(
     return table
 
 
-@dataclass(frozen=True)
-class PredictionSummary:
-    """How far apart two fits' predictions are.
+class PredictionSummary(NamedTuple):
+    """How far apart two fits' predictions are, over the ``n`` answered questions; ``unanswered`` are further ones.
 
-    Attributes
-    ----------
-    n, unanswered : int
-        Answered questions, which all else is over; the others.
-    first_fitted, second_fitted : int or None
-        How many of the n each fit learned from; None where it does not say.
-    changed : int
-        Questions whose answer changes.
-    mean_shift, mean_absolute_shift, largest_shift : float
-        Of the confidence, second less first; the largest is that of greatest size. NaN without questions.
-    largest_at : str or None
-        The question where it is, the first of several.
-    shift_quantiles : dict
-        The shift's quantiles, by share.
-    mean_width, median_width, largest_width : float
-        Of the second fit's intervals; NaN for one draw.
+    ``first_fitted``, ``second_fitted``: how many of the n each fit learned from; None where it does not say.
+    ``changed``: how many answers change. Shifts are of the confidence, second less first, NaN without questions; the
+    largest is that of greatest size, at question ``largest_at``, the first of several; quantiles are by share. Widths
+    are of the second fit's intervals; NaN for one draw.
     """
 
     n: int

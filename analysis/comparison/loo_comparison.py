@@ -11,8 +11,7 @@ for both drops out.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -37,8 +36,7 @@ FEWEST_STANDARD_ERRORS = 2.0
 LEAST_DIFFERENCE = 4.0
 
 
-@dataclass(frozen=True, eq=False)
-class LooComparison:
+class LooComparison(NamedTuple):
     """Models in the order of their elpd, the best first.
 
     ``table``: A row a model: ``model``; ``elpd`` and its standard error ``se``; ``difference`` to the best and
@@ -199,23 +197,15 @@ def _same_questions(first: Fit, second: Fit) -> bool:
     return data[0] == data[1]
 
 
-@dataclass(frozen=True, eq=False)
-class EvaluationComparison:
+class EvaluationComparison(NamedTuple):
     """How the metrics of one method differ between evaluations.
 
-    Attributes
-    ----------
-    table : DataFrame
-        A row an evaluation but the first, and metric: ``evaluation`` (its name), the columns of
-        :func:`~analysis.scores.paired.paired_table` with the first evaluation as ``first``, and ``p_adjusted``, the
-        p-value adjusted over all rows by :func:`~analysis.scores.paired.control_false_discoveries`.
-    reference : str
-        Name of the first evaluation.
-    n, n_left_out : int
-        Labelled questions, which all comparisons are over, and those without a label. Metrics of own answers are over
-        those of the n that both evaluations have answered.
-    interval_level : float
-        Level of the bootstrap intervals.
+    ``table``: a row an evaluation but the first, and metric: ``evaluation`` (its name), the columns of
+    :func:`~analysis.scores.paired.paired_table` with the first evaluation as ``first``, and ``p_adjusted``, the
+    p-value adjusted over all rows by :func:`~analysis.scores.paired.control_false_discoveries`. ``reference``: name of
+    the first evaluation. ``n``: labelled questions, which all comparisons are over; metrics of own answers are over
+    those of them that both evaluations have answered. ``n_left_out``: those without a label. ``interval_level``: of
+    the bootstrap intervals.
     """
 
     table: pd.DataFrame
@@ -245,26 +235,23 @@ def compare_evaluations(
     reference, first = next(iter(rows.items()))
     for name, other in rows.items():
         _check_same_questions((reference, first), (name, other))
-    scored = pd.concat([table["correct"].notna().rename(name) for name, table in rows.items()], axis=1).all(axis=1)
-    answered = pd.concat([table["confidence"].notna().rename(name) for name, table in rows.items()], axis=1).all(axis=1)
-    if not (scored & answered).any():
+    labelled, answered = (
+        pd.concat({name: table[column].notna() for name, table in rows.items()}, axis=1).all(axis=1)
+        for column in ("correct", "confidence")
+    )
+    if not (labelled & answered).any():
         raise DirEAGError(
             f"no question is answered and labelled in all of {', '.join(rows)}; expected at least one. Evaluate "
             "labelled observations."
         )
-    kept = scored.index[scored]
+    kept = labelled.index[labelled]
     chosen = {name: scored_of(table.loc[kept]) for name, table in rows.items()}
-    cluster = cluster_of(rows[reference].loc[kept])
-    parts = []
-    for name in list(rows)[1:]:
-        part = paired_table(
-            chosen[reference], chosen[name], rng=seed, n_resamples=n_resamples, level=level, cluster=cluster
-        )
-        part.insert(0, "evaluation", name)
-        parts.append(part)
-    table = pd.concat(parts, ignore_index=True)
+    cluster = cluster_of(first.loc[kept])
+    options: dict[str, Any] = {"rng": seed, "n_resamples": n_resamples, "level": level, "cluster": cluster}
+    parts = {name: paired_table(chosen[reference], chosen[name], **options) for name in list(rows)[1:]}
+    table = pd.concat(parts, names=["evaluation"]).reset_index("evaluation").reset_index(drop=True)
     table["p_adjusted"] = control_false_discoveries(table["p_value"].to_numpy(float))
-    return EvaluationComparison(table, reference, int(scored.sum()), int((~scored).sum()), level)
+    return EvaluationComparison(table, reference, int(labelled.sum()), int((~labelled).sum()), level)
 
 
 def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure":

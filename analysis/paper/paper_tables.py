@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from analysis.runs.evaluated_run import EvaluatedRun, Protocol
-from analysis.scores.paired import PairedDifference, control_false_discoveries, paired_table
-from analysis.scores.scoring import SELECTION_SCORES, cluster_of, score, scored_of
+from analysis.runs.evaluated_run import EvaluatedRun, Protocol, paired_methods
+from analysis.scores.paired import PairedDifference, control_false_discoveries
+from analysis.scores.scoring import SELECTION_SCORES, score
 
 _FOLDER = Path(__file__).parent
 
@@ -283,18 +283,7 @@ def _difference_rows(
 ) -> pd.DataFrame:
     printed = COMPARED_METHODS[name]
     on_step(f"{run.folder}: DirEAG against {printed}")
-    labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
-    first, second = (labelled[labelled["method"] == method] for method in (name, REFERENCE))
-    both = first.index.intersection(second.index)
-    table = paired_table(
-        scored_of(first.loc[both]),
-        scored_of(second.loc[both]),
-        metrics=COMPARED_METRICS,
-        rng=seed,
-        n_resamples=n_resamples,
-        level=level,
-        cluster=cluster_of(first.loc[both]),
-    )
+    table = paired_methods(run, name, REFERENCE, COMPARED_METRICS, seed=seed, n_resamples=n_resamples, level=level)
     model, dataset, _ = setting(run)
-    where = table.assign(run=str(run.folder), model=model, dataset=dataset, method=printed, name=name, n=len(both))
-    return where[[*_COMPARISON, *table.columns]]
+    where = table.assign(run=str(run.folder), model=model, dataset=dataset, method=printed, name=name)
+    return where[[*_COMPARISON, *table.columns.drop("n")]]

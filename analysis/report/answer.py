@@ -12,9 +12,8 @@ from scipy.stats import binomtest
 from analysis.display.numbers import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
+from analysis.runs.evaluated_run import paired_methods
 from analysis.scores.metrics import ece
-from analysis.scores.paired import paired_table
-from analysis.scores.scoring import cluster_of, scored_of
 
 _NAMES = {
     "mean_confidence": "the mean confidence",
@@ -100,23 +99,16 @@ def method_differences(source: ReportSource) -> pd.DataFrame:
 
     The intervals have the level, the seed and the number of resamples of the evaluation.
     """
-    labelled = source.run.predictions.dropna(subset="correct")
-    rows = {str(name): table.set_index("problem_id") for name, table in labelled.groupby("method", sort=False)}
-    parts = []
-    for name in source.run.metrics["method"]:
-        if name == source.method or name not in rows or source.method not in rows:
-            continue
-        both = rows[name].index.intersection(rows[source.method].index)
-        table = paired_table(
-            *(scored_of(rows[one].loc[both]) for one in (name, source.method)),
-            metrics=_COMPARED,
-            rng=source.run.seed,
-            n_resamples=source.run.n_resamples,
-            level=source.run.interval_level,
-            cluster=cluster_of(rows[name].loc[both]),
-        )
-        parts.append(table.assign(method=name, n=len(both))[["method", "n", *table.columns]])
-    return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["method", "n", "metric"])
+    run, has = source.run, set(source.run.predictions.dropna(subset="correct")["method"])
+    options: dict[str, Any] = {"seed": run.seed, "n_resamples": run.n_resamples, "level": run.interval_level}
+    parts = [
+        paired_methods(run, name, source.method, _COMPARED, **options).assign(method=name)
+        for name in run.metrics["method"]
+        if name != source.method and {name, source.method} <= has
+    ]
+    empty = pd.DataFrame(columns=["method", "n", "metric"])
+    table = pd.concat(parts, ignore_index=True) if parts else empty
+    return table[["method", "n", *table.columns.drop(["method", "n"])]]
 
 
 def eces_if_calibrated(

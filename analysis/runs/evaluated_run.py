@@ -2,7 +2,7 @@
 
 import json
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,8 @@ from pydantic import ValidationError
 from analysis.display.folders import ResultFolder
 from analysis.learned.quantities import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
-from analysis.scores.scoring import METRIC_NAMES, cluster_column
+from analysis.scores.paired import paired_table
+from analysis.scores.scoring import METRIC_NAMES, cluster_column, cluster_of, scored_of
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
@@ -140,6 +141,35 @@ def _unreadable(path: Path, seen: str) -> DirEAGError:
         f"{path}: this cannot be read; saw {' '.join(seen.split())[:200]}; expected it as direag evaluate "
         "writes it. Evaluate again."
     )
+
+
+def paired_methods(
+    run: EvaluatedRun,
+    first: str,
+    second: str,
+    metrics: Sequence[str],
+    *,
+    seed: int,
+    n_resamples: int,
+    level: float,
+) -> pd.DataFrame:
+    """Compare two methods of an evaluation on the labelled questions.
+
+    Returns: :func:`~analysis.scores.paired.paired_table`, and the number of these questions as column ``n``.
+    """
+    labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
+    one, other = (labelled[labelled["method"] == method] for method in (first, second))
+    both = one.index.intersection(other.index)
+    table = paired_table(
+        scored_of(one.loc[both]),
+        scored_of(other.loc[both]),
+        metrics=metrics,
+        rng=seed,
+        n_resamples=n_resamples,
+        level=level,
+        cluster=cluster_of(one.loc[both]),
+    )
+    return table.assign(n=len(both))
 
 
 class HeldOutQuestions(NamedTuple):

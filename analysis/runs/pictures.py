@@ -135,25 +135,17 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
         if len(shown) > 1
         else {method: method}
     )
-    summary = pd.DataFrame(
-        [
-            {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
-            for name, result in results.items()
-        ]
-    )
-    return Picture(
-        "reliability",
-        reliability_figure({names[name]: result for name, result in results.items()}, about),
-        {
-            "reliability": summary,
-            "reliability_bins": _stacked({name: result.bins for name, result in results.items()}).assign(
-                interval_level=level
-            ),
-            "reliability_curve": _stacked({name: result.curve for name, result in results.items()}).assign(
-                interval_level=level
-            ),
-        },
-    )
+    summary = [
+        {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
+        for name, result in results.items()
+    ]
+    tables = {
+        "reliability": pd.DataFrame(summary),
+        "reliability_bins": _stacked({name: own.bins for name, own in results.items()}).assign(interval_level=level),
+        "reliability_curve": _stacked({name: own.curve for name, own in results.items()}).assign(interval_level=level),
+    }
+    figure = reliability_figure({names[name]: own for name, own in results.items()}, about)
+    return Picture("reliability", figure, tables)
 
 
 def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float) -> Iterator[Picture]:
@@ -172,6 +164,8 @@ def _stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
     )
 
 
+#: Of the two halves of a figure.
+_LOOKS = ((RIGHT, "o"), ("#009E73", "s"))
 _GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 
 
@@ -186,21 +180,8 @@ def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "F
         f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that "
         "overlap may still differ clearly."
     )
-    with figure_style():
-        figure = headed_figure("What the answers are worth, by method", caption, 0.9 + 0.27 * len(worth))
-        left, right = figure.subplots(1, 2, sharey=True)
-        for axes, name, colour, marker in ((left, "benefit", RIGHT, "o"), (right, "accuracy_of_all", "#009E73", "s")):
-            forest(
-                axes,
-                *(worth[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high")),
-                colour=colour,
-                marker=marker,
-            )
-            axes.margins(x=0.08)
-        row_labels(left, worth["method"].tolist())
-        left.set_xlabel("benefit\n(more is better)")
-        right.set_xlabel("accuracy\n(more is better)")
-    return figure
+    panels = {"benefit": "benefit\n(more is better)", "accuracy_of_all": "accuracy\n(more is better)"}
+    return _two_forests("What the answers are worth, by method", caption, worth, worth["method"].tolist(), panels)
 
 
 def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> "Figure":
@@ -213,18 +194,35 @@ def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> 
         f"confidence; its Brier score is acc (1 - acc), its AUROC 0.5. Bars: {interval_level:.0%} bootstrap interval "
         "over questions. Filled: all of it is above 0."
     )
+    names = [f"{own['method']}  (acc {own['accuracy']:.2f})" for own in gains.to_dict("records")]
+    panels = {
+        "brier_gain": "Brier score below the base rate's\n(right of 0 is better)",
+        "auroc_gain": "AUROC above 0.5\n(right of 0 is better)",
+    }
+    return _two_forests("Gain over the base rate, by method", caption, gains, names, panels, from_zero=True)
+
+
+def _two_forests(
+    title: str,
+    caption: str,
+    table: pd.DataFrame,
+    names: list[str],
+    panels: dict[str, str],
+    *,
+    from_zero: bool = False,
+) -> "Figure":
+    """Draw two columns of a table side by side; ``from_zero``: on a line at 0, filled where all of a bar is above."""
     with figure_style():
-        figure = headed_figure("Gain over the base rate, by method", caption, 0.9 + 0.27 * len(gains))
-        left, right = figure.subplots(1, 2, sharey=True)
-        for axes, name, colour, marker in ((left, "brier_gain", RIGHT, "o"), (right, "auroc_gain", "#009E73", "s")):
-            value, low, high = (gains[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high"))
-            axes.axvline(0, color="0.2", linewidth=1.2)
-            forest(axes, value, low, high, colour=colour, marker=marker, hollow=~(low > 0))
+        figure = headed_figure(title, caption, 0.9 + 0.27 * len(table))
+        both = figure.subplots(1, 2, sharey=True)
+        for axes, (name, label), (colour, marker) in zip(both, panels.items(), _LOOKS, strict=True):
+            value, low, high = (table[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+            if from_zero:
+                axes.axvline(0, color="0.2", linewidth=1.2)
+            forest(axes, value, low, high, colour=colour, marker=marker, hollow=~(low > 0) if from_zero else None)
             axes.margins(x=0.08)
-        names = zip(gains["method"], gains["accuracy"], strict=True)
-        row_labels(left, [f"{method}  (acc {accuracy:.2f})" for method, accuracy in names])
-        left.set_xlabel("Brier score below the base rate's\n(right of 0 is better)")
-        right.set_xlabel("AUROC above 0.5\n(right of 0 is better)")
+            axes.set_xlabel(label)
+        row_labels(both[0], names)
     return figure
 
 

@@ -55,12 +55,15 @@ def test_refusals(files, tmp_path):
         read_source(files / "evaluation", None, tmp_path / "other.jsonl")
 
 
-@pytest.mark.parametrize(("gradient", "n_converged"), [(1e-9, 2), (1.5e-6, 1), (np.nan, 1)])
-def test_a_map_is_judged_by_its_gradient(tmp_path, gradient, n_converged):
-    folder = small_run(tmp_path / "run", gradient=gradient)
-    (found,) = convergence_by_variant(folder, read_parameters(folder), "map")
-    assert (found.variant, found.n_fits, found.n_converged) == ("confidence", 2, n_converged)
-    reached = "nan" if np.isnan(gradient) else {1e-9: "1e-09", 1.5e-6: "2e-06"}[gradient]
+@pytest.mark.parametrize(
+    ("gradient", "n_converged", "reached"), [(1e-9, 2, "1e-09"), (1.5e-6, 1, "2e-06"), (np.nan, 1, "nan")]
+)
+def test_a_map_is_judged_by_its_gradient(tmp_path, gradient, n_converged, reached):
+    parameters = pd.DataFrame(
+        {"variant": "level", "fold": ["0", "0", "1"], "projected_gradient": [1e-12, 1e-12, gradient]}
+    )
+    (found,) = convergence_by_variant(tmp_path, parameters, "map")
+    assert (found.variant, found.n_fits, found.n_converged) == ("level", 2, n_converged)
     assert found.worst == f"gradient {reached} (at most 1e-06 is fine)"
 
 

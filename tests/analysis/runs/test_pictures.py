@@ -98,23 +98,22 @@ class TestEvaluation:
         titles = [axes.get_title(loc="left") for axes in pictures["reliability"].figure.axes[:2]]
         assert titles == ["before recalibration\nconfidence, n = 50", "after recalibration\ndireag, n = 50"]
 
-    def test_what_has_neither_a_before_nor_a_null_state(self, questions):
-        pictures, left_out = drawn(evaluation_pictures(questions, "majority", seed=0))
+    def test_what_has_neither_a_before_nor_a_null_state_nor_reports(self, questions):
+        pictures, left_out = drawn(evaluation_pictures(questions._replace(reports=None), "majority", seed=0))
         assert pictures["reliability"].tables["reliability"]["method"].tolist() == ["majority"]
         assert len(pictures["reliability"].figure.axes) == 3
-        assert left_out == {"null_state": left_out["null_state"]}
+        assert set(left_out) == {"null_state", "stated_confidence"}
         assert left_out["null_state"].startswith("method majority has no null state")
 
-    @pytest.mark.parametrize("seed", [0, 1])
-    def test_a_seed_repeats_the_numbers(self, questions, pictures, seed):
-        again, _ = drawn(evaluation_pictures(questions, "direag", seed=seed, level=0.9))
+    def test_the_seed_is_that_of_the_intervals_alone(self, questions, pictures):
+        again, _ = drawn(evaluation_pictures(questions, "direag", seed=1, level=0.9))
         same = {
             name: table.equals(pictures[picture.name].tables[name])
             for picture in again.values()
             for name, table in picture.tables.items()
         }
         drawn_by_chance = {"benefit", "base_rate", "null_state", "reliability_curve", "selective"}
-        assert {name for name, equal in same.items() if not equal} == (drawn_by_chance if seed else set())
+        assert {name for name, equal in same.items() if not equal} == drawn_by_chance
 
     def test_an_unknown_method_and_one_that_answered_nothing(self, questions):
         with pytest.raises(DirEAGError, match="saw method 'topk', not evaluated here"):
@@ -226,7 +225,7 @@ class TestNullState:
         assert "no candidate right: n = 0, mean undefined" in said(figure)
 
 
-@pytest.mark.parametrize("n_levels", [2, 9])
+@pytest.mark.parametrize("n_levels", [2, 5])
 def test_stated_confidences_are_stacked(n_levels):
     rng = np.random.default_rng(2)
     confidence = rng.integers(0, 101, (40, n_levels)) / 100
@@ -247,7 +246,7 @@ def test_stated_confidences_are_stacked(n_levels):
     assert "n = 0" in figure.axes[0].get_title(loc="left")
 
 
-@pytest.mark.parametrize("n_methods", [1, 2, 5])
+@pytest.mark.parametrize("n_methods", [1, 5])
 def test_three_methods_are_named_and_the_others_grey(n_methods):
     rng = np.random.default_rng(n_methods)
     parts = []
