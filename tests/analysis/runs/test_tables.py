@@ -132,7 +132,8 @@ class TestMetrics:
         rows = cells(shown(metrics_table(found)))
         assert rows["vanilla"][0] == DASH
         assert all(rows[method][4] == DASH for method in METHODS)
-        assert all(cells(shown(ranking_table(found, "t", 0.95)))[method][-1] == DASH for method in METHODS)
+        ranked = cells(shown(ranking_table(found, "t", 0.95)))
+        assert all(ranked[method][-1] == DASH for method in METHODS)
 
 
 class TestQuality:
