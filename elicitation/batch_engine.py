@@ -8,7 +8,7 @@ from typing import Any
 
 from bayes_direag.data.files import atomic_path
 from elicitation.engines import Deferred, Engine, EngineError, EngineInfo
-from elicitation.generation import TOO_LONG, ChatRequest, Generation, final_tokens, too_long
+from elicitation.generation import TOO_LONG, ChatRequest, Generation, generation_of, too_long
 from elicitation.importing.batch import Line
 from elicitation.importing.replies import Log, read_records
 
@@ -80,14 +80,7 @@ class BatchEngine(Engine):
         result = self._results.get(name)
         self._used += result is not None
         if result is not None and result.completion is not None and result.completion.choices:
-            choice, usage = result.completion.choices[0], result.completion.usage
-            return Generation(
-                text=choice.message.content or "",
-                finish_reason=choice.finish_reason or "stop",
-                prompt_tokens=usage.prompt_tokens if usage else 0,
-                completion_tokens=usage.completion_tokens if usage else 0,
-                final_tokens=final_tokens(choice),
-            )
+            return generation_of(result.completion)
         if result is not None:
             said = str(result.error or result.response)
             if too_long(said):

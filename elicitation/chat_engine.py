@@ -21,7 +21,15 @@ from openai import (
 from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
 
 from elicitation.engines import Engine, EngineError, EngineInfo
-from elicitation.generation import TOO_LONG, ChatRequest, Generation, Sampling, final_tokens, too_long
+from elicitation.generation import (
+    TOO_LONG,
+    ChatRequest,
+    Generation,
+    NoCompletionError,
+    Sampling,
+    generation_of,
+    too_long,
+)
 
 #: How versions of vLLM are told to hold a reply to a pattern; a version ignores the other word without a sign.
 _CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
@@ -117,7 +125,7 @@ class ChatEngine(Engine):
             reply = await client.chat.completions.create(
                 model=self.model, messages=cast("Any", request.messages), extra_body=body
             )
-            return _generation(reply)
+            return generation_of(reply)
         except JSONDecodeError as error:
             self._leave(place, lane)
             raise NoCompletionError(f"{error.doc[:80]!r} for a chat completion") from None
@@ -141,7 +149,7 @@ class ChatEngine(Engine):
                         )
                     except BadRequestError:
                         continue
-                    if re.fullmatch(_PROBE, _generation(reply).text):
+                    if re.fullmatch(_PROBE, generation_of(reply).text):
                         self._constraints[place] = word
                         break
                 else:
@@ -203,27 +211,6 @@ class ChatEngine(Engine):
             + (" --set max_completion_tokens=4096." if refused == "max_tokens" else ".")
         )
         return EngineError(f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. {remedy}")
-
-
-class NoCompletionError(Exception):
-    """A successful response that is no chat completion, as proxies and overloaded servers give it."""
-
-
-def _generation(reply: object) -> Generation:
-    """Return what a chat completion holds, whatever a server has put in its place."""
-    choices = getattr(reply, "choices", None)
-    message = getattr(choices[0], "message", None) if isinstance(choices, list) and choices else None
-    text = getattr(message, "content", None)
-    if message is None or not isinstance(text, str | None):
-        raise NoCompletionError(f"{str(reply)[:80]!r} for a chat completion")
-    usage = getattr(reply, "usage", None)
-    return Generation(
-        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates would fit into no file
-        finish_reason=str(getattr(cast("Any", choices)[0], "finish_reason", None) or "stop"),
-        prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
-        completion_tokens=getattr(usage, "completion_tokens", None) or 0,
-        final_tokens=final_tokens(cast("Any", choices)[0]),
-    )
 
 
 def _parameter(message: str) -> str | None:

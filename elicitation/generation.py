@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -181,6 +181,28 @@ class Generation:
     prompt_tokens: int = 0
     completion_tokens: int = 0
     final_tokens: tuple[tuple[str, float], ...] = ()
+
+
+class NoCompletionError(Exception):
+    """A successful response that is no chat completion, as proxies and overloaded servers give it."""
+
+
+def generation_of(reply: object) -> Generation:
+    """Return what a chat completion holds, whatever stands in its place; NoCompletionError if nothing can be used."""
+    choices = getattr(reply, "choices", None)
+    choice: Any = choices[0] if isinstance(choices, list | tuple) and choices else None
+    message = getattr(choice, "message", None)
+    text = getattr(message, "content", None)
+    if message is None or not isinstance(text, str | None):
+        raise NoCompletionError(f"{str(reply)[:80]!r} for a chat completion")
+    usage = getattr(reply, "usage", None)
+    return Generation(
+        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates would fit into no file
+        finish_reason=str(getattr(choice, "finish_reason", None) or "stop"),
+        prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
+        completion_tokens=getattr(usage, "completion_tokens", None) or 0,
+        final_tokens=final_tokens(choice),
+    )
 
 
 def final_tokens(choice: object) -> tuple[tuple[str, float], ...]:

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from bayes_direag.commands.fit import _counting
 from bayes_direag.data import counted as counted_module
 from bayes_direag.data import parquet
 from bayes_direag.data.counted import count_parquet, count_patterns, read_labelled
@@ -112,6 +113,13 @@ def test_what_patterns_cannot_do_is_refused_before_any_work(tmp_path, monkeypatc
     line = refuse("fit", tmp_path / "o.parquet", "--out", tmp_path / "f.nc", *options)
     assert said in line
     assert "needs every question" in line
+
+
+def test_the_size_of_a_file_decides_only_where_nothing_needs_every_question():
+    assert _counting(None, "local", "map", 0) is None
+    assert _counting(True, "local", "map", 0) is True
+    for keeping in ((None, "local", "map", 5), (None, "local", "nuts", 0), (False, "local", "map", 0)):
+        assert _counting(*keeping) is False
 
 
 @pytest.mark.slow
