@@ -64,26 +64,6 @@ class TestMapAndPosterior:
         one = succeed(home / "map.nc", home / "nuts.nc", "--json")
         assert succeed(home / "nuts.nc", home / "map.nc", "--json") == one
 
-    def test_json_holds_what_the_library_finds(self, home: Path) -> None:
-        options = ["--obs", home / "questions.jsonl", "--resamples", 20, "--json"]
-        record = json.loads(succeed(home / "map.nc", home / "nuts.nc", *options))
-        point, posterior = Fit.load(home / "map.nc"), Fit.load(home / "nuts.nc")
-        expected = compare_parameters(point, posterior)
-        assert (record["scale"], record["interval_level"], record["seed"]) == ("relative", 0.9, 0)
-        found = pd.DataFrame(record["parameters"])
-        np.testing.assert_allclose(found["distance"].astype(float), expected.table["distance"])
-        observations = Observations.read(home / "questions.jsonl", "numeric")
-        table = compare_predictions(point, posterior, observations)
-        summary = summarise_predictions(table)
-        assert record["predictions"]["changed"] == summary.changed == len(record["changed"])
-        assert record["predictions"]["mean_shift"] == pytest.approx(summary.mean_shift)
-        assert (record["predictions"]["first_fitted"], record["predictions"]["n"]) == (40, 60)
-        assert record["n_scored"] == 60
-        assert record["observations_sha256"] == observations.fingerprint
-        assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
-        assert record["versions"].keys() >= {"bayes-direag", "scipy"}
-        assert [row["metric"] for row in record["metrics"]][:2] == ["benefit", "accuracy_of_all"]
-
     def test_without_labels_there_are_no_metrics(self, home: Path, tmp_path: Path) -> None:
         questions = Observations.read(home / "others.jsonl", "numeric").questions
         hidden = [question.model_copy(update={"gold_answer": None}) for question in questions]
@@ -109,7 +89,7 @@ class TestMapAndPosterior:
             "confidence_shift.png",
         }
 
-    def test_everything_is_written(self, home: Path, tmp_path: Path) -> None:
+    def test_everything_is_written_as_the_library_finds_it(self, home: Path, tmp_path: Path) -> None:
         folder = tmp_path / "out"
         options = ["--obs", home / "questions.jsonl", "--resamples", 5, "--out", folder]
         text = succeed(home / "map.nc", home / "nuts.nc", *options)
@@ -126,6 +106,20 @@ class TestMapAndPosterior:
         for name in ("parameters", "metrics"):
             assert len(record[name]) == len(pd.read_csv(folder / f"{name}.csv"))
         assert pd.read_csv(folder / "predictions.csv")["problem_id"].nunique() == 60
+        point, posterior = Fit.load(home / "map.nc"), Fit.load(home / "nuts.nc")
+        expected = compare_parameters(point, posterior).table["distance"]
+        assert (record["scale"], record["interval_level"], record["seed"]) == ("relative", 0.9, 0)
+        np.testing.assert_allclose(pd.DataFrame(record["parameters"])["distance"].astype(float), expected)
+        observations = Observations.read(home / "questions.jsonl", "numeric")
+        summary = summarise_predictions(compare_predictions(point, posterior, observations))
+        assert record["predictions"]["changed"] == summary.changed == len(record["changed"])
+        assert record["predictions"]["mean_shift"] == pytest.approx(summary.mean_shift)
+        assert (record["predictions"]["first_fitted"], record["predictions"]["n"]) == (40, 60)
+        assert record["n_scored"] == 60
+        assert record["observations_sha256"] == observations.fingerprint
+        assert record["paths"] == {"map": str(home / "map.nc"), "nuts": str(home / "nuts.nc")}
+        assert record["versions"].keys() >= {"bayes-direag", "scipy"}
+        assert [row["metric"] for row in record["metrics"]][:2] == ["benefit", "accuracy_of_all"]
 
 
 class TestLeaveOneOut:
@@ -173,19 +167,6 @@ class TestEvaluations:
         assert other["method"] == "majority"
         assert other["metrics"] != json.loads((tmp_path / "out" / "comparison.json").read_text())["metrics"]
 
-    def test_an_earlier_comparison_gives_way_and_nothing_else_does(
-        self, runs: tuple[Path, Path], home: Path, tmp_path: Path
-    ) -> None:
-        succeed(*runs, "--resamples", 5, "--out", tmp_path / "out")
-        succeed(home / "map.nc", home / "nuts.nc", "--out", tmp_path / "out")
-        assert {path.name for path in (tmp_path / "out").iterdir()} == {
-            "comparison.json",
-            "parameters.csv",
-            "parameters.png",
-        }
-        assert "saw evaluation.json" in refuse(*runs, "--out", runs[0])
-        assert "there is no folder" in refuse(*runs, "--out", tmp_path / "no" / "out")
-
 
 class TestRefusals:
     @pytest.mark.parametrize(
@@ -206,6 +187,7 @@ class TestRefusals:
         assert says in refuse(*(f"{name}.nc" for name in names), *options, "--resamples", 5)
 
     def test_folders(self, home: Path, runs: tuple[Path, Path]) -> None:
+        assert "saw evaluation.json" in refuse(*runs, "--out", runs[0])
         assert "a folder, among files" in refuse(home / "map.nc", runs[0])
         assert "--obs: saw evaluation folders" in refuse(*runs, "--obs", home / "others.jsonl")
         assert "has no method 'nuts'" in refuse(*runs, "--method", "nuts")

@@ -1,6 +1,7 @@
 """Evaluation folders read back: as they were written, or refused with the file at fault."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pandas as pd
@@ -16,9 +17,14 @@ SAID = {
 }
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_run(tmp_path_factory.mktemp("written") / "run", SAID)
+
+
 @pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    return write_run(tmp_path / "run", SAID)
+def folder(written: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(written, tmp_path / "run"))
 
 
 class TestRead:
