@@ -172,11 +172,9 @@ def made_posterior(
         support_of_all=support.mean(axis=(0, 1)),
     )
     drawn = (rng.random((*support.shape[:3], 1)) > support.cumsum(axis=-1)).sum(axis=-1)
-    priors = _prior_draws(observations, raw, settings, rng)
     noise = 0.05 * rng.standard_normal((2, n_chains, n_draws))
     groups = {
-        "posterior": _with_raw(raw, settings),
-        "prior": {name: values for name, values in _natural(priors, settings).items() if name in raw},
+        "posterior": _natural(raw, settings) | {f"{name}_raw": values for name, values in raw.items()},
         "sample_stats": _statistics(n_chains, n_draws, rng) | dict(statistics or {}),
         "log_likelihood": {"target": log_likelihood},
         "posterior_predictive": {"target": np.where(drawn >= observations.n_levels, -1, drawn)},
@@ -269,23 +267,6 @@ def _natural(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
         else:
             found[name] = link(raw[name])
     return found
-
-
-def _with_raw(raw: Mapping[str, np.ndarray], preset: Preset) -> Draws:
-    return _natural(raw, preset) | {f"{name}_raw": values for name, values in raw.items()}
-
-
-def _prior_draws(
-    observations: Observations, raw: Mapping[str, np.ndarray], preset: Preset, rng: np.random.Generator
-) -> Draws:
-    n_raw = sum(np.size(values[0, 0]) for values in raw.values())
-    total = weights(observations, preset).sum()
-    implied = np.sqrt(n_raw / (2 * preset.penalty * total)) if preset.penalty else np.nan
-    priors = {name: preset.parameter(name) for name in raw}
-    return {
-        name: priors[name].loc + (priors[name].scale or implied) * rng.standard_normal((1, 400, *values.shape[2:]))
-        for name, values in raw.items()
-    }
 
 
 def _statistics(n_chains: int, n_draws: int, rng: np.random.Generator) -> Draws:
