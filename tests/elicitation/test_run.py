@@ -96,15 +96,20 @@ def test_more_samples_can_be_added_later(tmp_path: Path) -> None:
 
 
 def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> None:
+    prompts: list[str] = []
+
     def reply(request: ChatRequest) -> Generation | str:
         good = "Answer and Confidence (0-100): 7, 80%"
         if request.key.level == 0:
             return good if request.key.attempt else "seven"
         if request.key.level == 1:
-            return "never"
+            prompts.append(request.messages[-1]["content"])
+            return f"never {request.key.attempt}"
         return Generation("Answer and", "length") if request.key.level == 2 else good
 
-    summary = runs.ask(1, CannedEngine(reply), tmp_path)
+    protocol = replace(runs.PROTOCOLS["steered"], repair="You said {reply}.")
+    summary = elicit(runs.questions(1), protocol, CannedEngine(reply), tmp_path)
+    assert [prompt.rpartition("You said ")[2] for prompt in prompts[1:]] == ["never 0.", "never 1."]
     (record,) = records(tmp_path)
     assert [o["attempts"] for o in record["observations"]] == [2, 3, 3, 1, 1]
     assert [o["parse_status"] for o in record["observations"]] == ["repaired", "no_answer", "truncated", "ok", "ok"]
