@@ -64,6 +64,7 @@ def test_questions_most_worth_labelling_come_in_order_and_once(found: Plan) -> N
     assert set(worth["problem_id"]) <= set(NEW.problem_id)
     assert worth["worth"][0] > 1
     assert worth["worth"].sum() > 10
+    assert worth["worth"].iloc[-1] < worth["worth"].iloc[0], "each given those above it"
     confidence = fit().predict(NEW).set_index("problem_id")["confidence"]
     assert worth["confidence"].to_numpy() == pytest.approx(confidence[worth["problem_id"]].to_numpy(), abs=0.01)
 

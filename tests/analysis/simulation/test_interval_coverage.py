@@ -150,6 +150,9 @@ def test_what_it_places_is_what_predict_gives(worlds: Worlds, monkeypatch: pytes
         clear = np.abs(np.abs(share - 0.5) - 0.45) > 0.01
         assert (((low <= right) & (right <= high)) == (np.abs(share - 0.5) <= 0.45))[clear].all()
         assert clear.mean() > 0.5
+        assert (share[low > right] < 0.5).all(), "the truth lies below"
+        assert (share[high < right] > 0.5).all()
+        assert ((low > right) | (high < right)).any()
         assert placed[method].width[0] == pytest.approx((high - low).mean(), rel=1e-9)
         expected = np.sqrt(np.mean((predicted["confidence"].to_numpy() - right) ** 2))
         assert placed[method].error[0] == pytest.approx(expected, rel=1e-9)

@@ -179,6 +179,14 @@ class TestCheck:
         assert (found.loc[["weight[only]", "bias[only]", "support_held_out"], "p_adjusted"] > 0.01).all()
         assert found.loc["log_likelihood", "p_adjusted"] < 0.01
 
+    def test_the_joint_density_has_the_prior(self, exact: tuple[Worlds, Draws, LikelihoodData]) -> None:
+        worlds, _, data = exact
+        raw, one = {name: value[:, None] for name, value in worlds.raw.items()}, data.reports.select(slice(0, 1))
+        found = quantities(raw, worlds.target, data, one, level_names=["only"])
+        priors = brute_force.raw_priors(raw, one_level.PRESET, 1)
+        expected = sum(stats.norm(*priors[name]).logpdf(value[..., 0]) for name, value in raw.items())
+        np.testing.assert_allclose(found["log_joint"] - found["log_likelihood"], expected, rtol=1e-9)
+
     def test_finds_labels_of_another_model(self) -> None:
         assert not self.checked(*one_level_worlds(p_lost=0.15)).uniform
 
@@ -225,11 +233,6 @@ class TestDrawsForEach:
         last = DATA.reports.select(slice(-1, None))
         found = quantities(draws.raw, target, DATA, last, level_names=["only"])
         np.testing.assert_allclose(found["log_joint"], draws.stats["lp"], rtol=1e-9)
-        prior = sum(
-            stats.norm(*brute_force.raw_priors(draws.raw, one_level.PRESET, 1)[name]).logpdf(value[..., 0])
-            for name, value in draws.raw.items()
-        )
-        np.testing.assert_allclose(found["log_joint"] - found["log_likelihood"], prior, rtol=1e-9)
         np.testing.assert_allclose(found["support_held_out"] + found["null_held_out"], 1, rtol=1e-12)
         first = {name: value[0, 0] for name, value in draws.raw.items()}
         scores = brute_force.scores([(0, "7", 1.0)], brute_force.natural(first, one_level.PRESET), one_level.PRESET.eps)
