@@ -21,10 +21,8 @@ class BatchEngine(Engine):
 
     Parameters
     ----------
-    model : str
-        The name by which the service knows the model.
-    requests : path-like
-        The file of requests; an earlier one is replaced.
+    model, requests
+        The name by which the service knows the model, and the file of requests; an earlier one is replaced.
     results : sequence of path-like
         Files of results that the service has given, to any of the run's files of requests.
 

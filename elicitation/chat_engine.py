@@ -50,16 +50,12 @@ class ChatEngine(Engine):
 
     Parameters
     ----------
-    urls : sequence of str
-        The endpoints, for example ``http://127.0.0.1:8000/v1``.
-    model : str
-        The name by which they serve the model.
+    urls, model
+        The endpoints, for example ``http://127.0.0.1:8000/v1``, and the name by which they serve the model.
     key_variable : str
         The environment variable that holds the key; without one, none is needed.
-    patience : float
-        For how many seconds to go on with a request that fails in passing.
-    timeout : float
-        For how many seconds to wait for one reply.
+    patience, timeout
+        For how many seconds to go on with a request that fails in passing, and to wait for one reply.
     """
 
     def __init__(

@@ -29,14 +29,10 @@ class EngineInfo:
         ``openai``, ``vllm`` (started by the run itself), ``batch`` or ``canned``.
     endpoints : tuple of str
         Where it was reached, without user names and passwords; empty for a server started by the run itself.
-    server_version : str, optional
-        As the server states it; only vLLM does.
-    context : int, optional
-        The longest context of the model, in tokens, if the server says.
-    model_source : str, optional
-        The folder or name that a server started by the run itself was given.
-    arguments : tuple of str
-        The further arguments that it was given.
+    server_version, context
+        As the server states them (only vLLM has a version); the latter is the model's longest, in tokens.
+    model_source, arguments
+        The folder or name that a server started by the run itself was given, and the further arguments.
     device : str, optional
         The GPU that it ran on, if its model was fetched for it.
     """
@@ -89,11 +85,8 @@ class CannedEngine(Engine):
 
     Parameters
     ----------
-    reply : callable
-        Takes a :class:`~elicitation.generation.ChatRequest` and returns the text, or a whole
-        :class:`~elicitation.generation.Generation`.
-    model : str
-        The name it goes by.
+    reply, model
+        What makes of a request the text, or a whole generation; and the name that the engine goes by.
     """
 
     def __init__(self, reply: Callable[[ChatRequest], str | Generation], model: str = "canned") -> None:

@@ -23,14 +23,10 @@ class Request(NamedTuple):
 
     Attributes
     ----------
-    repository : str
-        The model's name on the hub.
-    revision : str, optional
-        Its commit there; the present one if left out.
-    dtype : str
-        What the server computes in.
-    gpus : int
-        Over how many GPUs it is split.
+    repository, revision
+        The model's name on the hub, and its commit there; the present one if left out.
+    dtype, gpus
+        What the server computes in, and over how many GPUs the model is split.
     whole : bool
         Whether weights are served as they are, neither quantized nor offloaded.
     """

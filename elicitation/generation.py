@@ -41,10 +41,8 @@ class Sampling(BaseModel):
         0 is none.
     top_k : int, optional
         The number of most probable tokens to draw from; 0 for all.
-    min_p : float, optional
-        The least probability of a token, relative to the most probable one.
-    repetition_penalty : float, optional
-        1 is none.
+    min_p, repetition_penalty : float, optional
+        The least probability of a token, relative to the most probable one; and a penalty, of which 1 is none.
     add_special_tokens : bool, optional
         Whether the server puts its start token before a chat that has one from its template (vLLM); not sent by
         default. The released code of the paper does so.

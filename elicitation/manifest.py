@@ -22,15 +22,13 @@ class Session(BaseModel):
 
     Attributes
     ----------
-    started, ended : str
+    started, ended
         In UTC, in ISO form; ``ended`` is None if the session was killed.
-    engine : EngineInfo, optional
-        What answered; None if nothing was asked.
-    generations : int, optional
-        Finished in this session.
-    outcome : str
+    engine, generations
+        What answered, None if nothing was asked; and how many generations were finished.
+    outcome
         ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the kind of error that ended it.
-    versions : dict
+    versions
         Of Python and of the packages that count.
     """
 
@@ -49,19 +47,13 @@ class Manifest(BaseModel):
 
     Attributes
     ----------
-    identity : dict
-        What must not change when the run is resumed.
-    protocol : dict
-        The prompts in full.
-    questions : dict
-        Name, kind, number and SHA-256 of the questions, and how many rows of the source were left out.
-    complete : bool
-        Whether every reply is there.
-    counts : dict
-        Generations, and settled replies by status.
-    levels : list of dict
-        The summary by level.
-    sessions : list of Session
+    identity, protocol
+        What must not change when the run is resumed; the prompts in full.
+    questions
+        Name, kind, number and SHA-256 of the questions, and the odd rows of the source.
+    complete, counts, levels
+        Whether every reply is there; generations, and settled replies by status; the summary by level.
+    sessions
         In order.
     """
 

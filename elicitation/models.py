@@ -25,10 +25,8 @@ class ModelPreset:
     ----------
     name, repository : str
         The last part of its name on the hub, and all of it.
-    server_arguments : tuple of str
-        What ``vllm serve`` is told beyond the model.
-    revision : str
-        The commit that is served.
+    server_arguments, revision
+        What ``vllm serve`` is told beyond the model, and the commit that is served.
     seed : int
         The seed that the released code's configuration has for the model: of subsets and folds, not of replies.
     released : Sampling

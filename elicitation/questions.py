@@ -43,10 +43,8 @@ class OddRow(NamedTuple):
     ----------
     line : int
         Its line (its last, in a table), or its 1-based number where rows are not lines.
-    reason : str
-        What is odd, and what became of the row.
-    excerpt : str
-        How the row, or the odd part of it, begins.
+    reason, excerpt
+        What is odd, and what became of the row; how the row, or the odd part of it, begins.
     """
 
     line: int

@@ -40,14 +40,10 @@ class RunSummary:
         Questions in all, and those to which no reply gave an answer.
     generations, asked : int
         Generations in all, format repairs included, and those of this session.
-    statuses : dict of str to int
-        Settled replies by parse status.
-    levels : tuple of LevelSummary
-        The summary by level.
-    seconds : float
-        How long this session took, without starting the engine.
-    tokens : int
-        Completion tokens of this session.
+    statuses, levels
+        Settled replies by parse status, and the summary by level.
+    seconds, tokens
+        How long this session took, without starting the engine, and its completion tokens.
     waiting : int
         Replies that come later (batch services); until there are none, the run has no observations.
     """

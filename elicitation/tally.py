@@ -68,10 +68,8 @@ class Tally:
         Slots and questions done so far.
     statuses : Counter of ParseStatus
         How the settled replies could be read.
-    resumed, asked : int
-        Generations found in the journal, and finished by this session.
-    tokens : int
-        Completion tokens of this session.
+    resumed, asked, tokens : int
+        Generations found in the journal, and finished by this session, and the completion tokens of these.
     """
 
     def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:

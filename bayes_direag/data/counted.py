@@ -80,6 +80,9 @@ def read_labelled(
 ) -> Observations:
     """Read an observation file for a fit.
 
+    Raises as :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and
+    :func:`~bayes_direag.data.engines.prepare` do.
+
     Parameters
     ----------
     by_pattern
@@ -87,13 +90,6 @@ def read_labelled(
         :data:`LARGEST_KEPT` rows, and on another engine than this process.
     columns
         The names of what a table holds; it is then read whole, in this process.
-
-    Raises
-    ------
-    ObservationError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` does.
-    DirEAGError
-        As :func:`~bayes_direag.data.engines.prepare` does.
     """
     prepare(engine, path, columns)
     if by_pattern is None and columns is None:

@@ -280,16 +280,12 @@ class ParquetScan:
 
     Attributes
     ----------
-    columns : tuple of str
+    columns, signals : tuple of str
         Those that are looked at.
     levels, lines : dict
         The name of each level by number, and the line of the first question with a level by name.
-    groups : tuple of str or None
-        As in :class:`~bayes_direag.data.observations.Observations`.
-    voting : frozenset of int
-        The levels that only vote.
-    signals : tuple of str
-        The signals that are looked at.
+    groups, voting
+        As in :class:`~bayes_direag.data.observations.Observations`; and the levels that only vote, by number.
     datasets, models : str
         The distinct names, separated by commas; looked for with the labels only.
     together : bool

@@ -21,10 +21,8 @@ class Log(NamedTuple):
 
     Attributes
     ----------
-    path : Path
-        The file.
-    level : str or None
-        What its level is to be called; None leaves that to the format.
+    path, level
+        The file, and what its level is to be called; None leaves that to the format.
     scorers : tuple of str
         Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm; each makes a level.
     names : tuple of str
@@ -63,12 +61,8 @@ class Reply:
     ----------
     problem_id, level : str
         The question, and the level at which it was asked, by name.
-    text : str or None
-        The reply; None if there was none.
-    line : int or None
-        Where it stands in its file.
-    finish_reason : str or None
-        Why the model stopped.
+    text, line, finish_reason
+        The reply, None if there was none; where it stands in its file; and why the model stopped.
     given : mapping
         What the tool itself says, which goes before the reading of the text: ``answer``, ``confidence``, ``correct``.
     gold, question, dataset, model : str or None

@@ -79,6 +79,12 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
     assert found.level_names == tuple(f"sample_{i}" for i in range(5))
     assert len({o["seed"] for record in records(tmp_path / "samples") for o in record["observations"]}) == 20
 
+    steered = runs.PROTOCOLS["steered"]
+    both = replace(steered, levels=steered.levels[:2], n_samples=3)
+    elicit(runs.questions(2), both, runs.canned(), tmp_path / "both")
+    names = [f"{level}_{sample}" for level in ("very_cautious", "cautious") for sample in range(3)]
+    assert Observations.read(tmp_path / "both" / "observations.jsonl").level_names == tuple(names)
+
     listing = CannedEngine(lambda _: "Guess 1: 4, 60%\nGuess 2: 5, 30%\nGuess 3: 6, 10%")
     summary = runs.ask(4, listing, tmp_path / "topk", "topk")
     observations = records(tmp_path / "topk")[1]["observations"]
