@@ -22,7 +22,7 @@ def table(observations, tmp_path_factory):
 
 def test_an_evaluation_and_what_reads_it(table, observations, tmp_path):
     for name, path, pairs in (("theirs", table, PAIRS), ("ours", observations, [])):
-        succeed("evaluate", path, "--out", tmp_path / name, "--methods", "majority,majority_platt", *pairs)
+        succeed("evaluate", path, "--out", tmp_path / name, "--methods", "majority", "--resamples", 20, *pairs)
     found, known = (pd.read_csv(tmp_path / name / "metrics.csv") for name in ("theirs", "ours"))
     pd.testing.assert_frame_equal(found, known)
     assert "no column problem_id" in refuse("report", tmp_path / "theirs", "--obs", table)

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.runs.evaluated_run import FOLDER
 from tests.analysis.report.pages import Page
-from tests.analysis.report.runs import small_folder, small_run
+from tests.analysis.report.runs import small_folder
 from tests.command_line import direag, one_line
 
 
@@ -49,8 +49,6 @@ def test_an_evaluation_with_its_report_is_still_one(files):
     report(files / "evaluation")
     assert (files / "evaluation" / "report.html").is_file()
     FOLDER.check(files / "evaluation")
-    small_run(files / "evaluation")
-    assert not (files / "evaluation" / "report.html").exists()
 
 
 def test_for_machines(files):
