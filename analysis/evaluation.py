@@ -21,7 +21,7 @@ from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS, SAMPLING_METHODS, is_right, joined_answers
 from analysis.report.report import write_report
 from analysis.report.source import read_source
-from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST, TABLES, EvaluatedRun, Protocol
+from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST, TABLES, EvaluatedRun
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -130,21 +130,7 @@ class Evaluation(Result):
 
     def as_run(self, name: str) -> EvaluatedRun:
         """Return what a folder of that name would hold, to be compared with others."""
-        settings, questions = self.settings, self.evaluated.questions
-        n_fitted = None if self.test is None else len(self.observations)
-        return EvaluatedRun(
-            folder=Path(name),
-            datasets=tuple(dict.fromkeys(own.dataset for own in questions if own.dataset)),
-            models=tuple(dict.fromkeys(own.model for own in questions if own.model)),
-            protocol=Protocol(len(questions), n_fitted, settings.n_folds),
-            fit_method=settings.fit_method,
-            preset=label(settings.preset),
-            interval_level=settings.interval_level,
-            n_resamples=settings.n_resamples,
-            seed=settings.seed,
-            metrics=self.metrics,
-            predictions=self.predictions,
-        )
+        return EvaluatedRun.of(Path(name), _manifest(self), self.metrics, self.predictions)
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
         """Write a folder; it appears, or takes the place of an earlier evaluation, once all of it is written.

@@ -111,16 +111,9 @@ def compare(
 
     Raises DirEAGError if there are fewer than two, they are not alike, or an argument does not go with them.
 
-    Parameters
-    ----------
-    compared
-        Two or more fits, or two or more evaluations, by the name of each.
-    observations
-        Of two fits: predict these questions from both.
-    method
-        Of evaluations: which one to compare; ``direag`` where left out.
-    allow_weighted
-        Use fits although their preset weighs questions unequally.
+    ``compared``: two or more fits, or two or more evaluations, by the name of each. ``observations``: of two fits:
+    predict these questions from both. ``method``: of evaluations: which one to compare; ``direag`` where left out.
+    ``allow_weighted``: use fits although their preset weighs questions unequally.
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")

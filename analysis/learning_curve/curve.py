@@ -89,14 +89,8 @@ def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_sp
     Raises DirEAGError without numbers of labels, for one below 1, for fewer than two splits, or if no number can be
     had.
 
-    Parameters
-    ----------
-    label_counts
-        In any order; equal ones are taken once.
-    n_splits
-        At least 2, so that they can be seen to differ. Further splits leave the earlier ones as they are.
-    seed
-        Of the permutations.
+    ``label_counts``: in any order; equal ones are taken once. ``n_splits``: at least 2, so that they can be seen to
+    differ; further splits leave the earlier ones as they are. ``seed``: of the permutations.
 
     Examples
     --------
@@ -181,18 +175,10 @@ def measured(
     :func:`summarise` learns how much it depends on the questions; and for NUTS the
     figures of :class:`~bayes_direag.fits.convergence.SamplerSummary`. Raises DirEAGError as the fits do.
 
-    Parameters
-    ----------
-    observations
-        Those that the splits are of.
-    methods
-        Out of :data:`~analysis.methods.registry.CURVE_METHODS`.
-    sampling
-        Of methods that need NUTS; the defaults when left out.
-    seed
-        Of NUTS: split s takes ``seed + s``.
-    done
-        Results that are there already, and are not computed again.
+    ``observations``: those that the splits are of. ``methods``: out of
+    :data:`~analysis.methods.registry.CURVE_METHODS`. ``sampling``: of methods that need NUTS; the defaults when left
+    out. ``seed``: of NUTS: split s takes ``seed + s``. ``done``: results that are there already, and are not computed
+    again.
     """
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
     registry = dict(SIMPLE_METHODS) | preset_methods(sampling)
@@ -275,19 +261,9 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
     That is right where it does not matter which questions were learned from. With 30 labels it does, and the error
     would be twice as large as it is.
 
-    Parameters
-    ----------
-    value
-        One result a split, or difference of two; splits with NaN are left out.
-    gap
-        The same on the first half of the test questions less that on the second. NaN is left out of v.
-    tested_share
-        :math:`\rho`.
-
-    Returns
-    -------
-    Estimate
-        NaN where there are too few splits for it, or no gap.
+    ``value``: one result a split, or difference of two; splits with NaN are left out. ``gap``: the same on the first
+    half of the test questions less that on the second; NaN is left out of v. ``tested_share``: :math:`\rho`. Returns
+    NaN where there are too few splits, or no gap.
 
     Examples
     --------
@@ -313,14 +289,8 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
     ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best
     or the interval does not show it to be worse. What is undefined is NaN; a method without an interval is in no group.
 
-    Parameters
-    ----------
-    results
-        As :func:`measured` yields, put under each other.
-    tested_share
-        Share of the usable questions that each split tests.
-    level
-        Of the intervals, strictly between 0 and 1.
+    ``results``: as :func:`measured` yields, put under each other. ``tested_share``: share of the usable questions that
+    each split tests. ``level``: of the intervals, strictly between 0 and 1.
 
     Notes
     -----

@@ -35,12 +35,13 @@ def identity(
 
     Methods and the number of splits are not among it: more of either can be added to a folder.
     """
+    presets = [preset.model_dump_json() for preset in PRESETS.values()]
     return {
         "observations_sha256": observations.fingerprint,
         "label_counts": list(splits.label_counts),
         "seed": seed,
         "sampling": None if sampling is None else sampling.model_dump(),
-        "presets_sha256": _digest([preset.model_dump_json() for preset in PRESETS.values()]),
+        "presets_sha256": hashlib.sha256(json.dumps(presets).encode()).hexdigest(),
         "version": version("bayes-direag"),
     }
 
@@ -127,10 +128,6 @@ def _unreadable(path: Path, error: Exception) -> DirEAGError:
         f"{path}: this cannot be read; saw {type(error).__name__} {' '.join(str(error).split())[:120]}; expected it as "
         "direag learning-curve writes it. Choose another folder."
     )
-
-
-def _digest(texts: list[str]) -> str:
-    return hashlib.sha256(json.dumps(texts).encode()).hexdigest()
 
 
 def _short(value: object) -> str:

@@ -256,14 +256,8 @@ def method_differences(
     :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does not
     have, have no row.
 
-    Parameters
-    ----------
-    level
-        Of the bootstrap intervals.
-    seed
-        Every comparison starts from it, so that those on equally many questions share their resamples.
-    n_resamples
-        Bootstrap resamples, and permutations, of each comparison.
+    ``level``: of the bootstrap intervals. ``seed``: every comparison starts from it, so that those on equally many
+    questions share their resamples. ``n_resamples``: bootstrap resamples, and permutations, of each comparison.
     """
     parts = [
         _difference_rows(run, name, level, seed, n_resamples, on_step) for run in runs for name in _comparable(run)

@@ -30,24 +30,14 @@ _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 class Answer:
     """What an evaluation says of one method.
 
-    Attributes
-    ----------
-    method, reference : str
-        The method, and the one that it is first of all compared with: of the simple methods whose probabilities are
-        calibrated on labels the one of greatest benefit; without any of them, of all others. Empty if there is none.
-    differences : DataFrame
-        A row another method and metric (benefit, accuracy, log score): ``method``, ``n`` (labelled questions), and the
-        columns of :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
-    ece_if_calibrated : float
-        What the calibration error of these probabilities would be on average, were they right: see
-        :func:`eces_if_calibrated`. NaN without a question.
-    by_threshold : DataFrame
-        A row a ``threshold``: ``n`` answers given at least that, their ``share`` of the labelled questions, how many of
-        them are ``right``, from ``low`` to ``high`` (Wilson interval; NaN without one).
-    title : str
-        The answer in a sentence.
-    sentences : tuple of str
-        The answer.
+    ``method``, ``reference``: the method, and the one that it is first of all compared with: of the simple methods
+    whose probabilities are calibrated on labels the one of greatest benefit; without any of them, of all others. Empty
+    if there is none. ``differences``: a row another method and metric (benefit, accuracy, log score): ``method``, ``n``
+    (labelled questions), and the columns of :func:`~analysis.scores.paired.paired_table` with the other method as
+    ``first``. ``ece_if_calibrated``: what the calibration error of these probabilities would be on average, were they
+    right: see :func:`eces_if_calibrated`. NaN without a question. ``by_threshold``: a row a ``threshold``: ``n``
+    answers given at least that, their ``share`` of the labelled questions, how many of them are ``right``, from ``low``
+    to ``high`` (Wilson interval; NaN without one). ``title``: the answer in a sentence; ``sentences``: in some.
     """
 
     method: str

@@ -84,20 +84,11 @@ _EVALUATION, _FIT, _OBSERVATIONS = "evaluation", "fit.nc", "observations.jsonl"
 class ReportSource:
     """Everything that a report reads.
 
-    Attributes
-    ----------
-    run : EvaluatedRun
-        What was evaluated, how, and what came out.
-    held_out : HeldOutQuestions
-        The same predictions, what every level stated and, if their file was given, the questions.
-    parameters : DataFrame
-        What the fits behind the held-out predictions have learned; see :class:`~analysis.evaluation.Evaluation`.
-    fold_fits : tuple of Convergence
-        Whether these fits converged, variant by variant; empty where nothing was fitted.
-    fit : Fit or None
-        One to report beside the evaluation.
-    fit_path : Path or None
-        Where that lies.
+    ``run``: what was evaluated, how, and what came out. ``held_out``: the same predictions, what every level stated
+    and, if their file was given, the questions. ``parameters``: what the fits behind the held-out predictions have
+    learned; see :class:`~analysis.evaluation.Evaluation`. ``fold_fits``: whether these fits converged, variant by
+    variant; empty where nothing was fitted. ``fit``, ``fit_path``: one to report beside the evaluation, and where it
+    lies.
     """
 
     run: EvaluatedRun
@@ -166,16 +157,9 @@ def read_source(
     Raises DirEAGError if the folder holds no evaluation, the fit cannot be read, or the observations are not those
     evaluated.
 
-    Parameters
-    ----------
-    folder
-        Written by ``direag evaluate``; or by ``direag quickstart``, whose fit and observations are taken too.
-    fit
-        A fit to report beside the evaluation.
-    observations
-        The file that was evaluated.
-    columns
-        The names of what it holds, where it is a table of another's.
+    ``folder``: written by ``direag evaluate``; or by ``direag quickstart``, whose fit and observations are taken too.
+    ``fit``: one to report beside the evaluation. ``observations``: the file that was evaluated. ``columns``: the names
+    of what it holds, where it is a table of another's.
     """
     folder = Path(folder)
     if not (folder / MANIFEST).is_file() and (folder / _EVALUATION / MANIFEST).is_file():

@@ -90,6 +90,29 @@ class EvaluatedRun:
     predictions: pd.DataFrame
     manifest: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def of(
+        cls, folder: Path, manifest: Mapping[str, Any], metrics: pd.DataFrame, predictions: pd.DataFrame
+    ) -> "EvaluatedRun":
+        """Take from the manifest what it says; raise what a mapping or pydantic raises where that is not all of it."""
+        settings, fitted = manifest["settings"], manifest["observations"]
+        evaluated = manifest["test"] or fitted
+        n_fitted = fitted["questions"] if manifest["test"] else None
+        return cls(
+            folder=folder,
+            datasets=tuple(evaluated["datasets"]),
+            models=tuple(evaluated["models"]),
+            protocol=Protocol(evaluated["questions"], n_fitted, settings["n_folds"]),
+            fit_method=settings["fit_method"],
+            preset=label(Preset.model_validate(settings["preset"])),
+            interval_level=settings["interval_level"],
+            n_resamples=settings["n_resamples"],
+            seed=settings["seed"],
+            metrics=metrics,
+            predictions=predictions,
+            manifest=manifest,
+        )
+
     def as_run(self, _name: str) -> "EvaluatedRun":
         """Return itself; what :func:`~analysis.evaluation.evaluate` returns becomes one under a name."""
         return self
@@ -106,23 +129,8 @@ def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
         raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. Make one first.")
     try:
         manifest: Mapping[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
-        settings, fitted = manifest["settings"], manifest["observations"]
-        evaluated = manifest["test"] or fitted
-        n_fitted = fitted["questions"] if manifest["test"] else None
-        return EvaluatedRun(
-            folder=folder,
-            datasets=tuple(evaluated["datasets"]),
-            models=tuple(evaluated["models"]),
-            protocol=Protocol(evaluated["questions"], n_fitted, settings["n_folds"]),
-            fit_method=settings["fit_method"],
-            preset=label(Preset.model_validate(settings["preset"])),
-            interval_level=settings["interval_level"],
-            n_resamples=settings["n_resamples"],
-            seed=settings["seed"],
-            metrics=_table(folder / "metrics.csv", _METRIC_TYPES),
-            predictions=_table(folder / "predictions.csv", _PREDICTION_TYPES),
-            manifest=manifest,
-        )
+        metrics = _table(folder / "metrics.csv", _METRIC_TYPES)
+        return EvaluatedRun.of(folder, manifest, metrics, _table(folder / "predictions.csv", _PREDICTION_TYPES))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
         raise _unreadable(folder / MANIFEST, f"{type(error).__name__} {error}") from error
 
@@ -202,13 +210,9 @@ def held_out_questions(
 
     Raises DirEAGError if the observations are not those that were evaluated.
 
-    Parameters
-    ----------
-    observations
-        The file that was evaluated. Left out: the reports come from the fits of a cross-fit, which together have
-        learned from every labelled, answered question; there are none where the fits saw other questions.
-    columns
-        The names of what that file holds, where it is a table of another's.
+    ``observations``: the file that was evaluated. Left out: the reports come from the fits of a cross-fit, which
+    together have learned from every labelled, answered question; there are none where the fits saw other questions.
+    ``columns``: the names of what that file holds, where it is a table of another's.
     """
     given = None if observations is None else _evaluated(run, observations, columns)
     reports = None if given is None else LabelledReports.of_observations(given)

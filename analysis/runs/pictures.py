@@ -82,14 +82,8 @@ def evaluation_pictures(
 
     Raises DirEAGError if that method was not evaluated, or has not answered a single labelled question.
 
-    Parameters
-    ----------
-    method
-        Whose null state and reliability is drawn; the other pictures show all methods.
-    seed
-        Of bootstrap intervals and bands.
-    level
-        Of all intervals and bands.
+    ``method``: whose null state and reliability is drawn; the other pictures show all methods. ``seed``: of bootstrap
+    intervals and bands. ``level``: of all intervals and bands.
     """
     scores = scores_by_method(questions.predictions)
     require_method(method, list(scores))
@@ -329,14 +323,8 @@ def selective_figure(
 ) -> "Figure":
     """Draw errors against the share answered: three methods in colour, DirEAG and those of least area, the others grey.
 
-    Parameters
-    ----------
-    curves
-        By method, from :func:`~analysis.scores.selective.risk_coverage`.
-    summary
-        From :func:`~analysis.scores.selective.selective_table`.
-    interval_level
-        Of the intervals in the summary.
+    ``curves``: by method, from :func:`~analysis.scores.selective.risk_coverage`. ``summary``: from
+    :func:`~analysis.scores.selective.selective_table`. ``interval_level``: of its intervals.
     """
     defined = summary.dropna(subset=["aurc"])
     first = defined.assign(other=defined["method"] != "direag").sort_values(["other", "aurc"], kind="stable")
