@@ -128,7 +128,7 @@ def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
         seen = f"no {MANIFEST} there" if folder.is_dir() else "no such folder"
         raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. Make one first.")
     try:
-        manifest: Mapping[str, Any] = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        manifest: dict[str, Any] = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
         metrics = _table(folder / "metrics.csv", _METRIC_TYPES)
         return EvaluatedRun.of(folder, manifest, metrics, _table(folder / "predictions.csv", _PREDICTION_TYPES))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
