@@ -12,6 +12,7 @@ import pytest
 
 from analysis.display import page as page_module
 from analysis.display.glossary import METRICS
+from analysis.report.answer import method_differences
 from analysis.report.report import write_report
 from analysis.report.source import read_source
 from bayes_direag.model.presets import preset
@@ -150,6 +151,20 @@ class TestWhatStandsInIt:
             shown = [f"{value:.3f}" for value in metrics[name]]
             n_best += shown.count(max(shown) if name in more else min(shown))
         assert sum("best" in one["class"] for one in page.attributes("td")) == n_best
+
+    def test_the_differences_are_those_of_the_answer(self, page, files):
+        expected = method_differences(read_source(files)).set_index(["method", "metric"])
+        _, *rows = page.tables["How DirEAG differs from each other method"]
+        assert [row[0] for row in rows] == ["majority", "mean_confidence", "confidence"]
+        for method, benefit, told, accuracy, log_score, n in rows:
+            assert n == "58"
+            for metric, cell in (("benefit", benefit), ("accuracy_of_all", accuracy), ("log_score", log_score)):
+                row = expected.loc[(method, metric)]
+                shown = "".join(f"{row[name]:+.3f}" for name in ("difference", "low", "high"))
+                shown = DASH if np.isnan(row["difference"]) else shown.replace("-", "\N{MINUS SIGN}")
+                assert re.sub(r"[|\[\], ]", "", cell) == shown
+            low, high = expected.loc[(method, "benefit"), ["low", "high"]]
+            assert told == ("better" if low > 0 else "worse" if high < 0 else "not told apart")
 
     def test_the_reliability_table_counts_every_answered_labelled_question(self, page, files):
         _, *rows = page.tables["The probabilities of DirEAG on 57 held-out questions"]

@@ -79,7 +79,12 @@ class TestRefuse:
 
     @pytest.mark.parametrize(
         ("text", "seen"),
-        [("{", "JSONDecodeError"), ("{}", "KeyError 'settings'"), ("[1]", "TypeError"), ('{"settings": 1}', "KeyError")],
+        [
+            ("{", "JSONDecodeError"),
+            ("{}", "KeyError 'settings'"),
+            ("[1]", "TypeError"),
+            ('{"settings": 1}', "KeyError"),
+        ],
     )
     def test_a_broken_manifest(self, folder, text, seen):
         (folder / MANIFEST).write_text(text)
