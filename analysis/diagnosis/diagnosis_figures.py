@@ -5,13 +5,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from scipy.stats import gaussian_kde, norm, rankdata
 
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
-from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, ParameterDraws, raw_draws
+from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, raw_draws
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
@@ -100,7 +100,6 @@ def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
 
 
 _COLUMNS = 4
-_GREY = "#AAAAAA"
 
 
 def learning_figure(diagnosis: "Diagnosis") -> "Figure":
@@ -205,7 +204,10 @@ def pairs_figure(diagnosis: "Diagnosis") -> "Figure":
     )
     axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
     for axis, row in zip(axes, pairs, strict=False):
-        _draw_pair(axis, draws, row["first"], row["second"], diverging)
+        x, y = (draws.flat[:, draws.labels.index(row[end])] for end in ("first", "second"))
+        axis.plot(x[~diverging], y[~diverging], ".", markersize=3, alpha=0.35, color=RIGHT, markeredgewidth=0)
+        axis.plot(x[diverging], y[diverging], "x", markersize=6, color=WRONG)
+        axis.set(xlabel=plain(row["first"]), ylabel=plain(row["second"]))
         axis.set_title(f"correlation {row['correlation']:+.2f}", fontsize=10)
     for axis in axes[len(pairs) :]:
         axis.remove()
@@ -223,15 +225,6 @@ def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: floa
     axis.axhline(0, color=REFERENCE, linewidth=0.8)
     largest = max(np.abs(axis.get_ylim()))
     axis.set(xlim=(0, 1), ylim=(-largest, largest))
-
-
-def _draw_pair(
-    axis: "Axes", draws: ParameterDraws, first: str, second: str, diverging: Bool[np.ndarray, " sample"]
-) -> None:
-    x, y = (draws.flat[:, draws.labels.index(name)] for name in (first, second))
-    axis.plot(x[~diverging], y[~diverging], ".", markersize=3, alpha=0.35, color=RIGHT, markeredgewidth=0)
-    axis.plot(x[diverging], y[diverging], "x", markersize=6, color=WRONG)
-    axis.set(xlabel=plain(first), ylabel=plain(second))
 
 
 #: Title of each picture and how to read it, in the order of a report.

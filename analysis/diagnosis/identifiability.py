@@ -158,17 +158,15 @@ def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     factor = float(np.exp(logs.std(ddof=1)))
     with jax.enable_x64(True):
         some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
-    here = _totals(fit, some)
-    changes = [_totals(fit, _scaled(some, by, fixed=fixed)) - here for by in (factor, 1 / factor)]
+    here, changes = _totals(fit, some), []
+    for by in (factor, 1 / factor):
+        prior_strength = some.prior_strength * (1 if fixed else by)
+        moved = some._replace(weight=some.weight * by, null_base=some.null_base * by, prior_strength=prior_strength)
+        changes.append(_totals(fit, moved) - here)
     place = draws.standardised @ flat.loadings["loading"].to_numpy()
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = float(np.corrcoef(place, logs)[0, 1])
     return Scale(fixed, factor, float(np.median(np.abs(changes))), correlation)
-
-
-def _scaled(parameters: Parameters, by: float, *, fixed: bool) -> Parameters:
-    moved = parameters._replace(weight=parameters.weight * by, null_base=parameters.null_base * by)
-    return moved if fixed else moved._replace(prior_strength=parameters.prior_strength * by)
 
 
 def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:

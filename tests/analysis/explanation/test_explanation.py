@@ -169,7 +169,7 @@ def _check_reports(
 def test_without_a_report_is_what_the_file_without_it_would_give(
     several_draws: Fit, observations: Observations
 ) -> None:
-    for question in observations.questions:
+    for question in [observations.questions[0], *ODD]:
         found = explain(several_draws, observations, question.problem_id)
         for row in found.reports.to_dict("records"):
             rest = tuple(one for one in question.observations if one.level_name != row["level"])

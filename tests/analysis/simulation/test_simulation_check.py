@@ -8,10 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-import typer
-from typer.testing import CliRunner
 
-from analysis.commands.sbc import sbc_command
 from analysis.display.style import figure_style
 from analysis.simulation.interval_coverage import draw_worlds
 from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
@@ -29,6 +26,7 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
+from tests.command_line import succeed
 
 BAYES = preset("bayes")
 COVERAGE = pd.DataFrame(
@@ -89,25 +87,17 @@ class TestPictures:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder that the command writes, of a check too small to say anything."""
     target = tmp_path_factory.mktemp("sbc") / "out"
-    app = typer.Typer()
-    app.command()(sbc_command)
     options = "--n 4 --questions 20 --variant count --warmup 60 --draws 99 --seed 3"
-    result = CliRunner().invoke(app, ["--out", str(target), *options.split()])
-    assert result.exit_code == 0, result.output
-    assert "Ranks are as they should be" in result.output
-    assert "weight[vanilla]" in result.output
+    printed = succeed("sbc", "--out", target, *options.split())
+    assert "Ranks are as they should be" in printed
+    assert "weight[vanilla]" in printed
     return target
 
 
 @pytest.mark.slow
 def test_the_command_writes_everything(folder: Path) -> None:
-    assert {path.name for path in folder.iterdir()} == {
-        "sbc.json",
-        "ranks.csv",
-        "ranks.png",
-        "coverage.csv",
-        "coverage.png",
-    }
+    names = {"sbc.json", "ranks.csv", "ranks.png", "coverage.csv", "coverage.png"}
+    assert {path.name for path in folder.iterdir()} == names
     record = json.loads((folder / "sbc.json").read_text())
     assert record["settings"]["n_questions"] == 20
     assert record["settings"]["seed"] == 3
