@@ -1,3 +1,4 @@
+import asyncio
 import signal
 import sys
 import time
@@ -70,6 +71,21 @@ def test_a_run_starts_its_server_and_stops_it(tmp_path: Path) -> None:
     manifest = (tmp_path / "run" / "manifest.json").read_text()
     assert '"kind": "vllm"' in manifest
     assert "127.0.0.1" not in manifest
+
+
+def test_a_server_that_is_kept_outlives_a_run_but_not_an_error(tmp_path: Path) -> None:
+    async def leave(engine: ServedEngine, error: Exception | None) -> None:
+        async with engine:
+            if error is not None:
+                raise error
+
+    engine = served(tmp_path, keep=True)
+    asyncio.run(leave(engine, None))
+    assert engine.server.running
+    with pytest.raises(ValueError, match="of the run"):
+        asyncio.run(leave(engine, ValueError("of the run")))
+    assert not engine.server.running
+    assert_all_ended(tmp_path)
 
 
 def test_a_server_that_dies_ends_the_run_at_once_with_its_last_words(tmp_path: Path) -> None:
