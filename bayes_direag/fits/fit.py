@@ -24,7 +24,6 @@ from bayes_direag.fits.parameter_table import parameter_table
 from bayes_direag.fits.prediction import PatternPredictor, distribution
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
-from bayes_direag.inference.draws import raw_draws_of
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
@@ -377,7 +376,7 @@ class Fit:
         require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
         fitted, weight = observations.select(weight > 0), weight[weight > 0]
-        raw = raw_draws_of(draws, settings.free_parameters(variant))
+        raw = Draws.of(draws, settings.free_parameters(variant))
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
         tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)

@@ -15,7 +15,7 @@ double precision, whatever JAX's global setting.
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -28,7 +28,7 @@ import numpy as np
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
-from numpyro.infer import NUTS
+from numpyro.infer import MCMC, NUTS
 from numpyro.infer.hmc import HMCState
 from rich.console import Console
 from rich.progress import Progress
@@ -36,7 +36,7 @@ from rich.progress import Progress
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.coordinates import Centring, learned_centring, recentred, to_raw
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, log_joint
+from bayes_direag.model.model import Raw, RawDraws, log_joint, sites
 from bayes_direag.model.settings import Preset, SamplingSettings, raw_shape
 
 #: Steps that all chains take between two looks at them.
@@ -79,6 +79,28 @@ class Draws(NamedTuple):
 
     raw: RawDraws
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
+
+    @classmethod
+    def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", names: Sequence[str]) -> "Draws":
+        """Take the raw parameters of these names, and the statistics, out of draws of any kind.
+
+        Statistics that a NumPyro run has not collected are NaN, as are all of draws without any.
+
+        Raises
+        ------
+        DirEAGError
+            If a parameter's site is missing.
+        """
+        if isinstance(draws, Draws):
+            return draws
+        samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
+        missing = [f"{name}_raw" for name in names if f"{name}_raw" not in samples]
+        if missing:
+            expected = ", ".join(sites(dict.fromkeys(names)))
+            raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {expected}.")
+        raw: RawDraws = {name: np.asarray(samples[f"{name}_raw"]) for name in names}
+        fields = draws.get_extra_fields(group_by_chain=True) if isinstance(draws, MCMC) else {}
+        return cls(raw, statistics_of(fields, next(iter(raw.values())).shape[:2]))
 
 
 class _Chain(NamedTuple):
