@@ -58,6 +58,9 @@ def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
     figure = base_rate_figure(table, 0.9)
     assert_stands_alone(figure, "90%", "Table 1")
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Gemma-2-9B-it, SVAMP", "llama, SVAMP"]
+    for axes, name, base, sign in zip(figure.axes, ("brier", "auroc"), (0.25, 0.5), (-1, 1), strict=True):
+        ends = np.sort(base + sign * table[[f"{name}_gain_low", f"{name}_gain_high"]].to_numpy(), axis=1)
+        np.testing.assert_allclose([bar[:, 0] for bar in axes.collections[0].get_segments()], ends)
     for axes in figure.axes:
         thin = [one for one in axes.collections if isinstance(one, LineCollection) and one.get_linewidth()[0] == 1]
         drawn = [path for one in thin for path in one.get_paths() if np.isfinite(path.vertices).all()]

@@ -322,7 +322,15 @@ class TestWhatIsNotToBeBelieved:
         assert "bad.nc is not to be believed" in page.sections["answer"]
         assert "bad.nc is not believable" in page.sections["diagnostics"]
         assert "7 of 120 draws diverged" in page.sections["diagnostics"]
-        assert page.tables["How each chain moved"][1][2] == "7"
+        (_, *parameters), (_, *chains) = (
+            page.tables[name] for name in ("Convergence of every parameter", "How each chain moved")
+        )
+        assert chains[0][2] == "7"
+        failing = sum((float(rhat) >= 1.01) + (float(bulk) <= 400) + (float(tail) <= 400)
+                      for _, rhat, bulk, tail, _ in parameters)  # fmt: skip
+        failing += sum((int(diverged) > 0) + (float(bfmi) <= 0.3) for _, _, diverged, bfmi, _ in chains)
+        failing += sum(row[2] == "worse" for row in page.tables["How DirEAG differs from each other method"])
+        assert sum("failure" in one["class"] for one in page.attributes("td")) == failing > 0
         assert "These are other questions than those of the evaluation" in page.sections["learned"]
 
 
