@@ -64,11 +64,11 @@ def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
     confidence, correct = answered["confidence"].to_numpy(float), answered["correct"].to_numpy(bool)
     bins = np.searchsorted(np.arange(1, 10) / 10, confidence, side="left")
 
-    def rows() -> Iterator[list[str]]:
+    def rows() -> Iterator[list[str | Text]]:
         for place in np.unique(bins):
             here = bins == place
             says, right = float(confidence[here].mean()), float(correct[here].mean())
-            bars = f"{'▒' * round(40 * says):<40}\n{'█' * round(40 * right):<40}"
+            bars = Text(f"{'▒' * round(40 * says)}\n{'█' * round(40 * right)}", justify="left")
             yield [f"{place / 10:.1f}-{(place + 1) / 10:.1f}", str(here.sum()), number(says), number(right), bars]
 
     caption = "says ▒: mean confidence. right █: share of right answers. Calibrated: equally long."

@@ -290,8 +290,10 @@ class TestReliability:
         if pairs:
             assert gap == pytest.approx(ece(confidence, correct), abs=2e-6)
 
-    def test_bars_are_as_long_as_the_shares(self):
+    def test_bars_are_as_long_as_the_shares_and_begin_at_one_place(self):
         text = shown(reliability_table(predictions([0.75] * 4, [True, True, False, False]), "direag"))
+        bars = [line for line in text.split("calibrated")[0].splitlines() if re.search("[▒█]{2}", line)]
+        assert len({re.search("[▒█]", line).start() for line in bars}) == 1
         assert re.findall("[▒]+", text.split("calibrated")[0])[0] == "▒" * 30
         assert "█" * 20 in text
         assert "█" * 21 not in text
