@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
-from bayes_direag.data.answers import AnswerKind
+from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
@@ -22,9 +21,6 @@ from elicitation.run import RunSummary, elicit
 
 if TYPE_CHECKING:
     from elicitation.server import ServedEngine
-
-out = Console(markup=False, emoji=False, highlight=False)
-err = Console(markup=False, emoji=False, highlight=False, stderr=True)
 
 StructuredOption = Annotated[
     bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
@@ -81,7 +77,7 @@ def elicit_command(
     question_column: Annotated[str | None, typer.Option(help="Column of a file that holds the questions.")] = None,
     answer_column: Annotated[str | None, typer.Option(help="Column of a file that holds the gold answers.")] = None,
     id_column: Annotated[str | None, typer.Option(help="Column of a file that holds the names of questions.")] = None,
-    answers: Annotated[AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred.")] = None,
+    answers: AnswersOption = None,
     levels: Annotated[Path | None, typer.Option(help="TOML file of your own levels or wording.")] = None,
     examples: Annotated[Path | None, typer.Option(help="TOML file of example turns to show first.")] = None,
     overrides: OverridesOption = None,
@@ -99,7 +95,7 @@ def elicit_command(
     ready_within: ReadyWithinOption = 1800.0,
     patience: Annotated[float, typer.Option(help="Seconds to keep trying a request that fails.")] = 120.0,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Ask a model every question under several prompts, and write an observation file.
 
@@ -190,21 +186,21 @@ def serve(
         revision = recorded_revision(recorded) if preset is None else preset.revision
         server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
         if server.revision is None:  # which is part of what the run is
-            err.print(f"fetching {model}", soft_wrap=True)
+            err.print(f"fetching {model}")
             asyncio.run(server.fetch())
     return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout, keep=keep)
 
 
 def _tell_odd_rows(questions: QuestionSet) -> None:
     for row in questions.odd_rows[:5]:
-        err.print(f"{questions.name}, line {row.line}: {row.reason} ({row.excerpt})", soft_wrap=True)
+        err.print(f"{questions.name}, line {row.line}: {row.reason} ({row.excerpt})")
     if len(questions.odd_rows) > 5:
         err.print(f"... and {len(questions.odd_rows) - 5} more odd rows; manifest.json lists them all.")
 
 
 def _tell_batch(engine: BatchEngine, waiting: int) -> None:
     if engine.failed:
-        err.print(f"{len(engine.failed)} requests have failed, the first with {engine.failed[0][:300]}", soft_wrap=True)
+        err.print(f"{len(engine.failed)} requests have failed, the first with {engine.failed[0][:300]}")
     if waiting:
         out.print(
             f"{waiting} replies are open; their requests are in {engine.requests}. Have them answered, and give the "

@@ -256,7 +256,7 @@ def _tabulate(target: Path) -> None:
 
 def _direag(*arguments: str, folder: Path) -> None:
     """Run another command of direag in a folder, as anybody can by hand."""
-    err.print(f"{folder}: direag {shlex.join(arguments)}", soft_wrap=True)
+    err.print(f"{folder}: direag {shlex.join(arguments)}")
     process = subprocess.run([sys.executable, "-m", "bayes_direag", *arguments], cwd=folder, check=False)  # noqa: S603
     if process.returncode:
         raise typer.Exit(process.returncode)

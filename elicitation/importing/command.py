@@ -4,16 +4,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from bayes_direag.data.answers import AnswerKind
+from bayes_direag.commands.options import AnswersOption, out
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.formats import Format, import_logs
 from elicitation.importing.replies import count_words
 from elicitation.questions import load_questions
-
-out = Console(markup=False, emoji=False, highlight=False)
 
 
 def import_command(
@@ -30,9 +27,7 @@ def import_command(
         list[str] | None,
         typer.Option(help="Whose judgement to take: a filter (lm-eval), scorer (inspect) or score (uqlm). Repeatable."),
     ] = None,
-    answers: Annotated[
-        AnswerKind | None, typer.Option(help="How answers are compared. Left out: inferred from the gold answers.")
-    ] = None,
+    answers: AnswersOption = None,
     pattern: Annotated[
         str | None,
         typer.Option(
