@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from unittest.mock import patch
 
 from click.testing import Result
 from typer.testing import CliRunner
@@ -11,7 +12,9 @@ from bayes_direag.cli import app
 
 def direag(*arguments: object) -> Result:
     """Run a command."""
-    return CliRunner().invoke(app, [str(argument) for argument in arguments])
+    typed = [str(argument) for argument in arguments]
+    with patch("sys.argv", ["/somewhere/bin/direag", *typed]):
+        return CliRunner().invoke(app, typed)
 
 
 def succeed(*arguments: object) -> str:
