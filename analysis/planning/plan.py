@@ -155,11 +155,14 @@ def plan(
     beliefs = _beliefs(fit, questions)
     scores = _scores(beliefs)
     learned = tuple(information(score) for score in scores)
-    n_labelled = fit.n_questions
-    rows = []
+    n_labelled, now, rows = fit.n_questions, _entropy(beliefs.right).mean(), []
     for k in wanted:
-        answered = _answered(beliefs, learned, k, n_labelled + k, target, assurance, seed)
-        width, nll = _width_and_nll(beliefs, learned, k, interval_level)
+        then = _linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
+        answered = _answered(beliefs, learned, then, k, n_labelled + k, target, assurance, seed)
+        mean, low, high = mean_and_interval(expit(then), interval_level)
+        # what no label lowers, and what is then not yet known
+        nll = float((now + _entropy(mean) - _entropy(expit(then)).mean(axis=0)).mean())
+        width = float((high - low).mean())
         rows.append({"more": k, "labels": n_labelled + k, "width": width, "nll": nll, "answered": answered})
     return Plan(
         curve=pd.DataFrame(rows),
@@ -168,7 +171,7 @@ def plan(
         n_seen=int(seen.sum()),
         n_unusable=int((~seen & ~observations.answered).sum()),
         n_not_drawn=len(usable) - len(kept),
-        nll_floor=float(_entropy(beliefs.right).mean()),
+        nll_floor=float(now),
         target=target,
         assurance=assurance,
         interval_level=interval_level,
@@ -203,19 +206,10 @@ def _scores(
     return outcome_scores(beliefs.probability), logistic_scores(_linear(centred, beliefs.coefficients), right)
 
 
-def _width_and_nll(
-    beliefs: _Beliefs, learned: tuple[Information, ...], k: int, interval_level: float
-) -> tuple[float, float]:
-    """Return the mean width of the intervals, and the expected NLL: what no label lowers, and what is not yet known."""
-    then = expit(_linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k)))
-    mean, low, high = mean_and_interval(then, interval_level)
-    unknown = _entropy(mean) - _entropy(then).mean(axis=0)
-    return float((high - low).mean()), float(_entropy(beliefs.right).mean() + unknown.mean())
-
-
 def _answered(
     beliefs: _Beliefs,
     learned: tuple[Information, ...],
+    then: Float[np.ndarray, "sample problem"],
     k: int,
     n_labelled: int,
     target: float,
@@ -224,14 +218,14 @@ def _answered(
 ) -> float:
     """Return the expected share answered, if all labelled questions serve to find the threshold.
 
-    The futures are alike for every number of labels, so that these compare.
+    The futures are alike for every number of labels, so that these compare. ``then``: the log odds of being right in
+    the draws as k more labels would narrow them.
     """
     rng = np.random.default_rng([seed, 1])
-    spread = _linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
     score, true_score = futures(beliefs.score, learned[0], k, _FUTURES, rng)
     coefficients, true_coefficients = futures(beliefs.coefficients, learned[1], k, _FUTURES, rng)
     # the mean of a probability whose log odds vary, as of a probit (MacKay 1992, doi:10.1162/neco.1992.4.5.720)
-    confidence = expit(_linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * spread.var(axis=0)))
+    confidence = expit(_linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * then.var(axis=0)))
     right = expit(_linear(true_score, true_coefficients))
     shares = []
     for said, true in zip(confidence, right, strict=True):
@@ -265,7 +259,10 @@ def _worth(
         value.append(learned_part.value[kept])
     together = np.concatenate(varied, axis=1)
     aim = together.T @ together / len(together)
-    chosen, lowered = most_telling(_joined(blocks), aim, n)
+    evidence, final = blocks  # about separate parameters: beside each other
+    before, after = (((0, 0), (0, 0), (0, final.shape[2])), ((0, 0), (0, 0), (evidence.shape[2], 0)))
+    joined = np.concatenate([np.pad(evidence, before), np.pad(final, after)], axis=1)
+    chosen, lowered = most_telling(joined, aim, n)
     equivalent = equally_telling(np.cumsum(lowered), np.concatenate(value), aim)
     return pd.DataFrame(
         {
@@ -274,17 +271,6 @@ def _worth(
             "worth": np.diff(equivalent, prepend=0.0),
         }
     )
-
-
-def _joined(blocks: list[Float[np.ndarray, "problem _ _"]]) -> Float[np.ndarray, "problem state direction"]:
-    """Set scores about separate parameters beside each other."""
-    n_directions = sum(block.shape[2] for block in blocks)
-    rows, before = [], 0
-    for block in blocks:
-        after = n_directions - before - block.shape[2]
-        rows.append(np.pad(block, ((0, 0), (0, 0), (before, after))))
-        before += block.shape[2]
-    return np.concatenate(rows, axis=1)
 
 
 def _entropy(probability: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:

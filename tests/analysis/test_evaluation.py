@@ -12,10 +12,9 @@ import pytest
 from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS, Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.methods.rules import RULES
-from analysis.scores.scoring import METRIC_NAMES, score
+from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.fits.prediction import distribution
@@ -175,17 +174,6 @@ def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: E
     assert (own["loss"] == fit.tree["sample_stats"]["loss"].item()).all()
 
 
-def test_vanilla_is_the_named_level(questions: Observations) -> None:
-    found = evaluate(questions, methods=["vanilla"], vanilla_level="confident", n_resamples=1)
-    level = questions.level_names.index("confident")
-    stated = found.predictions.set_index("problem_id").loc[list(questions.problem_id), "confidence"]
-    expected = np.clip(questions.confidence[:, level], 1e-6, 1 - 1e-6)
-    np.testing.assert_allclose(stated.to_numpy(float), expected)
-    renamed = questions.align([*questions.level_names])
-    with pytest.raises(LevelError, match="no level is called 'bold'"):
-        evaluate(renamed, methods=["vanilla"], vanilla_level="bold", n_resamples=1)
-
-
 def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations) -> None:
     def renamed(one: Observation) -> Observation:
         return one.model_copy(update={"level_name": "plain" if one.level_name == "vanilla" else one.level_name})
@@ -224,16 +212,6 @@ def test_how_to_fit_reaches_the_fits(
     assert seen == [{"variant": variant, **expected}]
 
 
-def test_weights_are_refused_under_nuts_without_leave(questions: Observations) -> None:
-    with pytest.raises(DirEAGError, match="preset release weighs questions unequally"):
-        evaluate(questions, methods=["count"], fit_method="nuts", preset="release", n_resamples=1)
-
-
-def test_an_unknown_method_is_an_error(questions: Observations) -> None:
-    with pytest.raises(DirEAGError, match="unknown method 'magic'; expected some of vanilla, self_consistency"):
-        evaluate(questions, methods=["majority", "magic"])
-
-
 def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) -> None:
     copied = [
         question.model_copy(update={"problem_id": f"{question.problem_id} {copy}", "cluster": question.problem_id})
@@ -252,11 +230,3 @@ def test_clusters_share_a_fold_and_widen_the_intervals(questions: Observations) 
         (table["benefit_high"] - table["benefit_low"]).to_numpy() for table in (found.metrics, alone.metrics)
     )
     assert (wider > 1.5 * narrower).all()  # five copies of a question say as much as one: the square root of 5
-
-
-def test_nothing_to_score_gives_missing_metrics() -> None:
-    rows = pd.DataFrame({"method": ["m"], "confidence": [np.nan], "correct": pd.array([None], dtype="boolean")})
-    rows = rows.assign(state_probability=np.nan, cluster=pd.NA)
-    row = score(rows, seed=0, n_resamples=5).iloc[0]
-    assert (row["n"], row["unanswered"]) == (0, 0)
-    assert row[[*METRIC_NAMES]].isna().all()

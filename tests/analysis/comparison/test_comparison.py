@@ -203,6 +203,10 @@ class TestPredictions:
         changed = [a != b for a, b in zip(own["answer"], theirs["answer"], strict=True) if isinstance(a, str)]
         assert table["changed"].dropna().tolist() == changed
         assert 0 < sum(changed) < len(changed)
+        silent = table[table["problem_id"] == "silent"].iloc[0]
+        assert silent[["first_answer", "second_answer", "shift", "changed", "first_correct"]].isna().all()
+        assert table["first_fitted"].tolist() == [True] * 10 + [False] * 31
+        assert table["second_fitted"].tolist() == [True] * 20 + [False] * 21
 
     def test_right_answers_are_those_of_gold(self, table: pd.DataFrame, some: Observations) -> None:
         for name in ("first", "second"):
@@ -213,15 +217,6 @@ class TestPredictions:
                 else:
                     assert right == (row[f"{name}_answer"] == question.gold_answer)
         assert table["first_correct"].sum() > 0
-
-    def test_unanswered_and_fitted_questions_are_told(
-        self, table: pd.DataFrame, point: Fit, some: Observations
-    ) -> None:
-        silent = table[table["problem_id"] == "silent"].iloc[0]
-        assert silent[["first_answer", "second_answer", "shift", "changed", "first_correct"]].isna().all()
-        assert table["first_fitted"].tolist() == [True] * 10 + [False] * 31
-        assert table["second_fitted"].tolist() == [True] * 20 + [False] * 21
-        assert point.has_seen(some).sum() == 10
 
     def test_scores_are_those_of_the_labelled_answered_questions(self, table: pd.DataFrame) -> None:
         scored = table[table["first_correct"].notna()]

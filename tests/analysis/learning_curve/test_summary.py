@@ -82,11 +82,6 @@ class TestSummarise:
         assert grouped[("nll", "a")]
         assert not grouped[("nll", "b")]
 
-    def test_what_cannot_be_told_apart_is_in_the_group(self) -> None:
-        rng = np.random.default_rng(2)
-        values = {name: {30: 0.5 + shift + 0.2 * rng.standard_normal(8)} for name, shift in (("a", 0), ("b", 0.01))}
-        assert summarise(made_results(values), tested_share=0.5)["in_best_group"].all()
-
     def test_the_questions_alone_can_keep_them_together(self) -> None:
         """Two methods whose difference is the same in all splits, but not on all halves of the questions."""
         values = {"a": {30: np.full(5, 0.5)}, "b": {30: np.full(5, 0.6)}}

@@ -279,15 +279,6 @@ class TestConsole:
         assert "\x1b[2m" in next(line for line in text.splitlines() if "95% interval" in line)
         assert "Best of each column in bold, second best underlined" in text
 
-    def test_the_widest_content_fits_in_80_columns(self):
-        span = Cell(f"1.000{DASH}1.000")
-        rows = (Row("+ Level Reliability", (span,) * 6), Row("  99.99% interval", (span,) * 6, is_detail=True))
-        wide = Layout("k", "t", ("variant", *["Accuracy ↑"] * 6), (Section("s", "r", rows, ()),), "c")
-        text = on_console(wide)
-        assert max(map(len, text.splitlines())) <= 80
-        assert "…" not in text
-        assert text.count(f"1.000{DASH}1.000") == 12
-
     def test_markup_is_shown_as_it_is(self):
         assert "[red]x[/red] :+1: model" in on_console(layout("[red]x[/red] :+1:"))
 

@@ -9,7 +9,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
-from tests.analysis.report.runs import METHODS, small_fit, small_observations, small_run
+from tests.analysis.report.runs import small_fit, small_observations, small_run
 
 
 @pytest.fixture(scope="module")
@@ -28,13 +28,6 @@ def test_of_quickstarts_folder_all_parts_are_found(files):
     assert source.observations.fingerprint == small_observations().fingerprint
     assert source.method == "direag"
     assert source.n_labelled == 58
-
-
-def test_of_an_evaluation_alone_nothing_else_is_taken(files):
-    source = read_source(files / "evaluation")
-    assert source.fit is None
-    assert source.observations is None
-    assert source.scores.keys() == set(METHODS)
 
 
 @pytest.mark.parametrize(

@@ -55,12 +55,6 @@ class TestRead:
         assert run.protocol == Protocol(4, 7, None)
         assert str(run.protocol) == "4 questions, fitted to 7 others"
 
-    def test_changed_settings_are_named(self, folder):
-        manifest = json.loads((folder / MANIFEST).read_text())
-        manifest["settings"]["preset"]["eps"] = 0.005
-        (folder / MANIFEST).write_text(json.dumps(manifest))
-        assert read_evaluated_run(folder).preset == "paper with eps=0.005"
-
     def test_texts_that_look_like_something_else_stay_texts(self, folder):
         table = pd.read_csv(folder / "predictions.csv", dtype=str)
         table.loc[:2, "problem_id"] = ["007", "NA", "1e3"]

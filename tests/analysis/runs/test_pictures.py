@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.display.style import LeftOut, Picture
-from analysis.learned.figures import calibrated_method, describe_fit, fit_pictures
+from analysis.learned.figures import fit_pictures
 from analysis.learned.quantities import LabelledReports, stated_confidences
 from analysis.runs.evaluated_run import HeldOutQuestions
 from analysis.runs.pictures import (
@@ -134,11 +134,6 @@ class TestFit:
             assert "Fitted to 50 questions of handmade" in caption(picture)
             assert "90% interval over the posterior draws" in caption(picture)
             assert all(len(table) for table in picture.tables.values())
-
-    def test_in_words(self, observations):
-        fit = random_fit(observations, variant="level", n_draws=6)
-        assert describe_fit(fit) == ("Fitted to 50 questions of handmade: NUTS (6 draws), preset paper, variant level.")
-        assert calibrated_method(fit) == "level_calibrated"
 
 
 ABOUT = "Some set, 5-fold cross-fit: no question is predicted by a fit that has seen it."
