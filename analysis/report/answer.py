@@ -155,15 +155,15 @@ def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> It
 def _what_to_do(source: ReportSource, thresholds: pd.DataFrame) -> Iterator[str]:
     level = percent(source.run.interval_level, 0)
     said = [
-        f"given {percent(row['threshold'], 0)} or more: {percent(row['share'], 0)} of the questions, "
+        f"{percent(row['threshold'], 0)} or more: {percent(row['share'], 0)} of the questions, "
         f"{percent(row['right'])} of them right [{level}: {percent(row['low'])} to {percent(row['high'])}]"
         for row in thresholds.to_dict("records")
         if row["threshold"] in _ACCEPTED and row["n"]
     ]
     if said:
-        yield f"What to do: accept answers {'; '.join(said)}."
+        yield f"What to do: accept answers with a probability of {'; of '.join(said)}."
     elif source.metrics["n"]:
-        yield f"What to do: check every answer; none is given {percent(_ACCEPTED[0], 0)} or more."
+        yield f"What to do: check every answer; none has a probability of {percent(_ACCEPTED[0], 0)} or more."
 
 
 def _better_answers(source: ReportSource, differences: pd.DataFrame) -> Iterator[str]:
@@ -189,8 +189,8 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
     learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
     rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
     benefit = (
-        f"What answers and probabilities are worth together is their benefit (accuracy less Brier score; 1 is perfect, "
-        f"0 is never answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
+        f"Benefit judges answers and probabilities together (accuracy less Brier score; 1 is perfect, 0 is never "
+        f"answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
     )
     size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
     if is_told(row):

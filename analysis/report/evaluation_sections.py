@@ -182,7 +182,7 @@ def _threshold_table(source: ReportSource, answer: Answer) -> Table:
         "Which answers to accept",
         answer.by_threshold.to_dict("records"),
         {
-            Column("accept answers given", holds="name"): lambda row: f"{percent(row['threshold'], 0)} or more",
+            Column("probability", holds="name"): lambda row: f"{percent(row['threshold'], 0)} or more",
             Column("of all questions"): lambda row: Cell(percent(row["share"], 0), f"{row['n']:,}"),
             Column("right", level): lambda row: Cell(
                 percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["n"] else ""

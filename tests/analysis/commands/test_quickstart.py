@@ -43,7 +43,7 @@ def test_everything_says_what_was_asked_of_whom(made):
 def test_it_gives_the_answer_first_and_ends_with_the_report(made):
     folder, printed = made
     assert re.match(r"\d\d% of these answers are right, ", printed)
-    assert "What to do: accept answers given 90% or more" in printed
+    assert "What to do: accept answers with a probability of 90% or more" in printed
     assert str(folder / "report.html") in printed.splitlines()[-1]
 
 

@@ -31,7 +31,7 @@ def test_what_to_accept_is_counted_over_all_questions(tmp_path):
     assert row == pytest.approx({"threshold": 0.9, "n": 3, "share": 3 / 5, "right": 2 / 3, "low": low, "high": high})
     assert f"90% or more: 60% of the questions, 66.7% of them right [95%: {100 * low:.1f}% to" in found.sentences[2]
     unsure = found_in(tmp_path / "unsure", {"direag": [(0.5, True), (0.6, False)]})
-    assert unsure.sentences[2] == "What to do: check every answer; none is given 90% or more."
+    assert unsure.sentences[2] == "What to do: check every answer; none has a probability of 90% or more."
 
 
 @pytest.mark.parametrize(
