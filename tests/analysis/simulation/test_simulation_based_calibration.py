@@ -207,7 +207,7 @@ def sampled() -> tuple[Draws, np.ndarray]:
     observations = one_level.observations()
     given = np.where(observations.gold_generated, 0, -1)
     target = np.stack([given, -1 - given])
-    sampling = SamplingSettings(n_warmup=200, n_draws=1500)
+    sampling = SamplingSettings(n_warmup=200, n_draws=10_000)
     return draws_for_each(DATA, target, sampling=sampling, seed=1), target
 
 
@@ -225,8 +225,8 @@ class TestDrawsForEach:
                 mean = probability @ values
                 sd = np.sqrt(probability @ (values - mean) ** 2)
                 found = draws.raw[name][own]
-                assert found.mean() == pytest.approx(mean, abs=0.2 * sd)
-                assert found.std() == pytest.approx(sd, rel=0.15)
+                assert found.mean() == pytest.approx(mean, abs=0.1 * sd)
+                assert found.std() == pytest.approx(sd, rel=0.1)
 
     def test_log_joint_is_what_nuts_has_evaluated(self, sampled: tuple[Draws, np.ndarray]) -> None:
         draws, target = sampled
