@@ -20,7 +20,6 @@ from analysis.evaluation import Evaluation, evaluate
 from bayes_direag import Observations, simulate_observations
 
 GSM8K_TRAIN, GSM8K_TEST, SVAMP, GSM_HARD = 7473, 1319, 1000, 1319
-N_FITS = 99
 
 
 def main() -> None:

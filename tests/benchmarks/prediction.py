@@ -6,7 +6,6 @@ fit by NUTS with 4000 draws. Jobs that keep a row a question, against which coun
 ``--largest-kept``.
 
     python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
-    python tests/benchmarks/prediction.py --out costs --figure-only
 
 With ``--one`` instead: what one question costs an exported ``Predictor`` and ``Fit.predict``, each in a fresh process:
 import and loading, the median of 200 answers, peak memory.
@@ -42,7 +41,7 @@ KEPT = "fit, a row a question"
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("prediction-costs"), help="folder for the table and picture")
+    parser.add_argument("--out", type=Path, default=Path("prediction-costs"), help="folder for the table")
     parser.add_argument("--questions", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6, 10**7])
     parser.add_argument("--confidences", choices=[*POINTS, "percent"], default="high", help="which are stated")
     parser.add_argument(
@@ -51,17 +50,13 @@ def main() -> None:
     parser.add_argument("--largest-kept", type=int, default=10**5, help=f"most questions for: {KEPT}")
     parser.add_argument("--largest-posterior", type=int, default=10**6, help="most questions for the posterior")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--figure-only", action="store_true", help="draw the picture from the table that is there")
     parser.add_argument("--one", action="store_true", help="measure the answer to one question, and stop")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
     if arguments.one:
         measure_one().to_csv(arguments.out / "one.csv", index=False)
         return
-    target = arguments.out / "costs.csv"
-    if not arguments.figure_only:
-        measure(arguments).to_csv(target, index=False)
-    draw(pd.read_csv(target), arguments.out / "costs.png")
+    measure(arguments).to_csv(arguments.out / "costs.csv", index=False)
 
 
 def measure(arguments: argparse.Namespace) -> pd.DataFrame:
@@ -218,31 +213,6 @@ def start_direag(*arguments: str, folder: Path) -> subprocess.Popen[bytes]:
     environment = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     command = [sys.executable, "-c", script, *arguments]
     return subprocess.Popen(command, cwd=folder, env=environment, stdout=subprocess.DEVNULL)  # noqa: S603
-
-
-def draw(costs: pd.DataFrame, path: Path) -> None:
-    """Draw time and memory against the number of questions."""
-    from analysis.display.style import MARKERS, figure_style, new_figure, save_figure
-
-    kinds = {kind: f"of five points, {points[0]} to {points[-1]} %" for kind, points in POINTS.items()}
-    kinds["percent"] = "of whole percentages"
-    with figure_style():
-        from matplotlib.ticker import ScalarFormatter
-
-        figure = new_figure(10, 4.4)
-        axes = figure.subplots(1, 2)
-        columns = {"cpu_s": "CPU time of the command [s]", "peak_mib": "peak memory of its process [MiB]"}
-        for axis, (column, label) in zip(axes, columns.items(), strict=True):
-            for (job, rows), marker in zip(costs.groupby("job", sort=False), MARKERS, strict=False):
-                axis.plot(rows["n"], rows[column], marker=marker, label=job)
-            axis.set(xscale="log", yscale="log", xlabel="number of questions, five reports each", ylabel=label)
-            for ticks in (axis.yaxis.set_major_formatter, axis.yaxis.set_minor_formatter):
-                ticks(ScalarFormatter())
-            axis.tick_params(axis="y", which="minor", labelsize=7)
-        axes[0].legend()
-        stated = " and ".join(kinds[kind] for kind in costs["confidences"].unique())
-        figure.suptitle(f"What a command costs: simulated questions, confidences {stated}")
-    save_figure(figure, path)
 
 
 if __name__ == "__main__":

@@ -52,7 +52,7 @@ REST = "starting, printing"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--questions", type=int, default=7473)
-    parser.add_argument("--out", type=Path, default=Path("where-time-goes"), help="folder for the table and picture")
+    parser.add_argument("--out", type=Path, default=Path("where-time-goes"), help="folder for the table")
     arguments = parser.parse_args()
     arguments.out.mkdir(exist_ok=True)
     rows = []
@@ -68,7 +68,6 @@ def main() -> None:
     table = pd.DataFrame(rows)
     table.to_csv(arguments.out / "where_time_goes.csv", index=False)
     print(table.pivot_table(index="step", columns=["method", "cache"], values="seconds", sort=False))
-    draw(table, arguments.questions, arguments.out / "where_time_goes.png")
 
 
 def profiled(place: Path, *words: str, cache: Path) -> pstats.Stats:
@@ -99,27 +98,6 @@ def steps(stats: pstats.Stats) -> dict[str, float]:
         found[STEPS[function]] += value
     found[REST] = stats.total_tt - sum(found.values())  # type: ignore[attr-defined]
     return {step: value for step, value in found.items() if value > 0}
-
-
-def draw(table: pd.DataFrame, n_questions: int, target: Path) -> None:
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(9, 3), layout="constrained")
-    colours = dict(zip(table["step"].unique(), plt.get_cmap("tab10").colors, strict=False))
-    bars = table.groupby(["method", "cache"], sort=False)
-    for (method, cache), own in reversed(list(bars)):
-        left = 0.0
-        for step, seconds in zip(own["step"], own["seconds"], strict=True):
-            axes.barh(f"{method}, cache {cache}", seconds, left=left, color=colours[step])
-            left += seconds
-        axes.text(left, f"{method}, cache {cache}", f" {left:.1f} s", va="center")
-    handles = [plt.Rectangle((0, 0), 1, 1, color=colour) for colour in colours.values()]
-    axes.legend(handles, colours, loc="upper right", ncols=2, fontsize=8, frameon=False)
-    axes.margins(x=0.08)
-    axes.set_xlabel("seconds, as measured under cProfile")
-    axes.set_title(f"Where the time of `direag fit` goes: {n_questions:,} questions, five reports each", loc="left")
-    axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(target, dpi=160)
 
 
 if __name__ == "__main__":

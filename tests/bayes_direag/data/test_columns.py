@@ -13,7 +13,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import ArgumentError, DirEAGError, ObservationError
-from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag.long_tables import long_table
 
 NAMES = {
@@ -213,15 +212,3 @@ def test_records_of_questions_may_have_other_names_too() -> None:
     found = Observations.from_records(records, columns=Columns(question="id", confidence="p", scale="fraction"))
     np.testing.assert_allclose(found.confidence, [[0.5, 1.0], [np.nan, 0.25]])
     assert found.level_names == ("x", "y")
-
-
-def test_it_is_shown_briefly() -> None:
-    observations = simulate_observations(300, seed=1)
-    assert repr(observations) == (
-        f"Observations(300 questions, {observations.answered.sum()} answered, 300 labelled; 5 levels: very_cautious, "
-        "cautious, vanilla, confident, very_confident; numeric answers)"
-    )
-    html = observations._repr_html_()
-    assert len(html) < 5000
-    assert f"<td>{(observations.status[:, 0] == 0).sum()}</td>" in html
-    assert "Observations(300 questions" in html

@@ -48,6 +48,10 @@ def test_the_arrays_say_what_the_records_say():
     np.testing.assert_array_equal(table.correct_candidate, [[False, True, False], [False] * 3, [False, True, False]])
     assert table.labelled.all()
     assert (table.candidate.dtype, table.status.dtype) == (np.int32, np.int8)
+    quality = table.quality()
+    np.testing.assert_array_equal(quality.counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])
+    assert (quality.n_questions, quality.n_answered, quality.n_labelled) == (3, 2, 3)
+    assert (quality.n_gold_generated, quality.n_several_correct, quality.n_conflicts) == (2, 0, 0)
 
 
 def test_an_answer_is_right_where_its_candidate_is():
@@ -60,21 +64,6 @@ def test_an_answer_is_right_where_its_candidate_is():
         table.is_right(["3", "3", None])
     with pytest.raises(ValueError, match="zip"):
         table.is_right(["2", "3"])
-
-
-def test_quality_counts_every_observation_once():
-    quality = Observations.from_questions(SMALL).quality()
-    np.testing.assert_array_equal(quality.counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])
-    assert (quality.n_questions, quality.n_answered, quality.n_labelled) == (3, 2, 3)
-    assert (quality.n_gold_generated, quality.n_several_correct, quality.n_conflicts) == (2, 0, 0)
-
-
-def test_nothing_usable_is_still_a_table():
-    table = Observations.from_questions([question("a", gold="1"), question("b", gold="2")])
-    assert table.confidence.shape == (2, 0)
-    assert not table.answered.any()
-    assert table.labelled.all()
-    assert table.correct_candidate.shape == (2, 0)
 
 
 def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():

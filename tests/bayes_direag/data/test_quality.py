@@ -49,13 +49,9 @@ class TestLevelRemarks:
         assert f"{both.mean():.0%} of the {wrong.sum()} questions" in mistaken
         assert constant.endswith("tells little: steady (95% in 100%).")
 
-    def test_only_levels_asked_for_are_named(self, observations):
+    def test_only_levels_asked_for_mistakes_known_and_questions_enough(self, observations):
         assert level_remarks(observations, ["own", "alike", "steady"]) == level_remarks(observations)[2:]
-
-    def test_few_questions_say_nothing(self, observations):
         assert level_remarks(observations.select(slice(0, 19))) == ()
-
-    def test_without_labels_no_mistakes_are_counted(self, observations):
         records = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
         remarks = level_remarks(Observations.from_questions(records, "choice"))
         assert [remark.split()[0] for remark in remarks] == ["copy", "Most"]

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.observations import Observation, Observations, Question
-from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError, LevelError
+from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits import prediction
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch, fit_nuts
@@ -84,19 +84,6 @@ def test_a_question_is_predicted_alone_as_among_others_that_name_more_levels(sim
         assert next(alone.itertuples(index=False)) == row
 
 
-def test_an_unanswered_question_stays_in_the_table(fit: Fit, simulated: Observations) -> None:
-    silent = Question(
-        problem_id="silent", observations=(Observation(level=0, level_name="very_cautious", answer=None),)
-    )
-    both = Observations.from_questions([*simulated.questions[:2], silent], answers="numeric")
-    last = fit.predict(both).iloc[2]
-    assert last["problem_id"] == "silent"
-    assert pd.isna(last["answer"])
-    assert np.isnan(last["confidence"])
-    assert np.isnan(last["support"])
-    assert (last["null_probability"], last["n_candidates"], last["n_used"]) == (1.0, 0, 0)
-
-
 def test_levels_are_matched_by_name_not_by_number(fit: Fit, simulated: Observations) -> None:
     def renumbered(question: Question) -> Question:
         kept = [one for one in question.observations if one.level_name != "vanilla"]
@@ -114,14 +101,6 @@ def test_levels_are_matched_by_name_not_by_number(fit: Fit, simulated: Observati
     )
     assert backwards.level_names == tuple(reversed(plain.level_names))
     pd.testing.assert_frame_equal(fit.predict(backwards), fit.predict(plain), check_exact=False, rtol=1e-12)
-
-
-def test_an_unknown_level_is_an_error(fit: Fit) -> None:
-    stranger = Question(
-        problem_id="q", observations=(Observation(level=0, level_name="boastful", answer="1", confidence=9),)
-    )
-    with pytest.raises(LevelError, match=r"boastful.*very_cautious, cautious, vanilla"):
-        fit.predict(Observations.from_questions([stranger], answers="numeric"))
 
 
 def test_another_kind_of_answers_is_an_error(fit: Fit, simulated: Observations) -> None:
@@ -185,17 +164,6 @@ def test_only_labelled_answered_questions_are_fitted(fit: Fit, simulated: Observ
     assert again.tree["constant_data"].sizes["problem"] == len(simulated)
 
 
-def test_order_of_questions_changes_nothing_but_the_folds(fit: Fit, simulated: Observations) -> None:
-    order = np.random.default_rng(1).permutation(len(simulated))
-    tables = [one.parameters().set_index("parameter") for one in (fit_map(simulated.select(order)), fit)]
-    shuffled, table = (one["mean"].drop(["recalibration_intercept", "recalibration_slope"]) for one in tables)
-    np.testing.assert_allclose(shuffled, table, rtol=1e-5)
-    in_sample = PRESETS["bayes"].override(recalibration={"out_of_fold": 0})
-    fits = [fit_map(one, preset=in_sample) for one in (simulated.select(order), simulated)]
-    shuffled, table = (one.parameters()["mean"] for one in fits)
-    np.testing.assert_allclose(shuffled, table, rtol=1e-5)
-
-
 def test_permuting_levels_permutes_parameters(simulated: Observations) -> None:
     order = [3, 0, 4, 1, 2]
     fits = [
@@ -230,17 +198,6 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
     np.testing.assert_allclose((residual * score).mean() + 0.001 * (b - 1), 0, atol=1e-6)
     in_sample = fit_map(simulated, preset="paper", variant="count")
     assert abs(in_sample.recalibration.to_dataset()["slope"].item() - b) > 1e-4
-
-
-def test_parameters_name_what_is_identified(fit: Fit) -> None:
-    table = fit.parameters().set_index(["parameter", "level"])
-    weights = table.loc["weight"]
-    np.testing.assert_allclose(weights["relative"].sum(), 1.0)
-    assert weights["sd"].isna().all()
-    ratio = table.loc["prior_strength", "mean"].item() / weights["mean"].sum()
-    np.testing.assert_allclose(table.loc["prior_strength", "relative"].item(), ratio)
-    assert table.loc["slope", "relative"].isna().all()
-    assert {"recalibration_intercept", "recalibration_slope"} <= set(fit.parameters()["parameter"])
 
 
 @pytest.mark.parametrize("variant", ["confidence", pytest.param("level", marks=pytest.mark.slow)])
@@ -298,14 +255,6 @@ class TestWhatIsTaken:
         assert isinstance(caught.value, TypeError)
         assert isinstance(caught.value, DirEAGError)
         assert str(caught.value).startswith(fitted.__qualname__)
-
-
-def test_it_shows_itself_in_a_line_and_in_a_notebook_as_its_parameters(fit: Fit, simulated: Observations) -> None:
-    n = int((simulated.labelled & simulated.answered).sum())
-    assert repr(fit) == f"Fit(MAP; preset bayes; variant confidence; {n} questions, 5 levels)"
-    shown = fit._repr_html_()
-    assert repr(fit) in shown
-    assert all(f"<td>{name}</td>" in shown for name in fit.level_names)
 
 
 class TestCandidates:

@@ -36,13 +36,6 @@ def test_the_rule(count, seed):
     assert [sorted(hand) for hand in hands] == [np.flatnonzero(fold == number).tolist() for number in range(n_folds)]
 
 
-@given(counts, st.integers(0, 2**32))
-def test_sizes_differ_by_one_at_most_and_the_first_folds_are_the_larger(count, seed):
-    n, n_folds = count
-    sizes = np.bincount(assign_folds(n, n_folds, seed), minlength=n_folds)
-    assert sizes.tolist() == [n // n_folds + (number < n % n_folds) for number in range(n_folds)]
-
-
 def test_a_deal_that_is_known():
     # random.Random(0) shuffles 0..6 into 4 2 1 0 5 3 6.
     assert assign_folds(7, 3, 0)[[4, 2, 1, 0, 5, 3, 6]].tolist() == [0, 1, 2, 0, 1, 2, 0]
@@ -78,10 +71,6 @@ def test_clusters_of_one_question_are_dealt_like_questions(count, seed):
     n, n_folds = count
     alone = np.random.default_rng(seed).permutation(n)
     np.testing.assert_array_equal(assign_folds(n, n_folds, seed, alone), assign_folds(n, n_folds, seed))
-
-
-def test_one_question_a_fold_is_leave_one_out():
-    assert sorted(assign_folds(6, 6, 3).tolist()) == [0, 1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize("n", [0, 1, 4])
@@ -207,11 +196,6 @@ def test_the_final_calibration_is_learned_without_the_cluster(simulated: Observa
     assert np.abs(finals[0] - finals[2]).max() > 1e-3
 
 
-def test_too_many_folds_are_an_error(simulated: Observations) -> None:
-    with pytest.raises(DirEAGError, match=r"cannot deal 3 .* into 5 folds"):
-        cross_fit(simulated.select(slice(0, 3)), n_folds=5)
-
-
 class TestNuts:
     """The whole posterior instead of its mode: the same questions are kept from it."""
 
@@ -226,27 +210,6 @@ class TestNuts:
 
         monkeypatch.setattr(fitting, "fit_nuts", stand_in)
         return seen
-
-    @pytest.mark.slow
-    def test_no_fold_is_handed_the_questions_that_it_predicts(self, simulated: Observations, handed_over) -> None:
-        folds = cross_fit(
-            simulated, n_folds=3, method="nuts", variant="count", sampling=TINY, allow_weighted=True, seed=2
-        )
-        as_map = cross_fit(simulated, n_folds=3, preset="bayes", variant="count", seed=2)
-        assert len(handed_over) == len(folds) == 3
-        for one, twin, (fitted_to, settings) in zip(folds, as_map, handed_over, strict=True):
-            assert one.index.tolist() == twin.index.tolist()
-            assert list(fitted_to.problem_id) == [
-                name for i, name in enumerate(simulated.problem_id) if i not in one.index
-            ]
-            assert settings == {
-                "preset": "bayes",
-                "variant": "count",
-                "sampling": TINY,
-                "seed": 2,
-                "allow_weighted": True,
-            }
-            np.testing.assert_allclose(one.predictions["support"], twin.predictions["support"], rtol=1e-6)
 
     def test_train_test_samples_from_the_training_set_alone(self, simulated: Observations, handed_over) -> None:
         train, test = simulated.select(slice(0, 60)), simulated.select(slice(60, 90))

@@ -28,13 +28,6 @@ def test_members_are_what_they_are_alone_and_the_rest_is_nothing(n: int) -> None
         np.testing.assert_array_equal(every[n:], 0)
 
 
-def test_batches_of_up_to_32_share_their_compilation() -> None:
-    all_summed.clear_cache()
-    for n, compiled in ((1, 1), (5, 1), (32, 1), (33, 2), (64, 2)):
-        all_summed(jnp.asarray(n), *padded_batch((np.ones((n, 3, 2)), np.ones((n, 3)))))
-        assert all_summed._cache_size() == compiled
-
-
 def test_an_empty_batch_stays_one() -> None:
     table, weight = padded_batch((np.ones((0, 3, 2)), np.ones((0, 3))))
     assert (table.shape, weight.shape) == ((32, 3, 2), (32, 3))

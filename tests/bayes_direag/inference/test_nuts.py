@@ -3,79 +3,23 @@
 import json
 import subprocess
 import sys
-from functools import partial
 from pathlib import Path
 
 import arviz_stats
-import jax
 import numpy as np
 import pytest
 from numpyro.infer.hmc import HMCState
 from numpyro.infer.hmc_util import HMCAdaptState
-from numpyro.infer.util import potential_energy
-from scipy import optimize, stats
+from scipy import stats
 
-from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map
-from bayes_direag.inference.map import map_estimates, penalised_loss
 from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps, nuts_draws
 from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, direag, raw_from_vector, sites
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import VARIANTS, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
 from tests.bayes_direag.conftest import NUTS_SAMPLING
-
-#: Each preset that NUTS can explore, under each variant; two of them by default.
-each_target = pytest.mark.parametrize(
-    ("preset", "variant"),
-    [
-        pytest.param(
-            PRESETS[name],
-            variant,
-            id=f"{name}-{variant}",
-            marks=() if (name, variant) in (("paper", "count"), ("bayes", "confidence")) else pytest.mark.slow,
-        )
-        for name in ("paper", "bayes")
-        for variant in VARIANTS
-    ],
-)
-
-
-def potential(raw: Raw, data: LikelihoodData) -> jax.Array:
-    """Return minus the log joint density that NUTS evaluates, as numpyro computes it."""
-    return potential_energy(direag, (data,), {}, sites(raw))
-
-
-def constant(raw: Raw, observations: Observations, preset: Preset) -> float:
-    """Return what the penalised loss leaves out of minus the log joint density: the priors' normalisation."""
-    priors = brute_force.raw_priors(raw, preset, len(observations))
-    return sum(np.size(raw[name]) * np.log(scale * np.sqrt(2 * np.pi)) for name, (_, scale) in priors.items())
-
-
-@each_target
-def test_nuts_explores_the_maps_density_and_the_map_is_its_mode(
-    preset: Preset, variant: Variant, labelled: Observations
-) -> None:
-    n, total = labelled.n_levels, len(labelled)
-    mode = map_estimates(labelled, np.ones((1, total)), preset=preset, variant=variant)
-    raw = {name: value[0] for name, value in mode.raw.items()}
-    n_raw = sum(np.size(value) for value in raw.values())
-    data = LikelihoodData.of(labelled, preset=preset, variant=variant)
-    density, loss = jax.jit(partial(potential, data=data)), jax.jit(partial(penalised_loss, data=data))
-
-    rng = np.random.default_rng(0)
-    for vector in rng.normal(size=(5, n_raw)) * [[0.1], [0.5], [1], [2], [3]]:
-        there = raw_from_vector(vector, preset=preset, variant=variant, n_levels=n)
-        expected = total * float(loss(there)) + constant(there, labelled, preset)
-        np.testing.assert_allclose(float(density(there)), expected, rtol=1e-12)
-
-    gradient = np.concatenate([np.ravel(part) for part in jax.tree.leaves(jax.jit(jax.grad(density))(raw))])
-    assert len(gradient) == n_raw
-    assert np.abs(gradient).max() <= total * 1e-6
 
 
 class TestStatistics:
@@ -113,12 +57,6 @@ class TestStatistics:
         assert (kinetic > 0).all()
         assert abs(kinetic.mean() - n_raw / 2) < 4.5 * np.sqrt(n_raw / 2 / kinetic.size)
 
-    def test_depth_follows_from_the_steps(self, nuts: Fit) -> None:
-        found = nuts.tree["sample_stats"].to_dataset()
-        for n_steps, depth in zip(found["n_steps"].to_numpy().flat, found["tree_depth"].to_numpy().flat, strict=True):
-            # a tree of depth d has taken its d doublings, the last of them perhaps in part
-            assert 2 ** (depth - 1) <= n_steps <= 2**depth - 1
-
     def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, nuts: Fit) -> None:
         found = nuts.tree["sample_stats"].to_dataset()
         step_size = found["step_size"].to_numpy()
@@ -130,37 +68,6 @@ class TestStatistics:
 
 
 class TestDraws:
-    def test_none_lies_higher_than_the_map_and_from_the_best_one_climbs_to_it(
-        self, nuts: Fit, labelled: Observations
-    ) -> None:
-        preset, n_levels = nuts.preset, labelled.n_levels
-        at_mode = fit_map(labelled, preset=preset)
-        names, data = preset.free_parameters("confidence"), LikelihoodData.of(labelled, preset=preset)
-        posterior = parameter_draws(nuts.tree)
-
-        @jax.jit
-        @jax.value_and_grad
-        def density(vector: jax.Array) -> jax.Array:
-            raw = raw_from_vector(vector, preset=preset, variant="confidence", n_levels=n_levels)
-            return potential(raw, data)
-
-        def vector(fit: Fit, chain: int, draw: int) -> np.ndarray:
-            one = parameter_draws(fit.tree).isel(chain=chain, draw=draw)
-            return np.concatenate([np.ravel(one[f"{name}_raw"]) for name in names])
-
-        mode = vector(at_mode, 0, 0)
-        lowest, _ = density(mode)
-        lp = nuts.tree["sample_stats"]["lp"].to_numpy()
-        assert lp.max() < -float(lowest)
-        chain, draw = np.unravel_index(lp.argmax(), lp.shape)
-        assert posterior.sizes["draw"] == NUTS_SAMPLING.n_draws
-        best = vector(nuts, int(chain), int(draw))
-        assert np.abs(best - mode).max() > 0.1
-        tight = {"ftol": 1e-15, "gtol": 1e-8, "maxiter": 10_000}
-        climbed = optimize.minimize(density, best, jac=True, method="L-BFGS-B", options=tight)
-        np.testing.assert_allclose(climbed.fun, float(lowest), rtol=1e-10)
-        np.testing.assert_allclose(climbed.x, mode, atol=1e-4)
-
     def test_mean_and_sd_are_those_of_numerical_integration(self, one_level_nuts: Fit) -> None:
         exact = one_level.posterior()
         probability = exact.probability()
@@ -247,14 +154,6 @@ def test_what_is_taken_from_numpyros_states_is_there() -> None:
     used = {"i", "z", "potential_energy", "energy", "num_steps", "accept_prob", "diverging", "adapt_state", "rng_key"}
     assert used <= set(HMCState._fields)
     assert "step_size" in HMCAdaptState._fields
-
-
-def test_bounds_are_refused(labelled: Observations) -> None:
-    for preset in (PRESETS["release"], PRESETS["bayes"].override(bias_spread={"high": 2.0})):
-        data = LikelihoodData.of(labelled, preset=preset, variant="count")
-        with pytest.raises(DirEAGError, match="keeps raw parameters within bounds") as caught:
-            nuts_draws(data, sampling=NUTS_SAMPLING, seed=0)
-        assert "\n" not in str(caught.value)
 
 
 ELSEWHERE = """

@@ -4,11 +4,8 @@ from functools import cache
 from typing import NamedTuple
 
 import arviz_stats
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
-from numpyro.infer import MCMC, NUTS
 from scipy import stats
 from scipy.special import expit, log_expit, logit
 
@@ -16,7 +13,6 @@ from bayes_direag.errors import ConvergenceError
 from bayes_direag.inference import recalibration_posterior
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.inference.recalibration_posterior import draw_recalibration
-from bayes_direag.model.model import recalibration
 from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import RecalibrationSettings
 
@@ -118,28 +114,6 @@ def test_it_is_the_tabulated_posterior(name: str) -> None:
             assert abs(below - level) < 4 * np.sqrt(level * (1 - level) / n) + 0.01
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", CASES + MORE)
-def test_it_is_the_posterior_of_the_numpyro_model(name: str) -> None:
-    support, correct = labelled(name)
-    sampler = MCMC(NUTS(recalibration), num_warmup=500, num_samples=5000, num_chains=2, progress_bar=False,
-                   chain_method="sequential")  # fmt: skip
-    data = outcomes(support, correct)
-    sampler.run(jax.random.key(0), jnp.asarray(logit(data.support[0])), jnp.asarray(data.right[0]), prior_scale=0.5)
-    found = drawn(name)
-    for parameter, values in sampler.get_samples(group_by_chain=True).items():
-        theirs, ours = np.asarray(values), found.coefficients[parameter]
-        n = arviz_stats.ess(theirs)
-        assert abs(theirs.mean() - ours.mean()) < 4 * theirs.std() * np.sqrt(1 / n + 1 / size(found, parameter))
-        np.testing.assert_allclose(ours.std(), theirs.std(), rtol=0.06)
-    pairs = sampler.get_samples()
-    for support in AT:
-        theirs = expit(np.asarray(pairs["intercept"]) + np.asarray(pairs["slope"]) * logit(support))
-        ours = found.of_selected(np.full((N_DRAWS, 1), support))[:, 0]
-        np.testing.assert_allclose(ours.mean(), theirs.mean(), atol=0.01)
-        np.testing.assert_allclose(np.quantile(ours, [0.05, 0.95]), np.quantile(theirs, [0.05, 0.95]), atol=0.02)
-
-
 def test_a_weak_prior_and_nothing_but_right_answers() -> None:
     """The penalty of preset paper on 30 questions is a scale of 5.8: the posterior is far from normal."""
     support, correct = labelled("30 right")
@@ -161,15 +135,6 @@ def test_a_weak_prior_and_nothing_but_right_answers() -> None:
         assert abs(drawn.mean() - mean) < 4 * error
 
 
-def test_the_order_of_questions_changes_nothing() -> None:
-    support, correct = labelled("100 mixed")
-    order = np.random.default_rng(3).permutation(100)
-    again = draw_recalibration(outcomes(support[order], correct[order]), SETTINGS, SHAPE, np.random.default_rng(0))
-    before = drawn("100 mixed")
-    np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], atol=1e-6)
-    np.testing.assert_allclose(again.coefficients["slope"], before.coefficients["slope"], atol=1e-6)
-
-
 def test_equal_seeds_give_equal_draws() -> None:
     first, other = drawn("100 mixed"), drawn("100 mixed", seed=1)
     again = drawn.__wrapped__("100 mixed")
@@ -185,14 +150,6 @@ def test_memory_is_bounded_without_changing_anything(monkeypatch: pytest.MonkeyP
     again = drawn.__wrapped__("100 mixed")
     recalibration_posterior._log_densities.clear_cache()
     np.testing.assert_allclose(again.coefficients["intercept"], before.coefficients["intercept"], rtol=1e-12)
-
-
-def test_what_comes_out_is_a_recalibration_that_predicts() -> None:
-    found = drawn("100 mixed")
-    assert (found.method, found.eps) == ("platt", SETTINGS.eps)
-    sample = found.of_selected(np.tile([[0.2, 0.8]], (N_DRAWS, 1)))
-    expected = expit(found.coefficients["intercept"].ravel() + found.coefficients["slope"].ravel() * logit(0.8))
-    np.testing.assert_allclose(sample[:, 1], expected, rtol=1e-12)
 
 
 def test_support_of_0_and_1_is_clipped() -> None:
