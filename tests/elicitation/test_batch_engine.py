@@ -146,16 +146,8 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     app = typer.Typer()
     app.command()(elicit_command)
     command = [
-        "--questions",
-        "arithmetic:2:1",
-        "--model",
-        "m",
-        "--out",
-        "run",
-        "--set",
-        "temperature=none",
-        "--batch",
-        "requests.jsonl",
+        *("--questions", "arithmetic:2:1", "--model", "m", "--out", "run"),
+        *("--set", "temperature=none", "--batch", "requests.jsonl"),
     ]
 
     def told(*further: str) -> str:

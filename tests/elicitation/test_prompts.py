@@ -27,17 +27,6 @@ def prompt(level: int, question: str = "What is 2 + 2?") -> str:
     return message["content"]
 
 
-def common_start(*texts: str) -> str:
-    differing = [place for place, letters in enumerate(zip(*texts, strict=False)) if len(set(letters)) > 1]
-    return texts[0][: min(differing, default=min(map(len, texts)))]
-
-
-def test_the_protocols() -> None:
-    shapes = {name: (len(protocol.levels), protocol.n_samples) for name, protocol in PROTOCOLS.items()}
-    assert shapes == {"steered": (5, 1), "samples": (1, 5), "topk": (1, 1)}
-    assert all(protocol.name == name and not protocol.examples for name, protocol in PROTOCOLS.items())
-
-
 @pytest.mark.parametrize(("protocol", "start", "end"), [(STEERED, "Notes:", "$"), (RELEASED["steered"], "Note:", "\n")])
 def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, start: str, end: str) -> None:
     names = ["very_cautious", "cautious", "vanilla", "confident", "very_confident"]
@@ -58,16 +47,6 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, st
     assert all("Answer and Confidence (0-100):" in text and "step by step" in text for text in prompts)
 
 
-def test_the_released_wording_has_the_form_and_order_of_the_released_code() -> None:
-    prompts = {name: messages(protocol, 0, "Why?")[0]["content"] for name, protocol in RELEASED.items()}
-    forms = {"steered": "```\nExplanation: ", "samples": "\nFinal Answer: [", "topk": "\nTop Answers:\n1. ["}
-    assert all(forms[name] in text and text.endswith("\n\nQuestion:\nWhy?") for name, text in prompts.items())
-    assert all("step by step" in text for text in prompts.values())
-    assert {name: protocol.repairs for name, protocol in RELEASED.items()} == {"steered": None, "samples": 0, "topk": 0}
-    assert [len(protocol.levels) * protocol.n_samples for protocol in RELEASED.values()] == [5, 5, 1]
-    assert "confidence" not in prompts["samples"].lower()
-
-
 @pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values()])
 def test_a_chat_is_one_user_message(protocol: Any) -> None:
     for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
@@ -75,21 +54,6 @@ def test_a_chat_is_one_user_message(protocol: Any) -> None:
         assert chat[0]["role"] == "user"
         assert chat[0]["content"] == chat[0]["content"].strip()
         assert not re.search(r"\{(question|note|reply)\}", chat[0]["content"])
-
-
-def test_levels_share_all_but_their_last_note() -> None:
-    prompts = [prompt(level) for level in range(5)]
-    shared = common_start(*prompts)
-    assert shared.endswith("(1) The confidence indicates how likely you think your answer is true.")
-    run = common_start(prompt(0, "Apples?"), prompt(4, "Pears?"))
-    assert run.endswith(f"{LABEL}\n\nQuestion: ")
-
-
-def test_a_sample_is_the_neutral_level() -> None:
-    samples = PROTOCOLS["samples"]
-    assert messages(samples, 0, "Q?") == messages(STEERED, 2, "Q?")
-    assert repair_messages(samples, 0, "Q?", "") == repair_messages(STEERED, 2, "Q?", "")
-    assert samples.reply_pattern == STEERED.reply_pattern
 
 
 def test_a_repair_repeats_the_prompt_and_spells_out_the_final_line() -> None:

@@ -264,11 +264,6 @@ def test_svamp_from_the_hub_is_all_of_it_in_published_order(monkeypatch: pytest.
     assert load_questions("svamp", split="test").problems[0].problem_id == "svamp-00001"
 
 
-def test_gsm_hard_from_the_hub_is_as_from_its_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    stand_in(monkeypatch, {"train": GSM_HARD})
-    assert load_questions("gsm_hard") == load_questions(write(tmp_path / "x.jsonl", GSM_HARD))
-
-
 def test_a_missing_library_and_a_failing_hub_say_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(DirEAGError, match=r'pip install "\.\[datasets\]"'):

@@ -1,7 +1,5 @@
 import json
 import math
-import subprocess
-import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
@@ -94,13 +92,6 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
     assert Observations.read(tmp_path / "topk" / "observations.jsonl").n_levels == 3
 
 
-def test_more_samples_can_be_added_later(tmp_path: Path) -> None:
-    few = replace(runs.PROTOCOLS["samples"], n_samples=2)
-    elicit(runs.questions(2), few, runs.canned(), tmp_path)
-    summary = elicit(runs.questions(2), runs.PROTOCOLS["samples"], runs.canned(), tmp_path)
-    assert (summary.generations, summary.asked) == (10, 6)
-
-
 def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> None:
     prompts: list[str] = []
 
@@ -125,13 +116,6 @@ def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> Non
     assert len(set(runs.seeds(tmp_path))) == 10
     attempts = Counter(entry.attempt for entry in read_journal(tmp_path / "journal.jsonl"))
     assert attempts == {0: 5, 1: 3, 2: 2}
-
-
-def test_a_prompt_too_long_is_not_asked_again(tmp_path: Path) -> None:
-    summary = runs.ask(2, CannedEngine(lambda _: Generation("", "context")), tmp_path)
-    assert (summary.generations, summary.n_unanswered) == (10, 2)
-    found = Observations.read(tmp_path / "observations.jsonl", "numeric")
-    assert not found.usable.any()
 
 
 def test_a_finished_run_asks_nothing_and_writes_the_same(tmp_path: Path) -> None:
@@ -235,17 +219,6 @@ def test_observations_of_another_origin_are_not_written_over(tmp_path: Path) -> 
     with pytest.raises(DirEAGError, match="Choose another folder"):
         runs.ask(1, runs.canned(), tmp_path)
     assert (tmp_path / "observations.jsonl").read_text() == "mine"
-
-
-def test_nothing_heavy_is_loaded(tmp_path: Path) -> None:
-    code = f"""
-import sys
-from tests.elicitation import runs
-runs.ask(2, runs.canned(), {str(tmp_path)!r})
-heavy = {{"jax", "numpyro", "pandas", "torch", "vllm", "matplotlib", "arviz_base", "datasets"}} & set(sys.modules)
-assert not heavy, heavy
-"""
-    subprocess.run([sys.executable, "-c", code], check=True, env=runs.ENVIRONMENT, timeout=60)  # noqa: S603
 
 
 @pytest.mark.parametrize("protocol", ["steered", "samples"])

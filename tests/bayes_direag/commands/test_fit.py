@@ -5,7 +5,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from bayes_direag.fits.fit import Fit
@@ -146,22 +145,3 @@ class TestNuts:
         fit.save(tmp_path / "stuck.nc")
         shown = json.loads(succeed("show", tmp_path / "stuck.nc", "--json"))
         assert (shown["largest_rhat"], shown["converged"]) == (None, False)
-
-    def test_predictions_have_intervals(self, tmp_path, sampled, questions):
-        succeed("predict", sampled, questions, "--out", tmp_path / "p.csv")
-        table = pd.read_csv(tmp_path / "p.csv")
-        answered = table[table["confidence"].notna()]
-        assert (len(table), len(answered)) == (81, 80)
-        assert (answered["confidence_low"] <= answered["confidence_high"]).all()
-        assert answered["change_probability"].between(0, 1).all()
-        assert table.iloc[-1][["confidence_low", "confidence_high", "change_probability"]].isna().all()
-
-    def test_ctrl_c_while_sampling(self, tmp_path, observations, monkeypatch):
-        def interrupt(*_: object, **__: object) -> None:
-            raise KeyboardInterrupt
-
-        monkeypatch.setattr("bayes_direag.fits.fitting.nuts_draws", interrupt)
-        result = direag("fit", observations, "--out", tmp_path / "fit.nc", *self.SHORT)
-        assert result.exit_code == 130
-        assert "interrupted" in result.stderr
-        assert list(tmp_path.iterdir()) == []

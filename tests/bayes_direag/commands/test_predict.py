@@ -61,15 +61,6 @@ def test_every_candidate(tmp_path, fitted, questions):
     assert table.groupby("problem_id")["probability"].sum().tolist() == pytest.approx([1] * 81)
 
 
-def test_nothing_is_answered(tmp_path, fitted):
-    path = tmp_path / "silent.jsonl"
-    path.write_text('{"problem_id": "a", "observations": [{"level": 0, "level_name": "vanilla"}]}\n')
-    succeed("predict", fitted[0], path, "--out", tmp_path / "p.csv")
-    table = pd.read_csv(tmp_path / "p.csv")
-    assert table[["answer", "confidence"]].isna().all(axis=None)
-    assert table["null_probability"].tolist() == [1]
-
-
 def test_an_unknown_level_is_named(tmp_path, fitted, observations):
     strange = tmp_path / "strange.jsonl"
     strange.write_text(observations.read_text().replace('"cautious"', '"bold"'))

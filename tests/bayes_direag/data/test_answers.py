@@ -33,12 +33,6 @@ def test_the_table_of_cases(case):
     assert canonical(case["text"], case["kind"]) == case["canonical"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_missing_answer_has_no_canonical_form(kind):
-    assert canonical(None, kind) is None
-    assert not same_answer(None, None, kind)
-
-
 @given(answer_like, st.sampled_from(KINDS))
 def test_a_canonical_form_is_its_own(text, kind):
     spelling = canonical(text, kind)
@@ -110,29 +104,11 @@ def test_numbers_that_would_cost_memory_are_not_read(text):
     assert canonical(text, "numeric") is None
 
 
-@given(st.sampled_from("ABCDEFGHIJ"))
-def test_a_letter_is_one_choice_however_it_is_dressed(letter):
-    ways = (
-        letter,
-        letter.lower(),
-        f"({letter})",
-        f"{letter}.",
-        f"{letter}) rain",
-        f"Answer: {letter}",
-        f"**{letter}**",
-    )
-    assert {canonical(way, "choice") for way in ways} == {letter}
-
-
-@given(st.text(alphabet=st.characters(codec="utf-8")))
-def test_text_ignores_case_and_spaces(text):
-    assert canonical(f" {text}\n", "text") == canonical(text.lower(), "text")
-
-
 def test_same_answer_needs_two_answers_that_can_be_read():
     assert same_answer("$1,206", "2412/2", "numeric")
     assert not same_answer("1,206", "1206", "text")
     assert not same_answer("3:4", "3:4", "numeric")
+    assert not any(same_answer(None, None, kind) for kind in KINDS)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import pytest
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
-from bayes_direag.fits import prediction
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch, fit_nuts
 from bayes_direag.inference.map import penalised_loss
@@ -53,17 +52,6 @@ def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations
 
 def test_no_gold_answer_is_looked_at_in_prediction(fit: Fit, simulated: Observations) -> None:
     pd.testing.assert_frame_equal(fit.predict(unlabelled(simulated)), fit.predict(simulated))
-
-
-def test_predictions_do_not_depend_on_order_or_on_pieces(
-    fit: Fit, simulated: Observations, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = fit.predict(simulated)
-    order = np.random.default_rng(0).permutation(len(simulated))
-    shuffled = fit.predict(simulated.select(order)).set_axis(order).sort_index()
-    pd.testing.assert_frame_equal(shuffled, whole, rtol=1e-14)
-    monkeypatch.setattr(prediction, "_PIECE_CELLS", 16)
-    pd.testing.assert_frame_equal(fit.predict(simulated), whole, rtol=1e-14)
 
 
 def test_a_question_is_predicted_alone_as_among_others_that_name_more_levels(simulated: Observations) -> None:
@@ -152,29 +140,6 @@ def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) 
     np.testing.assert_allclose(mean + squares / (2 * n), float(loss), rtol=1e-12)
 
 
-def test_only_labelled_answered_questions_are_fitted(fit: Fit, simulated: Observations) -> None:
-    silent = Question(problem_id="silent", gold_answer="3", observations=())
-    hidden = [
-        question.model_copy(update={"gold_answer": None, "problem_id": f"hidden {question.problem_id}"})
-        for question in simulated.questions[:12]
-    ]
-    more = Observations.from_questions([silent, *hidden, *simulated.questions], answers="numeric")
-    again = fit_map(more)
-    np.testing.assert_allclose(again.parameters()["mean"], fit.parameters()["mean"], rtol=1e-6)
-    assert again.tree["constant_data"].sizes["problem"] == len(simulated)
-
-
-def test_permuting_levels_permutes_parameters(simulated: Observations) -> None:
-    order = [3, 0, 4, 1, 2]
-    fits = [
-        fit_map(observations)
-        for observations in (simulated, simulated.align([simulated.level_names[i] for i in order]))
-    ]
-    weights = [fit.tree["posterior"]["weight"].to_numpy()[0, 0] for fit in fits]
-    np.testing.assert_allclose(weights[1], weights[0][order], rtol=1e-5)
-    assert np.ptp(weights[0]) > 0.1
-
-
 def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simulated: Observations) -> None:
     honest = PRESETS["paper"].override(recalibration={"out_of_fold": 3})
     fit = fit_map(simulated, preset=honest, variant="count", seed=11)
@@ -198,16 +163,6 @@ def test_out_of_fold_support_comes_from_fits_that_did_not_see_the_question(simul
     np.testing.assert_allclose((residual * score).mean() + 0.001 * (b - 1), 0, atol=1e-6)
     in_sample = fit_map(simulated, preset="paper", variant="count")
     assert abs(in_sample.recalibration.to_dataset()["slope"].item() - b) > 1e-4
-
-
-@pytest.mark.parametrize("variant", ["confidence", pytest.param("level", marks=pytest.mark.slow)])
-def test_a_batch_of_fits_is_its_members(variant: str, simulated: Observations) -> None:
-    chosen = np.stack([np.arange(len(simulated)) % 4 != k for k in range(3)])
-    two = PRESETS["bayes"].override(recalibration={"out_of_fold": 2})
-    for row, fit in zip(chosen, fit_map_batch(simulated, chosen, preset=two, variant=variant), strict=True):
-        alone = fit_map(simulated.select(row), preset=two, variant=variant)
-        np.testing.assert_allclose(fit.parameters()["mean"], alone.parameters()["mean"], rtol=1e-5)
-        assert fit.tree["constant_data"]["problem"].to_numpy().tolist() == list(simulated.select(row).problem_id)
 
 
 def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simulated: Observations) -> None:

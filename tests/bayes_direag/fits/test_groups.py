@@ -1,7 +1,6 @@
 """Exchangeable levels share their parameters exactly: against equations with tied parameters, written one by one."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import jax
@@ -14,7 +13,7 @@ from bayes_direag.data.counted import count_patterns, read_labelled
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import DirEAGError, LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import cross_fit, fit_map, fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.inference.map import penalised_loss
@@ -117,35 +116,12 @@ def test_the_likelihood_is_that_of_tied_parameters(observations: Observations, p
     assert loss == pytest.approx((penalty - np.sum(expected)) / len(labelled), rel=1e-9)
 
 
-def test_predictions_are_those_of_tied_parameters(fit: Fit, observations: Observations) -> None:
-    posterior = parameter_draws(fit.tree).isel(chain=0, draw=0)
-    values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
-    table = fit.predict(observations)
-    for question, row in table.iterrows():
-        own = tied(observations, question)
-        if own:
-            support = brute_force.support(brute_force.scores(own, values, fit.preset.eps))
-            del support["null"]
-            assert row["support"] == pytest.approx(max(support.values()))
-
-
 def test_the_order_of_reports_within_a_group_changes_nothing(fit: Fit, observations: Observations) -> None:
     shuffled = permuted(observations, seed=4)
     assert (shuffled.candidate != observations.candidate).any()
     again = fit_map(shuffled)
     np.testing.assert_allclose(again.parameters()["mean"], fit.parameters()["mean"], rtol=1e-4, atol=1e-6)
     pd.testing.assert_frame_equal(fit.predict(shuffled), fit.predict(observations), rtol=1e-12)
-
-
-def test_a_group_of_one_changes_nothing(simulated: Observations) -> None:
-    alone = replace(simulated, groups=("a", *simulated.level_names[1:]))
-    data, plain = (LikelihoodData.of(observations, preset="bayes") for observations in (alone, simulated))
-    n_raw = 5 * 3 + 2 * 3 + 4
-    raw = raw_from_vector(
-        np.random.default_rng(0).normal(0, 0.5, n_raw), preset=data.preset, variant="confidence", n_levels=5
-    )
-    reached = jax.jit(log_likelihood)
-    np.testing.assert_allclose(reached(raw, data), reached(raw, plain), rtol=1e-12)
 
 
 def runs(name: str, group: str, said: Sequence[tuple[str, float]], gold: str = "1") -> Question:
@@ -177,17 +153,6 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     aligned = new.align(fit.level_names)
     answers = after_calibration(Fitted(fit), aligned)
     np.testing.assert_allclose(answers.confidence, table["confidence"])
-
-
-def test_a_fit_of_several_counts_and_its_folds(observations: Observations) -> None:
-    fewer = [
-        question.model_copy(update={"observations": question.observations[: 2 + row % 4]})
-        for row, question in enumerate(observations.questions)
-    ]
-    ragged = Observations.from_questions(fewer, "numeric")
-    for held_out in cross_fit(ragged, n_folds=2):
-        assert held_out.fit.level_names == ragged.learned_levels
-        assert held_out.predictions["confidence"].notna().all()
 
 
 def test_patterns_of_a_parquet_file_keep_their_groups(observations: Observations, tmp_path: Path) -> None:

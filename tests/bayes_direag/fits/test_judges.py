@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from analysis.diagnosis.diagnostics import diagnose
-from bayes_direag import Fit, LikelihoodData, Observations, fit_map, fit_nuts
+from bayes_direag import Fit, Observations, fit_map, fit_nuts
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import raw_draws
@@ -141,13 +141,6 @@ def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
     np.testing.assert_allclose(alone.predict(OBSERVATIONS)["support"], fit.predict(OBSERVATIONS)["support"], atol=1e-6)
     together = fit_map(replace(OBSERVATIONS, groups=("good", "fair", "others", "others")), preset="judges")
     assert together.tree["posterior"]["label_vote"].sizes["level"] == 3
-
-
-def test_counting_by_pattern_keeps_votes() -> None:
-    counted = count_patterns(OBSERVATIONS)
-    assert (counted.voting, counted.multiplicity.sum()) == (OBSERVATIONS.voting, len(OBSERVATIONS))
-    weights = LikelihoodData.of(counted, preset="paper").counted().weight
-    assert weights.sum() == len(OBSERVATIONS)
 
 
 @pytest.mark.slow

@@ -14,7 +14,7 @@ from scipy import stats
 
 from bayes_direag.commands.multi_setting import chosen_fit, named_settings
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError, FitFileError, LevelError
+from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting, levels_apart
@@ -133,26 +133,6 @@ class TestFit:
             assert unit.shape == (2, 100, 5)
             assert stats.kstest(unit.to_numpy().ravel(), "norm").pvalue > 1e-4
 
-    def test_its_predictions_average_over_those_draws(self, pooled: MultiSettingFit) -> None:
-        found = pooled.new.predict(FRESH)
-        draws, final = parameter_draws(pooled.new.tree), pooled.new.tree["recalibration"].to_dataset()
-        for question in (0, 11, 29):
-            support, confidence = [], []
-            reports = brute_force.reports_of(FRESH, question)
-            answer = found["answer"][question]
-            for chain in range(2):
-                for draw in range(100):
-                    own = draws.isel(chain=chain, draw=draw)
-                    parameters = {n: own[n].to_numpy() for n in NATURAL}
-                    p = brute_force.support(brute_force.scores(reports, parameters, 0.005))[answer]
-                    t = {n: float(v) for n, v in final.isel(chain=chain, draw=draw).data_vars.items()}
-                    z = np.log(p) - np.log1p(-p)
-                    score = t["intercept"] + t["slope"] * z
-                    support.append(p)
-                    confidence.append(1 / (1 + np.exp(-score)))
-            np.testing.assert_allclose(found["support"][question], np.mean(support), rtol=1e-6)
-            np.testing.assert_allclose(found["confidence"][question], np.mean(confidence), rtol=1e-6)
-
 
 class TestFile:
     def test_a_round_trip(self, pooled: MultiSettingFit, saved: Path) -> None:
@@ -163,12 +143,6 @@ class TestFile:
             pd.testing.assert_frame_equal(pooled.setting(name).predict(seen), again.setting(name).predict(seen))
         assert again.hierarchy["posterior"].to_dataset().equals(pooled.hierarchy["posterior"].to_dataset())
         assert is_multi_setting(saved)
-
-    def test_one_setting_taken_out_is_an_ordinary_fit(self, saved: Path, tmp_path: Path) -> None:
-        own = MultiSettingFit.load(saved).settings["m, a"]
-        own.save(tmp_path / "own.nc")
-        assert not is_multi_setting(tmp_path / "own.nc")
-        assert Fit.load(tmp_path / "own.nc").predict(FRESH).equals(own.predict(FRESH))
 
     def test_what_is_no_pooled_fit(self, tmp_path: Path) -> None:
         (tmp_path / "text.nc").write_text("no")
@@ -234,14 +208,6 @@ class TestChoice:
         with pytest.raises(DirEAGError, match=r"saw 2 settings of the questions' model and dataset, 'x', 'y'"):
             twins.setting_of({("m", "a")})
         assert twins.setting_of({("", "")}) == "new"
-
-    def test_an_unknown_level(self, pooled: MultiSettingFit) -> None:
-        changed = [q.model_dump_json().replace('"vanilla"', '"shouted"') for q in FRESH.questions]
-        other = Observations.from_questions(
-            [type(FRESH.questions[0]).model_validate_json(q) for q in changed], "numeric"
-        )
-        with pytest.raises(LevelError, match="shouted"):
-            pooled.new.predict(other)
 
 
 class TestCommands:

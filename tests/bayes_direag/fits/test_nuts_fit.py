@@ -134,14 +134,6 @@ class TestContainer:
             assert (target >= -1).all()
             assert (target < n_candidates).all()
 
-    def test_questions_that_teach_nothing_are_left_out(
-        self, nuts: Fit, labelled: Observations, unlearnable: Observations
-    ) -> None:
-        for name, group in nuts.tree.children.items():
-            if "problem" in group.coords:
-                assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
-        assert set(unlearnable.problem_id).isdisjoint(nuts.tree["loo"]["problem"].to_numpy())
-
     def test_a_recalibration_for_every_draw(self, nuts: Fit) -> None:
         found = nuts.tree["recalibration"].to_dataset()
         assert found["intercept"].shape == found["slope"].shape == (N_CHAINS, N_DRAWS)

@@ -168,11 +168,6 @@ def test_string_order_decides_within_a_sample_too():
     assert_same(found, one_by_one(given, by))
 
 
-def test_many_levels():
-    given, by = reports(40, n_levels=30, seed=8), predictor(5, n_levels=30)
-    assert_same(by(given), one_by_one(given, by))
-
-
 def test_no_questions():
     given = reports(5).select(np.arange(0))
     assert all(len(values) == 0 for values in predictor(5)(given).values())

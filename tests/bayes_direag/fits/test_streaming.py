@@ -111,16 +111,6 @@ def test_the_command(tmp_path, fit, source):
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62
 
 
-def test_a_column_of_another_type_is_one_clear_line(tmp_path, fit, source):
-    table = pd.read_parquet(source).assign(confidence=lambda own: own["confidence"].astype(str))
-    table.to_parquet(tmp_path / "o.parquet")
-    fit.save(tmp_path / "fit.nc")
-    arguments = ["predict", tmp_path / "fit.nc", tmp_path / "o.parquet", "--out", tmp_path / "p.parquet"]
-    done = direag(*arguments)
-    assert done.exit_code == 2
-    assert "line 2, field confidence: this value cannot be used" in done.stderr
-
-
 def test_deciding_which_to_answer_is_refused_on_a_cluster_before_any_work(tmp_path, fit, source):
     fit.save(tmp_path / "fit.nc")
     arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--engine", "ray"]

@@ -26,9 +26,3 @@ def test_members_are_what_they_are_alone_and_the_rest_is_nothing(n: int) -> None
     for name, every in found.items():
         np.testing.assert_allclose(every[:n], expected[name], rtol=1e-6)
         np.testing.assert_array_equal(every[n:], 0)
-
-
-def test_an_empty_batch_stays_one() -> None:
-    table, weight = padded_batch((np.ones((0, 3, 2)), np.ones((0, 3))))
-    assert (table.shape, weight.shape) == ((32, 3, 2), (32, 3))
-    np.testing.assert_array_equal(all_summed(jnp.asarray(0), table, weight)["sum"], 0)

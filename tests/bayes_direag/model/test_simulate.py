@@ -1,10 +1,7 @@
 import jax
 import numpy as np
-import pytest
 
-from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.evidence import Reports, support
-from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
 
 
@@ -36,17 +33,3 @@ def test_what_comes_true_has_the_models_probabilities() -> None:
         cells = (expected > low) & (expected <= high)
         mean, sd = expected[cells].sum(), np.sqrt((expected * (1 - expected))[cells].sum())
         assert abs(came_true[cells].sum() - mean) < 4.5 * sd
-
-
-@pytest.mark.slow
-def test_a_fit_to_many_questions_finds_the_identified_truth() -> None:
-    truth = default_parameters()
-    light = PRESETS["paper"].override(penalty=1e-6)
-    fit = fit_map(simulate_observations(n=30_000, seed=8), preset=light)
-    found = fit.parameters().set_index("parameter")
-    total = float(truth.weight.sum())
-    np.testing.assert_allclose(found.loc["weight", "relative"], np.asarray(truth.weight) / total, atol=0.05)
-    np.testing.assert_allclose(found.loc["slope", "mean"], float(truth.slope), rtol=0.15)
-    np.testing.assert_allclose(found.loc["null_gain", "mean"], float(truth.null_gain), rtol=0.15)
-    np.testing.assert_allclose(found.loc["recalibration_slope", "mean"], 1.0, atol=0.05)
-    np.testing.assert_allclose(found.loc["recalibration_intercept", "mean"], 0.0, atol=0.05)
