@@ -24,18 +24,11 @@ def folder_in_use(cache: Path, **variables: str) -> str:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
-def test_it_is_in_the_users_cache(tmp_path: Path) -> None:
+def test_it_is_in_the_users_cache_unless_jax_is_told_or_there_is_none(tmp_path: Path) -> None:
     folder = tmp_path / "bayes-direag" / "compiled"
     assert folder_in_use(tmp_path) == str(folder)
     assert folder.is_dir()
-
-
-def test_jaxs_own_variable_is_obeyed(tmp_path: Path) -> None:
     assert folder_in_use(tmp_path, JAX_COMPILATION_CACHE_DIR=str(tmp_path / "mine")) == str(tmp_path / "mine")
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems keep caches elsewhere")
-def test_without_a_folder_there_is_no_cache(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     assert folder_in_use(tmp_path / "file") == "None"
 

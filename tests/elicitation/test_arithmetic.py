@@ -48,16 +48,6 @@ def test_the_gold_is_what_the_text_says(seed: int, grade: int) -> None:
         assert len(re.findall(r"\d+(?:\.\d+)?", problem.question)) == 1 + STEPS[grade] + (grade == 5)
 
 
-def test_grades_take_turns_and_grow() -> None:
-    problems = list(word_problems(300, 7))
-    assert [problem.grade for problem in problems[:6]] == [1, 2, 3, 4, 5, 1]
-    assert len({problem.question for problem in problems}) == 300
-    largest = {grade: max(solve(p.question) for p in problems if p.grade == grade) for grade in GRADES}
-    assert largest[1] < largest[2] < min(largest[grade] for grade in (3, 4, 5))
-    assert all(problem.gold.isdigit() for problem in problems if problem.grade < 5)
-    assert any("." in problem.gold for problem in problems)
-
-
 def test_a_longer_list_begins_with_the_shorter_one() -> None:
     assert list(islice(word_problems(1000, 3), 40)) == list(word_problems(40, 3))
     assert list(word_problems(10, 3)) != list(word_problems(10, 4))

@@ -23,7 +23,7 @@ from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import APART, CENTRE, gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior, replaced
 from tests.bayes_direag import brute_force
 
 RNG = np.random.default_rng(0)
@@ -219,6 +219,3 @@ class TestParameterDraws:
         observations = simulate_observations(30, seed=1)
         settings = named_preset("bayes").override(recalibration={"method": "none"})
         assert recalibration_draws(made_posterior(observations, gaussian_draws(1), preset=settings)) is None
-
-    def test_every_free_parameter_is_there(self):
-        assert set(raw_draws(good_fit()).parameter) == set(CENTRE)

@@ -17,9 +17,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits import multi_setting as pooled_fit
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.fits.multi_setting import MultiSettingFit, fit_multi_setting, is_multi_setting, levels_apart
 from bayes_direag.inference import multi_setting as pooled_settings
 from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.model.multi_setting import BETWEEN
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations
@@ -29,6 +31,7 @@ from tests.command_line import direag, refuse
 pytestmark = pytest.mark.slow
 
 NATURAL = preset("bayes").parameters("confidence")
+APART = levels_apart(preset("bayes"))
 SAMPLING = SamplingSettings(n_chains=2, n_warmup=1, n_draws=100)
 
 
@@ -272,6 +275,40 @@ def test_settings_are_named_by_model_and_dataset_or_else_by_file() -> None:
     assert list(named_settings([(Path("only.jsonl"), FRESH)])) == ["m, c"]
     nameless = Observations.from_questions([q.model_copy(update={"model": None, "dataset": None}) for q in a.questions])
     assert list(named_settings([(Path("one.jsonl"), nameless)])) == ["one"]
+
+
+def test_one_setting_alone_is_its_own_preset_reweighted() -> None:
+    """The posteriors differ by the ratio of the priors, which quadrature over the spreads gives."""
+    observations = simulate_observations(80, seed=5)
+    long = SamplingSettings(n_chains=2, n_warmup=500, n_draws=1500)
+    alone = parameter_draws(fit_nuts(observations, preset=APART, sampling=long, seed=1).tree)
+    pooled = fit_multi_setting({"one": observations}, sampling=long, seed=1)
+    assert not pooled.hierarchy["sample_stats"]["diverging"].any()
+    found = parameter_draws(pooled.settings["one"].tree)
+    node, mass = np.polynomial.legendre.leggauss(60)
+    tau = 3 * (node + 1)
+    mass = 3 * mass * stats.halfnorm.pdf(tau)
+    log_ratio = np.zeros(3000)
+    for name in APART.free_parameters("confidence"):
+        prior = APART.parameter(name)
+        unit = (alone[f"{name}_raw"].to_numpy().reshape(3000, -1) - prior.loc) / prior.scale
+        sd = np.sqrt(1 - BETWEEN + BETWEEN * tau**2)
+        inside = stats.norm.logpdf(unit[:, :, None], 0, sd).sum(axis=1)
+        log_ratio += np.log(np.exp(inside) @ mass) - stats.norm.logpdf(unit).sum(axis=1)
+    weight = np.exp(log_ratio - log_ratio.max())
+    weight /= weight.sum()
+    kept = 1 / (weight**2).sum() / 3000
+    assert kept > 0.3
+    for name in APART.free_parameters("confidence"):
+        theirs, ours = alone[f"{name}_raw"], found[f"{name}_raw"]
+        size = arviz_stats.ess(alone)[f"{name}_raw"].to_numpy().ravel() * kept
+        own = arviz_stats.ess(found)[f"{name}_raw"].to_numpy().ravel()
+        values = theirs.to_numpy().reshape(3000, -1)
+        mean = weight @ values
+        sd = np.sqrt(weight @ (values - mean) ** 2)
+        error = sd * np.sqrt(1 / size + 1 / own)
+        assert (abs(ours.to_numpy().reshape(3000, -1).mean(axis=0) - mean) < 4 * error).all(), name
+        np.testing.assert_allclose(ours.to_numpy().reshape(3000, -1).std(axis=0), sd, rtol=0.2)
 
 
 class TestRefusals:

@@ -90,6 +90,11 @@ class TestContainer:
             found = parameter_draws(nuts.tree)[name].to_numpy()
             expected = np.array([one[name] for one in draws]).reshape(found.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
+        for name in SHARED:
+            raw = parameter_draws(nuts.tree)[f"{name}_raw"]
+            np.testing.assert_allclose(
+                parameter_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
+            )
 
     def test_log_likelihood_is_the_log_support_of_what_came_true(self, nuts: Fit, labelled: Observations) -> None:
         found = nuts.tree["log_likelihood"]["target"].to_numpy().reshape(-1, len(labelled))

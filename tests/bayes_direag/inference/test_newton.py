@@ -108,10 +108,3 @@ def test_between_hessians_the_curvature_is_learned() -> None:
     assert np.linalg.eigvalsh(learning.curvature).min() > 0
     hessian = jax.jit(jax.hessian(rosenbrock))(learning.point)
     np.testing.assert_allclose(learning.curvature, hessian, rtol=0.1, atol=0.1 * np.abs(hessian).max())
-
-
-def test_a_batch_gives_what_its_members_give() -> None:
-    starts = np.array([[-1.2, 1.0, 0.5, 2.0], [2.0] * 4, [0.0, -3.0, 1.0, 1.0]])
-    together = jax.vmap(partial(minimise, rosenbrock))(starts)
-    for i, start in enumerate(starts):
-        np.testing.assert_allclose(together.point[i], minimise(rosenbrock, start).point, atol=1e-9)

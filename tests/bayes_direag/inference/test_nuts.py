@@ -8,8 +8,6 @@ from pathlib import Path
 import arviz_stats
 import numpy as np
 import pytest
-from numpyro.infer.hmc import HMCState
-from numpyro.infer.hmc_util import HMCAdaptState
 from scipy import stats
 
 from bayes_direag.fits.fit import Fit
@@ -147,13 +145,6 @@ class TestMassMatrix:
         before = np.array([np.diag([2.0, 3.0])])
         found = inverse_mass_matrix({"weight": np.ones((1, 6, 2))}, before, shared=False)
         np.testing.assert_allclose(found, before * 2 / 8)
-
-
-def test_what_is_taken_from_numpyros_states_is_there() -> None:
-    """They are named tuples whose fields numpyro documents, but for the size of the steps."""
-    used = {"i", "z", "potential_energy", "energy", "num_steps", "accept_prob", "diverging", "adapt_state", "rng_key"}
-    assert used <= set(HMCState._fields)
-    assert "step_size" in HMCAdaptState._fields
 
 
 ELSEWHERE = """

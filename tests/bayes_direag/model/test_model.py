@@ -23,8 +23,6 @@ from bayes_direag.model.model import (
     direag,
     log_likelihood,
     log_prior,
-    named_parameters,
-    natural_parameters,
     raw_from_vector,
     recalibration,
     sites,
@@ -33,7 +31,6 @@ from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
-from tests.bayes_direag.family import VOTING
 
 #: Of judges, whose answers have to be a few labels: tests/bayes_direag/fits/test_judges.py.
 EVERY = [(preset, variant) for preset in PRESETS.values() if preset.label_vote is None for variant in VARIANTS]
@@ -111,23 +108,6 @@ def test_several_right_answers_share_one_state(name: str) -> None:
     for target, state in ((1, "b"), (-1, brute_force.NULL)):
         wrong = replace(data, target=np.array([target]), n_merged=np.array([1]))
         np.testing.assert_allclose(np.asarray(reached(raw, wrong)), [np.log(support[state])], rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"sharpness": {"fixed": 1.7}, "vote": None, "vote_spread": None, "vote_slope": None},
-        {"sharpness": None, "vote_spread": None, "vote_slope": {"fixed": -0.2}},
-        {"sharpness": None, "vote": None, "vote_spread": None},
-    ],
-    ids=["sharpness fixed, no votes", "votes of independent levels", "a vote slope alone"],
-)
-def test_terms_can_be_there_one_without_another(changes: dict[str, object], labelled: Observations) -> None:
-    preset = VOTING.override(**changes)
-    raw, data = some_raw(preset, "confidence"), some_data(labelled, preset, "confidence")
-    values = brute_force.natural(raw, preset)
-    expected = [log_probability(labelled, question, values, preset.eps) for question in range(len(labelled))]
-    np.testing.assert_allclose(np.asarray(jax.jit(log_likelihood)(raw, data)), expected, rtol=1e-12)
 
 
 @each_model
@@ -243,39 +223,6 @@ class TestAnyNumPyroTool:
         assert relations["observed"] == ["target"]
 
 
-def test_pooled_levels_are_centre_and_spread_and_offset() -> None:
-    bayes = VOTING
-    raw = {
-        "weight": jnp.asarray([-1.0, 0.0, 2.0]),
-        "weight_centre": jnp.asarray(1.5),
-        "weight_spread": jnp.log(0.25),
-        "bias": jnp.asarray([0.5, 0.0, -1.0]),
-        "bias_centre": jnp.asarray(-0.5),
-        "bias_spread": jnp.log(2.0),
-        "slope": jnp.log(0.5),
-        "null_base": jnp.asarray(0.0),
-        "null_gain": jnp.asarray(0.0),
-        "sharpness": jnp.log(1.5),
-        "vote": jnp.asarray([1.0, 0.0, -2.0]),
-        "vote_centre": jnp.asarray(0.2),
-        "vote_spread": jnp.log(0.1),
-        "vote_slope": jnp.asarray(-0.3),
-    }
-    found = natural_parameters(raw, bayes, "confidence")
-    np.testing.assert_allclose(found.weight, np.exp([1.25, 1.5, 2.0]), rtol=1e-12)
-    np.testing.assert_allclose(found.bias, [0.5, -0.5, -2.5], rtol=1e-12)
-    np.testing.assert_allclose(found.vote, [0.3, 0.2, 0.0], rtol=1e-12, atol=1e-15)
-    assert [float(value) for value in (found.sharpness, found.vote_slope)] == pytest.approx([1.5, -0.3])
-    assert float(found.null_base) == pytest.approx(np.log(2))
-    shared = {
-        **{"weight_centre": 1.5, "weight_spread": 0.25, "bias_centre": -0.5, "bias_spread": 2.0},
-        **{"vote_centre": 0.2, "vote_spread": 0.1},
-    }
-    named = named_parameters(found, raw, bayes)
-    assert {name: float(named[name]) for name in shared} == pytest.approx(shared)
-    assert set(named) == {*shared, *found._fields} - {"label_vote"}
-
-
 @each_model
 def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
     n = 4000
@@ -311,16 +258,6 @@ def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
     assert [float(raw[name]) for name in list(raw)[2:]] == [10, 11, 12, 13]
     with pytest.raises(ValueError, match="has 13 entries; confidence with 5 levels has 14"):
         raw_from_vector(np.arange(13.0), preset=PRESETS["paper"], variant="confidence", n_levels=5)
-
-
-def test_centre_and_spread_follow_their_offsets_in_the_raw_vector() -> None:
-    raw = raw_from_vector(np.arange(17.0), preset=VOTING, variant="confidence", n_levels=2)
-    assert {name: value.tolist() for name, value in raw.items()} == {
-        **{"weight": [0, 1], "weight_centre": 2, "weight_spread": 3},
-        **{"bias": [4, 5], "bias_centre": 6, "bias_spread": 7},
-        **{"slope": 8, "null_base": 9, "null_gain": 10, "sharpness": 11},
-        **{"vote": [12, 13], "vote_centre": 14, "vote_spread": 15, "vote_slope": 16},
-    }
 
 
 def test_recalibration_is_a_logistic_regression_with_a_prior_at_the_identity() -> None:

@@ -14,7 +14,6 @@ from bayes_direag.model.settings import (
 )
 from tests.bayes_direag.family import VOTING
 
-NAMES = sorted(PRESETS)
 #: Those of the paper, and of the family around it.
 PARAMETERS = PRESETS["paper"].parameters("confidence")
 EVERY_PARAMETER = VOTING.parameters("confidence")
