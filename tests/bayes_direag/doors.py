@@ -16,7 +16,9 @@ def assert_every_door_says_the_same(fit: Fit, observations: Observations, folder
         observations.write(folder / name)
         pd.testing.assert_frame_equal(fit.predict(folder / name), expected)
         assert Observations.read(folder / name).fingerprint == observations.fingerprint
-    pd.testing.assert_frame_equal(fit.predict(observations.to_frame()), expected)
+    records = [question.model_dump(mode="json") for question in observations.questions]
+    for given in (observations.to_frame(), records, observations.to_frame().to_dict("records"), str(folder / name)):
+        pd.testing.assert_frame_equal(fit.predict(given), expected)
     predict_parquet(fit, folder / "all.parquet", folder / "streamed.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "streamed.parquet"), expected, check_dtype=False)
     fit.save(folder / "fit.nc")

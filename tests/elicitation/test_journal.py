@@ -89,10 +89,7 @@ def test_an_identity_under_which_nothing_was_generated_gives_way(tmp_path: Path)
 
 
 def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None:
-    with (
-        Journal(tmp_path / "journal.jsonl", IDENTITY),
-        pytest.raises(JournalError, match="another run"),
-    ):
+    with Journal(tmp_path / "journal.jsonl", IDENTITY), pytest.raises(JournalError, match="another run"):
         Journal(tmp_path / "journal.jsonl", IDENTITY)
     Journal(tmp_path / "journal.jsonl", IDENTITY).__exit__(None, None, None)
 

@@ -8,8 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from bayes_direag.data.answers import canonical
 from bayes_direag.errors import DirEAGError
@@ -78,10 +76,7 @@ def test_gsm_hard_golds_are_exact_and_the_ugly_are_reported(tmp_path: Path) -> N
     golds = [problem.gold_answer for problem in questions.problems]
     assert golds == ["-9867630", "3244047.0999999996", "0.0000020107", "4585.2"]
     reason = "a gold answer of very many digits: kept as published"
-    assert questions.odd_rows == (
-        OddRow(2, reason, "3244047.0999999996"),
-        OddRow(3, reason, "2.0107e-06"),
-    )
+    assert questions.odd_rows == (OddRow(2, reason, "3244047.0999999996"), OddRow(3, reason, "2.0107e-06"))
 
 
 def test_odd_rows_are_listed_and_never_guessed(tmp_path: Path) -> None:
@@ -171,12 +166,6 @@ def test_json_lines_with_the_fields_of_an_observation_file(tmp_path: Path) -> No
     assert [(row.line, row.excerpt) for row in questions.odd_rows] == [(3, "['3']"), (4, "True")]
     unlabelled = load_questions(write(tmp_path / "bare.jsonl", [{"question": "Why?"}]))
     assert (unlabelled.kind, unlabelled.odd_rows) == ("numeric", ())
-
-
-@given(st.lists(st.text(min_size=1).filter(str.strip), min_size=1, max_size=5))
-def test_any_text_comes_back(tmp_path_factory: pytest.TempPathFactory, texts: list[str]) -> None:
-    path = write(tmp_path_factory.mktemp("any") / "any.jsonl", [{"question": text} for text in texts])
-    assert [problem.question for problem in load_questions(path).problems] == [text.strip() for text in texts]
 
 
 @pytest.mark.parametrize(

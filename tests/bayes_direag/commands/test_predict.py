@@ -33,21 +33,14 @@ def test_only_the_surest_are_answered(tmp_path, fitted):
     assert (found["abstention"]["n_answered"], found["abstention"]["source"]) == (n, "labelled")
 
 
-@pytest.mark.parametrize("suffix", ["csv", "parquet", "jsonl"])
-def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected, suffix):
-    path = tmp_path / f"predictions.{suffix}"
-    if suffix == "csv":
-        assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
-    else:
-        shown = json.loads(succeed("predict", fitted[0], questions, "--out", path, "--json"))
-        assert shown == {"out": str(path), "n": 81, "unanswered": 1}
-    text = {"problem_id": "str", "answer": "str"}
-    table = {
-        "csv": lambda: pd.read_csv(path, dtype=text),
-        "parquet": lambda: pd.read_parquet(path),
-        "jsonl": lambda: pd.DataFrame(map(json.loads, path.read_text().splitlines())).astype(text),
-    }[suffix]()
+def test_a_row_a_question_in_order(tmp_path, fitted, questions, expected):
+    path = tmp_path / "predictions.csv"
+    assert "81 questions, 1 of them unanswered." in succeed("predict", fitted[0], questions, "--out", path)
+    table = pd.read_csv(path, dtype={"problem_id": "str", "answer": "str"})
     pd.testing.assert_frame_equal(table, expected, check_exact=True)
+    shown = json.loads(succeed("predict", fitted[0], questions, "--out", tmp_path / "p.parquet", "--json"))
+    assert shown == {"out": str(tmp_path / "p.parquet"), "n": 81, "unanswered": 1}
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, check_exact=True)
 
 
 def test_every_candidate(tmp_path, fitted, questions):

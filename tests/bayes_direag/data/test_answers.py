@@ -84,10 +84,7 @@ def test_a_mixed_number_is_the_sum_of_its_parts(whole, top, rest):
     assert canonical(f"{whole}\\frac{{{part.numerator}}}{{{part.denominator}}}", "numeric") == expected
 
 
-@given(
-    st.lists(decimals.map(abs), min_size=2, max_size=3),
-    st.sampled_from([" and ", ", ", " - ", ":", " x ", "; "]),
-)
+@given(st.lists(decimals.map(abs), min_size=2, max_size=3), st.sampled_from([" and ", ", ", " - ", ":", " x ", "; "]))
 def test_two_numbers_are_never_read_as_one(values, separator):
     assert canonical(separator.join(f"{value:f}" for value in values), "numeric") is None
 

@@ -145,15 +145,6 @@ class TestTheCommand:
         succeed("predict", tmp_path / "counted.nc", source, "--out", tmp_path / "p.parquet")
         assert len(pd.read_parquet(tmp_path / "p.parquet")) == 60
 
-    def test_options_decide(self, tmp_path, source, monkeypatch):
-        succeed("fit", source, "--out", tmp_path / "f.nc", "--count-patterns", "--out-of-fold", 0)
-        assert Fit.load(tmp_path / "f.nc").is_counted
-        monkeypatch.setattr(counted_module, "LARGEST_KEPT", 100)
-        succeed("fit", source, "--out", tmp_path / "f.nc", "--keep-questions", "--out-of-fold", 0)
-        assert not Fit.load(tmp_path / "f.nc").is_counted
-        succeed("fit", source, "--out", tmp_path / "f.nc")
-        assert not Fit.load(tmp_path / "f.nc").is_counted
-
     def test_a_figure_of_unseen_questions_is_refused(self, source):
         from analysis.runs.evaluated_run import unseen_questions
 

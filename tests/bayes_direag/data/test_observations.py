@@ -279,18 +279,12 @@ def test_orders_of_reports_questions_and_levels_change_nothing(records, data):
         ("sciq_12models_judged", "text", 1000, 12, 11387, 1000, 48),
     ],
 )
-def test_the_real_files(
-    real_observations, tmp_path, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts
-):
+def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts):
     table = Observations.read(real_observations / f"{name}.jsonl")
     quality = table.quality()
     assert (table.kind, len(table), table.n_levels) == (kind, n_questions, n_levels)
     assert quality.counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations
     assert (quality.n_answered, quality.n_labelled, quality.n_conflicts) == (n_answered, n_questions, n_conflicts)
-    some = table.select(slice(200))
-    for suffix in ("jsonl", "parquet", "csv"):
-        some.write(tmp_path / f"again.{suffix}")
-        assert Observations.read(tmp_path / f"again.{suffix}", kind).fingerprint == some.fingerprint
 
 
 def test_clusters_go_with_their_questions(tmp_path: Path):

@@ -1,4 +1,3 @@
-import json
 from pathlib import Path
 
 import arviz_base
@@ -178,21 +177,6 @@ def test_a_member_of_one_question_leaves_the_others_calibrated_out_of_fold(simul
 
 class TestWhatIsTaken:
     """Predictions take whatever observations are read from; a fit takes observations, and says what makes them."""
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def fit(simulated: Observations) -> Fit:
-        return fit_map(simulated.select(slice(0, 60)), variant="count")
-
-    def test_predictions_read_in_the_kind_of_the_fit(self, fit: Fit, simulated: Observations, tmp_path: Path) -> None:
-        new = [one.model_copy(update={"gold_answer": None}) for one in simulated.select(slice(60, 90)).questions]
-        unlabelled = Observations.from_questions(new, answers="numeric")
-        unlabelled.write(tmp_path / "new.jsonl")
-        expected = fit.predict(unlabelled)
-        records = [json.loads(line) for line in (tmp_path / "new.jsonl").read_text().splitlines()]
-        rows = unlabelled.to_frame().to_dict("records")
-        for given in (tmp_path / "new.jsonl", str(tmp_path / "new.jsonl"), unlabelled.to_frame(), records, rows):
-            pd.testing.assert_frame_equal(fit.predict(given), expected)
 
     @pytest.mark.parametrize("fitted", [fit_map, fit_nuts])
     @pytest.mark.parametrize(

@@ -45,11 +45,7 @@ def asked(n: int, seed: int, dataset: str, *, first: int = 0, gold: bool = True)
     return Observations.from_questions(questions, answers="numeric")
 
 
-WORLDS = {
-    "m, a": asked(60, 1, "a"),
-    "m, b": asked(40, 2, "b", first=2),
-    "m, blank": asked(5, 3, "blank", gold=False),
-}
+WORLDS = {"m, a": asked(60, 1, "a"), "m, b": asked(40, 2, "b", first=2), "m, blank": asked(5, 3, "blank", gold=False)}
 FRESH = asked(30, 7, "c")
 
 
@@ -323,8 +319,7 @@ class TestRefusals:
             fit_multi_setting({"a": a, "t": text})
 
     @pytest.mark.parametrize(
-        ("name", "says"),
-        [("paper", "has a penalty in the place of priors"), ("release", "weighs questions unequally")],
+        ("name", "says"), [("paper", "has a penalty in the place of priors"), ("release", "weighs questions unequally")]
     )
     def test_presets_that_cannot_be_pooled_under(self, name: str, says: str) -> None:
         with pytest.raises(DirEAGError, match=f"preset {name} {says}; expected one that settings can be pooled under"):

@@ -47,42 +47,32 @@ def supports(fit: Fit, observations: Observations, question: int) -> np.ndarray:
 
 
 class TestContainer:
-    def test_groups(self, nuts: Fit) -> None:
+    def test_groups_have_named_dimensions(self, nuts: Fit, labelled: Observations) -> None:
+        drawn = ("log_likelihood", "prior_predictive", "posterior_predictive")
+        by_problem = dict.fromkeys(drawn, ("chain", "draw", "problem")) | {"observed_data": ("problem",)}
         assert set(nuts.tree.children) == {
-            *("posterior", "sample_stats", "log_likelihood", "observed_data", "constant_data"),
-            *("unconstrained_posterior", "fixed_parameters", "labels", "log_prior"),
-            *("prior", "prior_predictive", "posterior_predictive", "loo", "recalibration"),
+            *("posterior", "sample_stats", "constant_data", *by_problem),
+            *("unconstrained_posterior", "fixed_parameters", "labels", "log_prior", "prior", "loo", "recalibration"),
         }
+        for group, dims in by_problem.items():
+            assert nuts.tree[group]["target"].dims == dims
+        for name, group in nuts.tree.children.items():
+            if "problem" in group.coords:
+                assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
 
-    def test_parameters_have_named_dimensions_and_level_names(self, nuts: Fit, labelled: Observations) -> None:
+    def test_parameters_have_level_names(self, nuts: Fit, labelled: Observations) -> None:
         posterior = parameter_draws(nuts.tree)
         assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
-        assert set(nuts.tree["unconstrained_posterior"].data_vars) == {f"{name}_raw" for name in RAW}
         assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
         for group in ("posterior", "prior", "log_prior"):
             assert set(nuts.tree[group].data_vars) == set(RAW)
-        for name in posterior:
-            by_level = ("level",) if name.removesuffix("_raw") in LEVEL_PARAMETERS else ()
-            for draws in (posterior, *(nuts.tree[group] for group in ("prior", "log_prior") if name in RAW)):
-                assert set(draws[name].dims) == {"chain", "draw", *by_level}
+            for name, values in nuts.tree[group].data_vars.items():
+                assert set(values.dims) == {"chain", "draw", *(("level",) if name in LEVEL_PARAMETERS else ())}
         for group in ("posterior", "prior", "constant_data"):
             assert nuts.tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
         assert dict(posterior.sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
         assert nuts.tree["prior"].sizes["chain"] == 1
         assert (posterior["prior_strength"] == 1).all()
-
-    @pytest.mark.parametrize(
-        ("group", "dims"),
-        [
-            ("log_likelihood", ("chain", "draw", "problem")),
-            ("prior_predictive", ("chain", "draw", "problem")),
-            ("posterior_predictive", ("chain", "draw", "problem")),
-            ("observed_data", ("problem",)),
-        ],
-    )
-    def test_targets_are_by_problem(self, nuts: Fit, labelled: Observations, group: str, dims: tuple[str, ...]) -> None:
-        assert nuts.tree[group]["target"].dims == dims
-        assert nuts.tree[group]["problem"].to_numpy().tolist() == list(labelled.problem_id)
 
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
         draws = natural(nuts)

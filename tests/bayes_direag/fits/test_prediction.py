@@ -112,9 +112,7 @@ def test_what_was_met_before_is_remembered_and_changes_nothing(monkeypatch):
     expected = by(given)
     asked = []
     monkeypatch.setattr(
-        prediction,
-        "select_reports",
-        lambda new, *rest: asked.append(new) or select_reports(new, *rest),
+        prediction, "select_reports", lambda new, *rest: asked.append(new) or select_reports(new, *rest)
     )
     order = np.random.default_rng(0).permutation(300)
     again = by(given.select(order))

@@ -12,10 +12,7 @@ from scipy import stats
 from scipy.special import expit, log_expit, logit
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.multi_setting import (
-    draw_recalibrations,
-    stacked,
-)
+from bayes_direag.inference.multi_setting import draw_recalibrations, stacked
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import raw_priors

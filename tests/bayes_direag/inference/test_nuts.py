@@ -55,6 +55,12 @@ class TestStatistics:
         assert (kinetic > 0).all()
         assert abs(kinetic.mean() - n_raw / 2) < 4.5 * np.sqrt(n_raw / 2 / kinetic.size)
 
+    def test_depth_follows_from_the_steps(self, nuts: Fit) -> None:
+        """A tree of depth d has taken its d doublings, the last of them perhaps in part."""
+        n_steps, depth = (nuts.tree["sample_stats"][name].to_numpy() for name in ("n_steps", "tree_depth"))
+        assert (2 ** (depth - 1) <= n_steps).all()
+        assert (n_steps <= 2**depth - 1).all()
+
     def test_the_step_size_is_a_chains_own_and_gives_about_the_acceptance_asked_for(self, nuts: Fit) -> None:
         found = nuts.tree["sample_stats"].to_dataset()
         step_size = found["step_size"].to_numpy()

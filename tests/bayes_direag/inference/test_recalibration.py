@@ -59,13 +59,11 @@ def test_platt_is_the_optimum_of_the_stated_objective(penalty: float) -> None:
 
 def test_a_prior_scale_does_not_depend_on_the_number_of_questions() -> None:
     support, correct = answers()
-    twice = np.concatenate([support, support]), np.concatenate([correct, correct])
-    by_scale = fitted(support, correct, scale=0.5)
-    by_penalty = fitted(support, correct, penalty=1 / (0.5**2 * len(support)))
-    np.testing.assert_allclose(by_scale.coefficients["slope"], by_penalty.coefficients["slope"], rtol=1e-7)
-    by_scale_twice = fitted(*twice, scale=0.5)
-    by_penalty_twice = fitted(*twice, penalty=1 / (0.5**2 * 2 * len(support)))
-    np.testing.assert_allclose(by_scale_twice.coefficients["slope"], by_penalty_twice.coefficients["slope"], rtol=1e-7)
+    for n in (1, 2):
+        repeated = np.tile(support, n), np.tile(correct, n)
+        by_penalty = fitted(*repeated, penalty=1 / (0.5**2 * n * len(support)))
+        found = fitted(*repeated, scale=0.5).coefficients["slope"]
+        np.testing.assert_allclose(found, by_penalty.coefficients["slope"], rtol=1e-7)
 
 
 def test_release_takes_its_1200_gradient_steps() -> None:
@@ -73,10 +71,7 @@ def test_release_takes_its_1200_gradient_steps() -> None:
     score, a, b = logit(np.clip(support, EPS, 1 - EPS)), 0.0, 1.0
     for _ in range(1200):
         residual = expit(a + b * score) - correct
-        a, b = (
-            a - 0.05 * (residual.mean() + 0.001 * a),
-            b - 0.05 * ((residual * score).mean() + 0.001 * (b - 1)),
-        )
+        a, b = (a - 0.05 * (residual.mean() + 0.001 * a), b - 0.05 * ((residual * score).mean() + 0.001 * (b - 1)))
     found = fitted(support, correct, method="release")
     np.testing.assert_allclose(
         [found.coefficients["intercept"].item(), found.coefficients["slope"].item()], [a, b], rtol=1e-9

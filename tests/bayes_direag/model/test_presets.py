@@ -6,12 +6,7 @@ import pytest
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import PRESETS, label, parse_overrides
-from bayes_direag.model.settings import (
-    LEVEL_PARAMETERS,
-    VARIANTS,
-    RawParameter,
-    RecalibrationSettings,
-)
+from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, RawParameter, RecalibrationSettings
 from tests.bayes_direag.family import VOTING
 
 #: Those of the paper, and of the family around it.

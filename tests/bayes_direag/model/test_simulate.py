@@ -5,17 +5,6 @@ from bayes_direag.model.evidence import Reports, support
 from bayes_direag.model.simulate import LEVEL_NAMES, default_parameters, simulate_observations
 
 
-def test_equal_seeds_give_equal_observations() -> None:
-    assert simulate_observations(n=30, seed=4).fingerprint == simulate_observations(n=30, seed=4).fingerprint
-    assert simulate_observations(n=30, seed=4).fingerprint != simulate_observations(n=30, seed=5).fingerprint
-
-
-def test_every_record_says_that_it_is_simulated() -> None:
-    for question in simulate_observations(n=20, seed=0).questions:
-        assert question.dataset == question.model == "simulated"
-        assert question.problem_id.startswith("simulated-")
-
-
 def test_it_has_five_levels_and_some_of_everything() -> None:
     observations = simulate_observations(n=400, seed=0)
     assert observations.level_names == LEVEL_NAMES
