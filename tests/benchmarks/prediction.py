@@ -1,9 +1,8 @@
 """What prediction and fitting cost as questions grow in number, from a thousand to ten million, on this machine.
 
-Parquet files of simulated questions are made (five levels; confidences of five points, or whole percentages), and every
-job runs as a fresh ``direag`` process: wall time, CPU time and peak memory are that process's own. The posterior is a
-fit by NUTS with 4000 draws. Jobs that keep a row a question, against which counting patterns is compared, stop at
-``--largest-kept``.
+Parquet files of simulated questions are made (five levels; confidences of five points), and every job runs as a fresh
+``direag`` process: wall time, CPU time and peak memory are its own. The posterior is a fit by NUTS with 4000 draws. Jobs
+that keep a row a question, against which counting patterns is compared, stop at ``--largest-kept``.
 
     python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
 
@@ -28,7 +27,7 @@ from pyarrow import parquet
 
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 HABIT, SPREAD = np.array([45, 65, 80, 88, 94.0]), np.array([24, 18, 14, 10, 7.0])
-POINTS = {"low": (10, 30, 50, 70, 90), "high": (55, 65, 75, 85, 95)}
+POINTS = np.array([55, 65, 75, 85, 95.0])
 AT_ONCE = 100_000
 JOBS = {
     "predict, MAP": ("predict", "map.nc", "QUESTIONS"),
@@ -43,7 +42,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("prediction-costs"), help="folder for the table")
     parser.add_argument("--questions", type=int, nargs="+", default=[10**3, 10**4, 10**5, 10**6, 10**7])
-    parser.add_argument("--confidences", choices=[*POINTS, "percent"], default="high", help="which are stated")
     parser.add_argument(
         "--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=", ".join(JOBS)
     )
@@ -67,8 +65,8 @@ def measure(arguments: argparse.Namespace) -> pd.DataFrame:
         make_fits(folder)
         for n in sorted(arguments.questions):
             path = folder / "questions.parquet"
-            make_questions(path, n, arguments.confidences, arguments.seed)
-            known = {"confidences": arguments.confidences, "n": n, "patterns": count(path)}
+            make_questions(path, n, arguments.seed)
+            known = {"n": n, "patterns": count(path)}
             for job in arguments.jobs:
                 largest = {KEPT: arguments.largest_kept, "predict, posterior": arguments.largest_posterior}
                 if n > largest.get(job, n):
@@ -129,18 +127,18 @@ def make_fits(folder: Path) -> None:
     direag("fit", "train.jsonl", "--out", "nuts.nc", "--method", "nuts", folder=folder)
 
 
-def make_questions(path: Path, n: int, confidences: str, seed: int) -> None:
+def make_questions(path: Path, n: int, seed: int) -> None:
     """Write simulated questions in long form, part by part."""
     rng = np.random.default_rng(seed)
     writer = None
     for start in range(0, n, AT_ONCE):
-        table = questions(np.arange(start, min(start + AT_ONCE, n)), confidences, rng)
+        table = questions(np.arange(start, min(start + AT_ONCE, n)), rng)
         writer = writer or parquet.ParquetWriter(path, table.schema)
         writer.write_table(table)
     writer.close()
 
 
-def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) -> pyarrow.Table:
+def questions(number: np.ndarray, rng: np.random.Generator) -> pyarrow.Table:
     """Draw questions: an easy one gets its common answer from most levels, and surer ones."""
     n, n_levels = len(number), len(LEVELS)
     ease = rng.normal(0.8, 1.6, n)
@@ -150,9 +148,7 @@ def questions(number: np.ndarray, confidences: str, rng: np.random.Generator) ->
     name = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
     stated = HABIT + 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5) + SPREAD * rng.normal(size=said.shape)
     stated = np.round(np.clip(stated, 0, 100))
-    if confidences != "percent":
-        points = np.array(POINTS[confidences], float)
-        stated = points[np.abs(stated[:, :, None] - points).argmin(axis=2)]
+    stated = POINTS[np.abs(stated[:, :, None] - POINTS).argmin(axis=2)]
     row = np.repeat(np.arange(n), n_levels)
     level = np.tile(np.arange(n_levels), n)
     answer = np.take_along_axis(name, said, axis=1).ravel()

@@ -1,8 +1,6 @@
 """What goes wrong during a run, and that nothing is lost or asked twice for it."""
 
-import errno
 import json
-import os
 import random
 import signal
 import threading
@@ -12,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from elicitation.engines import EngineError
-from elicitation.journal import JournalError, read_journal
+from elicitation.journal import read_journal
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
@@ -84,28 +82,6 @@ def test_nothing_but_garbage_replies_is_an_unanswered_set(tmp_path: Path) -> Non
     assert summary.n_unanswered == N
     assert summary.generations == N * 5 * 3
     assert "ok" not in summary.statuses
-
-
-def test_a_full_disk_stops_the_run_and_room_lets_it_go_on(
-    tmp_path: Path, undisturbed: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fsync, room = os.fsync, iter(range(14))
-
-    def full(descriptor: int) -> None:
-        if next(room, None) is None:
-            raise OSError(errno.ENOSPC, "No space left on device")
-        fsync(descriptor)
-
-    with monkeypatch.context() as patch, Stub(garbage=0.2) as stub:
-        patch.setattr(os, "fsync", full)
-        with pytest.raises(JournalError, match=r"No space left.*make room"):
-            runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=4)
-    kept = runs.seeds(tmp_path / "run")
-    assert len(kept) == 13
-    with Stub(garbage=0.2) as stub:
-        runs.ask(N, runs.chat(stub.url), tmp_path / "run")
-        assert not set(kept) & set(stub.answered)
-    assert runs.observations(tmp_path / "run") == undisturbed
 
 
 def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, undisturbed: bytes) -> None:

@@ -71,25 +71,6 @@ def test_a_question_is_predicted_alone_as_among_others_that_name_more_levels(sim
         assert next(alone.itertuples(index=False)) == row
 
 
-def test_levels_are_matched_by_name_not_by_number(fit: Fit, simulated: Observations) -> None:
-    def renumbered(question: Question) -> Question:
-        kept = [one for one in question.observations if one.level_name != "vanilla"]
-        return question.model_copy(
-            update={"observations": tuple(one.model_copy(update={"level": 9 - one.level}) for one in kept)}
-        )
-
-    def without_vanilla(question: Question) -> Question:
-        kept = tuple(one for one in question.observations if one.level_name != "vanilla")
-        return question.model_copy(update={"observations": kept})
-
-    backwards, plain = (
-        Observations.from_questions([change(question) for question in simulated.questions], answers="numeric")
-        for change in (renumbered, without_vanilla)
-    )
-    assert backwards.level_names == tuple(reversed(plain.level_names))
-    pd.testing.assert_frame_equal(fit.predict(backwards), fit.predict(plain), check_exact=False, rtol=1e-12)
-
-
 def test_another_kind_of_answers_is_an_error(fit: Fit, simulated: Observations) -> None:
     texts = Observations.from_questions(simulated.questions, answers="text")
     with pytest.raises(DirEAGError, match="are text; expected numeric"):

@@ -17,11 +17,9 @@ from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
-from bayes_direag.model.evidence import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import direag, log_likelihood, log_prior, raw_from_vector, recalibration, sites
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
 
@@ -214,33 +212,6 @@ class TestAnyNumPyroTool:
         assert {"bias_raw", "weight_raw"} <= set(relations["plate_sample"]["level"])
         assert relations["plate_sample"]["problem"] == ["target"]
         assert relations["observed"] == ["target"]
-
-
-@each_model
-def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
-    n = 4000
-    candidate = np.tile([[0, 1, 0]], (n, 1))
-    reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
-    once = np.ones(n)
-    data = LikelihoodData(reports, None, candidate, once.astype(int), once, preset.model_settings, variant, 3)
-    raw_sites = [f"{name}_raw" for name in preset.free_parameters(variant)]
-
-    @jax.jit
-    def draw() -> dict[str, jax.Array]:
-        drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
-        return {name: drawn_sites[name]["value"] for name in ("target", *raw_sites)}
-
-    drawn_once = draw()
-    drawn = np.asarray(drawn_once["target"])
-    raw = {name.removesuffix("_raw"): drawn_once[name] for name in raw_sites}
-    values = brute_force.natural(raw, preset)
-    own = [(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)]
-    support = brute_force.support(brute_force.scores(own, values, preset.eps))
-    counts = [np.sum(drawn == state) for state in (0, 1, -1)]
-    assert sum(counts) == 4000
-    probabilities = [support["a"], support["b"], support[brute_force.NULL]]
-    for count, p in zip(counts, probabilities, strict=True):
-        assert abs(count - 4000 * p) < 4.5 * np.sqrt(4000 * p * (1 - p)) + 1
 
 
 def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
