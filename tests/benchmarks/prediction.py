@@ -1,8 +1,8 @@
 """What prediction and fitting cost as questions grow in number, from a thousand to ten million, on this machine.
 
 Parquet files of simulated questions are made (five levels; confidences of five points), and every job runs as a fresh
-``direag`` process: wall time, CPU time and peak memory are its own. The posterior is a fit by NUTS with 4000 draws. Jobs
-that keep a row a question, against which counting patterns is compared, stop at ``--largest-kept``.
+``direag`` process: wall time, CPU time and peak memory are its own. The posterior is a fit by NUTS with 4000 draws.
+Jobs that keep a row a question, against which counting patterns is compared, stop at ``--largest-kept``.
 
     python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
 
