@@ -2,6 +2,7 @@ import io
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -36,11 +37,11 @@ def shown(view_of: Any, terminal: bool) -> str:
 def tally() -> Tally:
     """Return the counts of one question with two levels, the first right, the second unreadable."""
     counts = Tally(2, 2, "numeric")
-    counts.begin()
     problem = runs.questions(2).problems[1]
     good = Observation.model_validate({"level": 0, "level_name": "low", "answer": "$4", "confidence": 80})
     bad = Observation.model_validate({"level": 1, "level_name": "high", "answer": None, "confidence": None})
     counts.add_outcome(Slot(problem, 0, 0), Outcome(ParseStatus.REPAIRED, (good,)))
+    counts.begin()
     counts.add_outcome(Slot(problem, 1, 0), Outcome(ParseStatus.NO_ANSWER, (bad,)))
     key = Key("sum-001", 0, 0, 0)
     counts.add_generation(
@@ -66,6 +67,10 @@ def test_the_counts_are_those_of_the_replies() -> None:
     low, high = counts.levels()
     assert (low.name, low.parsed, low.accuracy, low.mean_confidence) == ("low", 1, 1, 0.8)
     assert (high.parsed, high.accuracy, math.isnan(high.mean_confidence)) == (0, 0, True)
+    unlabelled = replace(runs.questions(1).problems[0], gold_answer=None)
+    told = Observation(level=0, level_name="low", answer="9", confidence=50)
+    counts.add_outcome(Slot(unlabelled, 0, 0), Outcome(ParseStatus.OK, (told,)))
+    assert (counts.levels()[0].n, counts.levels()[0].accuracy) == (2, 1)
 
 
 def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:
@@ -78,7 +83,7 @@ def test_without_gold_answers_accuracy_is_undefined_and_not_shown() -> None:
 def test_time_left_is_told_at_the_pace_of_this_session(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, *[30.0] * 20])
     monkeypatch.setattr("elicitation.tally.time.monotonic", lambda: next(clock))
-    assert dict(facts_of(tally()))["time left"] == "0:30"
+    assert dict(facts_of(tally()))["time left"] == "1:00"
 
 
 def test_a_console_that_is_no_terminal_gets_plain_lines() -> None:

@@ -13,6 +13,7 @@ from bayes_direag.errors import DirEAGError
 from elicitation.engines import CannedEngine, EngineError
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import JournalError, read_journal
+from elicitation.prompts import prompt_hash
 from elicitation.questions import QuestionSet
 from elicitation.run import elicit
 from tests.elicitation import runs
@@ -55,10 +56,9 @@ def test_the_manifest_says_what_repeats_the_run(tmp_path: Path, monkeypatch: pyt
         runs.ask(3, runs.chat(stub.url), tmp_path)
     content = manifest(tmp_path)
     assert content["complete"]
-    assert content["identity"]["model"] == "stub"
-    assert content["identity"]["seed"] == 7
-    assert content["identity"]["sampling"]["max_tokens"] == 64
-    assert len(content["identity"]["prompts"]) == 64
+    identity = content["identity"]
+    assert (identity["model"], identity["seed"], identity["sampling"]["max_tokens"]) == ("stub", 7, 64)
+    assert identity["prompts"] == prompt_hash(runs.PROTOCOLS["steered"])
     assert content["protocol"]["levels"][4]["name"] == "very_confident"
     assert (content["questions"]["n"], content["questions"]["kind"]) == (3, "numeric")
     assert (content["counts"]["generations"], content["counts"]["ok"]) == (15, 15)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
-from sklearn.model_selection import GridSearchCV, GroupKFold, KFold, cross_val_predict, cross_val_score
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_predict, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -85,17 +85,6 @@ def test_it_is_searched_piped_and_cross_validated(simulated: Observations) -> No
     of_records = cross_val_score(COUNT, records, [one["gold_answer"] for one in records], cv=KFold(2))
     np.testing.assert_allclose(cross_val_score(COUNT, train, cv=KFold(2)), of_records)
     assert cross_val_predict(COUNT, train, cv=2, method="predict_proba").shape == (60, 2)
-
-
-def test_groups_keep_clusters_and_frames_together(simulated: Observations) -> None:
-    own = [one.model_copy(update={"cluster": f"c{row // 3}"}) for row, one in enumerate(simulated[:60].questions)]
-    clustered = Observations.from_questions(own)
-    for train, test in GroupKFold(3).split(clustered, groups=clustered.cluster_number):
-        assert not {*clustered[train].cluster} & {*clustered[test].cluster}
-    scores = cross_val_score(COUNT, clustered, cv=GroupKFold(2), groups=clustered.cluster_number)
-    frame = simulated[:60].to_frame()
-    of_frame = cross_val_score(COUNT, frame, cv=GroupKFold(2), groups=frame["problem_id"])
-    assert np.isfinite([*scores, *of_frame]).all()
 
 
 class OnNumbers(DirEAG):

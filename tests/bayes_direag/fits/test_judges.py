@@ -144,19 +144,6 @@ def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
 
 
 @pytest.mark.slow
-def test_a_no_of_one_who_says_yes_to_everything_is_learned_to_count_more() -> None:
-    # of judges who are all there, labels tell only what a yes and a no of each are worth together
-    rng, records = np.random.default_rng(0), panel(1500, seed=2)
-    for record in records:
-        record["observations"] = [vote for vote in record["observations"] if rng.random() < 0.5]
-    fit = fit_map(Observations.from_records(records), preset="judges")
-    votes = fit.parameters().set_index(["parameter", "level"])["mean"]
-    gap = votes["label_vote[no]"] - votes["label_vote[yes]"]
-    assert gap.idxmax() == "yes-sayer"
-    assert gap["yes-sayer"] > gap["coin"] + 0.3
-
-
-@pytest.mark.slow
 def test_nuts_has_intervals_and_leave_one_out(fit: Fit) -> None:
     sampled = fit_nuts(OBSERVATIONS, preset="judges", sampling=SamplingSettings(n_chains=2, n_warmup=300, n_draws=300))
     draws, levels, labels = raw_draws(sampled), sampled.level_names, ("no", "yes")

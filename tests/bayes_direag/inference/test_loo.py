@@ -11,13 +11,11 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.selection import LogisticRecalibration
-from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag import brute_force, one_level
 
 N_CHAINS, N_DRAWS = 2, 150
@@ -63,24 +61,6 @@ def test_against_exact_integration(one_level_nuts: Fit) -> None:
     # a question's own right answer has raised its support, its wrong one lowered it
     assert (moved[right] < 0).all()
     assert (moved[~right] > 0).all()
-
-
-@pytest.mark.slow
-def test_against_fitting_again(labelled: Observations) -> None:
-    """For the three questions whose labels count most."""
-    sampling = SamplingSettings(n_chains=2, n_warmup=500, n_draws=2000)
-    full = fit_nuts(labelled, sampling=sampling, seed=1)
-    found = full.tree["loo"].to_dataset()
-    before = full.predict(labelled)
-    gap = np.abs(found["support"].to_numpy() - before["support"].to_numpy())
-    most = np.argsort(-gap)[:3]
-    assert gap[most[0]] > 0.02
-    for question in most:
-        rest = fit_nuts(labelled.select(np.arange(len(labelled)) != question), sampling=sampling, seed=2)
-        again = rest.predict(labelled.select(np.array([question]))).iloc[0]
-        candidate = int(found["candidate"][question])
-        assert again["answer"] == labelled.candidates[question][candidate]
-        np.testing.assert_allclose(found["support"][question], again["support"], atol=0.015)
 
 
 class TestByHand:

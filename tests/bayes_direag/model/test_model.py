@@ -214,6 +214,33 @@ class TestAnyNumPyroTool:
         assert relations["observed"] == ["target"]
 
 
+@each_model
+def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, variant: Variant) -> None:
+    n = 4000
+    candidate = np.tile([[0, 1, 0]], (n, 1))
+    reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
+    once = np.ones(n)
+    data = LikelihoodData(reports, None, candidate, once.astype(int), once, preset.model_settings, variant, 3)
+    raw_sites = [f"{name}_raw" for name in preset.free_parameters(variant)]
+
+    @jax.jit
+    def draw() -> dict[str, jax.Array]:
+        drawn_sites = trace(seed(direag, jax.random.key(4))).get_trace(data)
+        return {name: drawn_sites[name]["value"] for name in ("target", *raw_sites)}
+
+    drawn_once = draw()
+    drawn = np.asarray(drawn_once["target"])
+    raw = {name.removesuffix("_raw"): drawn_once[name] for name in raw_sites}
+    values = brute_force.natural(raw, preset)
+    own = [(0, "a", 0.8), (1, "b", 0.8), (2, "a", 0.8)]
+    support = brute_force.support(brute_force.scores(own, values, preset.eps))
+    counts = [np.sum(drawn == state) for state in (0, 1, -1)]
+    assert sum(counts) == 4000
+    probabilities = [support["a"], support["b"], support[brute_force.NULL]]
+    for count, p in zip(counts, probabilities, strict=True):
+        assert abs(count - 4000 * p) < 4.5 * np.sqrt(4000 * p * (1 - p)) + 1
+
+
 def test_the_raw_vector_is_read_in_the_recorded_order() -> None:
     raw = raw_from_vector(np.arange(14.0), preset=PRESETS["release"], variant="confidence", n_levels=5)
     assert list(raw) == ["weight", "bias", "slope", "prior_strength", "null_base", "null_gain"]
