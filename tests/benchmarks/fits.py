@@ -3,15 +3,18 @@
 Simulated questions of five levels, under ``bayes``; NUTS with 4 chains of 500 + 1000 steps. Each
 run is a process of its own; "cold" finds an empty compilation cache, "warm" what the run before has left there. Beside
 the wall clock there is the processor time, which a busy machine changes less. Another checkout can be measured in the
-same session, turn by turn.
+same session, turn by turn. With ``--steps`` instead: where the time of the command goes, under cProfile, which itself
+costs up to a tenth; what a step imports counts to the step.
 
     python tests/benchmarks/fits.py --repeats 3 --csv fits.csv
     python tests/benchmarks/fits.py --against ../older-checkout
+    python tests/benchmarks/fits.py --steps
 """
 
 import argparse
 import csv
 import os
+import pstats
 import shutil
 import statistics
 import subprocess
@@ -44,6 +47,19 @@ for fit in fits:
 """
 NUTS = ("--method", "nuts", "--chains", "4", "--warmup", "500", "--draws", "1000")
 
+#: What a step is called, by function. None is called by another of them, but for ``recalibrate`` under NUTS.
+STEPS = {
+    "read_labelled": "reading",
+    "map_estimates": "the mode",
+    "nuts_draws": "sampling",
+    "map_posterior": "likelihoods, predictive draws",
+    "nuts_posterior": "likelihoods, predictive draws",
+    "leave_one_out": "leave-one-out",
+    "recalibrate": "final calibration",
+    "draw_recalibration": "final calibration",
+    "save": "writing",
+}
+
 
 class Cost(NamedTuple):
     """What one run took, in seconds and MiB."""
@@ -62,6 +78,7 @@ def main() -> None:
         "--against", type=Path, metavar="FOLDER", help="another checkout, measured in turn with this one"
     )
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write every run")
+    parser.add_argument("--steps", action="store_true", help="print the seconds of every step, and stop")
     arguments = parser.parse_args()
     trees = {"here": HERE} | ({"against": arguments.against.resolve()} if arguments.against else {})
     rows: list[dict[str, object]] = []
@@ -69,6 +86,9 @@ def main() -> None:
         place = Path(folder)
         data = place / "observations.jsonl"
         run(HERE, place, "-c", COMMAND, "simulate", "--n", str(arguments.questions), "--seed", "1", "--out", str(data))
+        if arguments.steps:
+            print_steps(place, data, arguments.methods)
+            return
         for number in range(arguments.repeats):
             for tree, root in trees.items():
                 for what, cost in one_repeat(root, place, data, arguments.methods):
@@ -103,6 +123,26 @@ def one_repeat(root: Path, place: Path, data: Path, methods: list[str]) -> list[
                 wall, cpu = (statistics.median(lap[part] for lap in mine) for part in (0, 1))
                 found.append((f"{what}, compiled", Cost(wall, cpu, cost.memory)))
     return found
+
+
+def print_steps(place: Path, data: Path, methods: list[str]) -> None:
+    """Run the command under cProfile, with an empty cache and with a filled one."""
+    for method in methods:
+        shutil.rmtree(place / "cache", ignore_errors=True)
+        options = (str(data), "--out", str(place / "fit.nc"), *(NUTS if method == "nuts" else ()))
+        for state in ("cold", "warm"):
+            run(HERE, place, "-m", "cProfile", "-o", str(place / "profile"), "-m", "bayes_direag", "fit", *options)
+            stats = pstats.Stats(str(place / "profile"))
+            seconds = {
+                function: cumulative
+                for (path, _, function), (_, _, _, cumulative, _) in stats.stats.items()  # type: ignore[attr-defined]
+                if function in STEPS and "bayes_direag" in path
+            }
+            if "draw_recalibration" in seconds:
+                seconds.pop("recalibrate", None)
+            rest = stats.total_tt - sum(seconds.values())  # type: ignore[attr-defined]
+            for step, value in [*((STEPS[name], value) for name, value in seconds.items()), ("starting", rest)]:
+                print(f"direag fit {method} {state}  {step:30s} {value:8.2f} s")
 
 
 def run(root: Path, place: Path, *arguments: str) -> tuple[Cost, str]:
