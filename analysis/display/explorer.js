@@ -38,7 +38,7 @@
   const order = choice("order", ["surest first", "least sure first", "as in the file"]);
   const shown = element("p", "", {className: "under"});
   const body = element("tbody"), table = element("table"), head = element("thead");
-  head.append(row(["question", "probability", "answer", "so it is", "right answer"], "th"));
+  head.append(row(["question", "probability", "answer", "verdict", "right answer"], "th"));
   table.append(head, body);
   const scroll = element("div", table, {className: "scroll", tabIndex: 0});
   const more = element("button", "show more", {type: "button"});

@@ -23,7 +23,7 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "vanilla": "the answer and the confidence of one prompt, as stated",
         "self_consistency": "the commonest of several samples of one prompt; its share of them",
         "answer_entropy": "the same answer; how far the samples agree (1 less their entropy)",
-        "topk": "the likeliest answer on the model's own list of guesses, as likely as the list says",
+        "topk": "the likeliest answer on the model's own list of guesses, with the probability that the list gives",
         "majority": "the commonest answer over all levels; its share of them",
         "mean_confidence": "the answer with the largest summed confidence; its share of the sum",
         "steerconf": "SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
@@ -34,10 +34,10 @@ METHODS: Mapping[str, str] = MappingProxyType(
         "boosted_stack": "the majority's answer; boosted trees on how the votes fell and who agreed",
         "dawid_skene": "Dawid and Skene: levels have accuracies, learned without labels, and err independently",
         "dawid_skene_labelled": "the same, with accuracies learned from labels",
-        "conditional_logit": "what levels say multiplies, with learned weights (log-linear pooling)",
+        "conditional_logit": "the product of what levels say, with learned weights (log-linear pooling)",
         "count": "DirEAG from votes alone: each level's vote has a learned weight",
         "count_calibrated": "count, with the final calibration",
-        "level": "DirEAG from votes, with a learned weight and bias for each level, blind to stated confidences",
+        "level": "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
         "level_calibrated": "level, with the final calibration",
         "confidence": "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
         "direag": "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
@@ -66,17 +66,17 @@ METRICS: Mapping[str, MetricWords] = MappingProxyType(
         "benefit": MetricWords(
             "benefit",
             True,
-            "accuracy less Brier score, over all labelled questions: twice what answers are worth if each is used when "
-            "its probability exceeds a price, averaged over all prices. 1 is perfect, 0 is never answering",
+            "accuracy less Brier score, over all labelled questions: twice the mean gain if an answer is used when its "
+            "probability exceeds the cost of a mistake, over all costs. 1 is perfect, 0 is never answering",
         ),
         "accuracy_of_all": MetricWords(
-            "accuracy", True, "share of the labelled questions that are answered rightly; none is wrong"
+            "accuracy", True, "share of the labelled questions answered correctly; no answer counts as wrong"
         ),
         "log_score": MetricWords(
             "log score",
             False,
-            "mean of -log of the probability that the method gave to what turned out right, candidate or none of them; "
-            "of methods that say how probable each is",
+            "mean of -log of the probability given to what was right: a candidate, or none of them; only of methods "
+            "that give each of these a probability",
         ),
         "accuracy": MetricWords(
             "accuracy of answered", True, "share of the answered questions whose selected answer is right"
@@ -118,11 +118,11 @@ FIRST_METRICS = ("benefit", "accuracy_of_all", "log_score")
 PARAMETERS: Mapping[str, str] = MappingProxyType(
     {
         "slope": "how much a stated confidence matters; 0: not at all, 1: as stated",
-        "prior_strength": "what speaks for every answer before any report",
-        "null_base": "what speaks, before any report, for no answer being right",
-        "null_gain": "how much doubt in the reports speaks for no answer being right",
+        "prior_strength": "evidence for every answer before any report",
+        "null_base": "evidence, before any report, that no answer is right",
+        "null_gain": "how much doubt in the reports counts as evidence that no answer is right",
         "recalibration_intercept": "final calibration; 0 leaves the support as it is",
-        "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too timid",
+        "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too cautious",
         "sharpness": "power to which the evidence is raised; 1: support is a share of the evidence, as in the paper",
         "vote_slope": "what a surer report adds to the log odds of its answer, besides its evidence",
     }

@@ -83,7 +83,7 @@ def reliability_section(source: ReportSource) -> Section:
         Column("right", f"{level} interval"): lambda row: Cell(
             percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"
         ),
-        Column("so it is", holds="name"): lambda row: _judged(row["confidence"], row["right_low"], row["right_high"]),
+        Column("verdict", holds="name"): lambda row: _judged(row["confidence"], row["right_low"], row["right_high"]),
         Column("questions"): lambda row: f"{row['n']:,}",
     }
     note = (
@@ -118,8 +118,8 @@ def questions_section(source: ReportSource) -> Section:
     }
     blocks: list[Block] = [
         Paragraph(
-            "What a file says is right and is not, an answer that was misread, a kind of question that the model "
-            "cannot do: such things show here first. These are the extremes, not a sample."
+            "Wrong labels, misread answers and kinds of question that the model cannot do show here first. "
+            "These are the extremes, not a sample."
         )
     ]
     for caption, listed in lists.items():
@@ -227,7 +227,7 @@ def _difference_block(source: ReportSource, answer: Answer) -> Block:
     columns: dict[Column, Callable[[Mapping[str, Row]], Cell | str]] = {
         Column("against", holds="name"): lambda by_metric: by_metric["benefit"]["method"],
         Column("benefit", "above 0: better"): partial(difference, "benefit"),
-        Column("so it is", holds="name"): lambda by_metric: _told(by_metric["benefit"]),
+        Column("verdict", holds="name"): lambda by_metric: _told(by_metric["benefit"]),
         Column("accuracy", "above 0: better"): partial(difference, "accuracy_of_all"),
         Column("log score", "below 0: better"): partial(difference, "log_score"),
         Column("n", "labelled"): lambda by_metric: f"{by_metric['benefit']['n']:,}",
