@@ -21,21 +21,6 @@ from tests.bayes_direag.conftest import NUTS_SAMPLING
 
 
 class TestStatistics:
-    def test_they_have_the_names_that_arviz_knows(self, nuts: Fit) -> None:
-        found = nuts.tree["sample_stats"].to_dataset()
-        kinds = {name: values.dtype.kind for name, values in found.items()}
-        assert kinds == {
-            "lp": "f",
-            "energy": "f",
-            "diverging": "b",
-            "n_steps": "i",
-            "tree_depth": "i",
-            "acceptance_rate": "f",
-            "step_size": "f",
-        }
-        assert all(values.dims == ("chain", "draw") for values in found.values())
-        assert np.isfinite(arviz_stats.bfmi(nuts.tree).to_dataset().to_array()).all()
-
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
         """Of labels and raw parameters together, every constant included, and not its negative."""
         posterior = parameter_draws(nuts.tree)
