@@ -54,7 +54,7 @@ def plot_command(
         from itertools import chain
 
         from analysis.display.style import LeftOut, save_figure
-        from analysis.learned.figures import calibrated_method, fit_pictures
+        from analysis.learned import calibrated_method, fit_pictures
         from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
         from analysis.runs.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table

@@ -77,8 +77,7 @@ def sbc_command(
 def _shown(check: "SimulationCheck") -> "Group":
     from rich.console import Group
 
-    from analysis.display.numbers import number, percent
-    from analysis.display.tables import shown_table
+    from analysis.display.text import number, percent, shown_table
 
     rows = (
         [

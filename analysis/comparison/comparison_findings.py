@@ -29,8 +29,7 @@ from analysis.comparison.loo_comparison import (
     loo_figure,
 )
 from analysis.display.folders import jsonable
-from analysis.display.numbers import UNDEFINED, interval, number, shortened
-from analysis.display.tables import label_grid, shown_table
+from analysis.display.text import UNDEFINED, interval, label_grid, number, shortened, shown_table
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries
 from bayes_direag.commands.options import titled

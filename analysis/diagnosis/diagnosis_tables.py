@@ -10,8 +10,7 @@ from rich.text import Text
 
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, parameter_labels, tail_in_words
-from analysis.display.numbers import UNDEFINED, number, percent
-from analysis.display.tables import shown_table
+from analysis.display.text import UNDEFINED, number, percent, shown_table
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 
 _MARKS = {"fine": ("ok", "green"), "warning": ("care", "yellow"), "failure": ("FAILS", "bold red")}

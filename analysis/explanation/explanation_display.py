@@ -12,9 +12,8 @@ import pandas as pd
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from analysis.display.numbers import counted, number, probability, shortened
 from analysis.display.style import REFERENCE, figure_style, headed_figure, plain
-from analysis.display.tables import label_grid, shown_table
+from analysis.display.text import counted, label_grid, number, probability, shortened, shown_table
 from analysis.explanation.explanation import Explanation
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from rich.console import Group
 from rich.text import Text
 
 from analysis.display.glossary import METRICS
-from analysis.display.numbers import number
 from analysis.display.style import MARKERS, figure_style, headed_figure
-from analysis.display.tables import shown_table
+from analysis.display.text import number, shown_table
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
 from analysis.scores.scoring import SELECTION_SCORES

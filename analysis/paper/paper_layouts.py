@@ -10,7 +10,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from analysis.display.numbers import UNDEFINED, listed, number
+from analysis.display.text import UNDEFINED, listed, number
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
 from analysis.paper.paper_tables import (

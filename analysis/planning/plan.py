@@ -17,9 +17,8 @@ from rich.console import Group
 from scipy.special import entr, expit
 
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.numbers import number
 from analysis.display.style import RIGHT, figure_style, headed_figure
-from analysis.display.tables import shown_table
+from analysis.display.text import number, shown_table
 from analysis.planning.ensemble import (
     Information,
     equally_telling,

@@ -9,7 +9,7 @@ import pandas as pd
 from jaxtyping import Float
 from scipy.stats import binomtest
 
-from analysis.display.numbers import counted, interval, number, percent
+from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
 from analysis.runs.evaluated_run import paired_methods

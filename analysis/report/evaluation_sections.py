@@ -7,7 +7,6 @@ from typing import Any
 import pandas as pd
 
 from analysis.display.glossary import FIRST_METRICS, METRICS, method_words
-from analysis.display.numbers import counted, interval, number, percent
 from analysis.display.page import (
     Block,
     Cell,
@@ -22,6 +21,7 @@ from analysis.display.page import (
     Terms,
     worded,
 )
+from analysis.display.text import counted, interval, number, percent
 from analysis.report.answer import Answer, is_told, spoken
 from analysis.report.source import ReportSource
 from analysis.runs import pictures

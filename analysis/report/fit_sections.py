@@ -4,14 +4,14 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from analysis import learned
 from analysis.diagnosis import diagnosis_figures
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
 from analysis.display.glossary import PARAMETERS
-from analysis.display.numbers import number, percent
 from analysis.display.page import Block, Cell, Column, Judgement, Paragraph, Section, Table, Verdict, worded
 from analysis.display.style import LeftOut, Picture, figure_style
-from analysis.learned import figures as fit_figures
+from analysis.display.text import number, percent
 from analysis.methods.direag import FITTED_METHODS
 from analysis.report.source import ReportSource
 from bayes_direag.commands.show import fit_summary
@@ -46,9 +46,9 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
     if source.fit is None:
         return Section("learned", title, tuple(_without_fit(source)))
     fit = source.fit
-    about = f"{fit_figures.describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
-    drawn = fit_figures.fit_pictures(fit, level=source.run.interval_level)
-    pictures = worded(drawn, fit_figures.WORDS, "fit", on_step)
+    about = f"{learned.describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
+    drawn = learned.fit_pictures(fit, level=source.run.interval_level)
+    pictures = worded(drawn, learned.WORDS, "fit", on_step)
     return Section("learned", title, (Paragraph(about), _level_table(fit), _shared_table(fit), *pictures))
 
 

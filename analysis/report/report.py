@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.diagnosis.diagnostics import diagnose
-from analysis.display.numbers import counted, number, percent
 from analysis.display.page import (
     Block,
     Bullets,
@@ -18,6 +17,7 @@ from analysis.display.page import (
     Terms,
     render,
 )
+from analysis.display.text import counted, number, percent
 from analysis.report.answer import Answer, answer, spoken
 from analysis.report.evaluation_sections import (
     answer_section,

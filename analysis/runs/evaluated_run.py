@@ -12,7 +12,7 @@ import pandas as pd
 from pydantic import ValidationError
 
 from analysis.display.folders import ResultFolder
-from analysis.learned.quantities import LabelledReports
+from analysis.learned import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, cluster_of, scored_of

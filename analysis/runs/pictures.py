@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
-from analysis.display.numbers import interval, number
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import (
     REFERENCE,
@@ -21,7 +20,8 @@ from analysis.display.style import (
     panel_grid,
     row_labels,
 )
-from analysis.learned.quantities import stated_confidences
+from analysis.display.text import interval, number
+from analysis.learned import stated_confidences
 from analysis.methods.direag import FITTED_METHODS
 from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
@@ -249,7 +249,7 @@ def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
 def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
     """Draw by level which confidences were stated, and how many of the answers behind them were right.
 
-    ``stated``: from :func:`~analysis.learned.quantities.stated_confidences`.
+    ``stated``: from :func:`~analysis.learned.stated_confidences`.
     """
     names = stated["level"].unique().tolist()
     caption = (

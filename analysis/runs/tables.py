@@ -8,8 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from analysis.display.glossary import FIRST_METRICS, METRICS
-from analysis.display.numbers import interval, number
-from analysis.display.tables import shown_table
+from analysis.display.text import interval, number, shown_table
 
 #: Metrics of a method's own answers.
 _OWN = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")

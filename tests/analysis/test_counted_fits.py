@@ -13,7 +13,7 @@ from analysis.comparison.comparison_findings import describe_fit as described_fo
 from analysis.display.style import LeftOut
 from analysis.explanation.explanation import explain
 from analysis.explanation.explanation_display import explanation_figure, explanation_text
-from analysis.learned.figures import describe_fit, fit_pictures
+from analysis.learned import describe_fit, fit_pictures
 from bayes_direag.data.counted import count_patterns
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit

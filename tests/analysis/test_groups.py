@@ -6,8 +6,7 @@ import pytest
 from analysis.display.style import LeftOut
 from analysis.evaluation import Evaluation, evaluate
 from analysis.explanation.explanation import explain
-from analysis.learned.figures import fit_pictures
-from analysis.learned.quantities import LabelledReports, calibration_curves, fitted_support, stated_confidences
+from analysis.learned import LabelledReports, calibration_curves, fit_pictures, fitted_support, stated_confidences
 from analysis.runs.evaluated_run import unseen_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations

@@ -22,7 +22,7 @@ def report(*arguments: object, code: int = 0) -> str:
 def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
     monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.learned.fit_pictures", lambda *_, **__: ())
 
 
 @pytest.fixture(scope="module")

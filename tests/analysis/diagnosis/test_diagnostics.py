@@ -14,8 +14,8 @@ from analysis.diagnosis.diagnosis_figures import FIGURES
 from analysis.diagnosis.diagnosis_tables import diagnosis_tables
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.display.folders import jsonable
-from analysis.display.numbers import number
 from analysis.display.style import figure_style, save_figure
+from analysis.display.text import number
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
 from bayes_direag.fits.fit import Fit

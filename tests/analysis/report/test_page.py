@@ -40,7 +40,7 @@ UNRENDERED = ("analysis.display.page._data_uri", lambda _: "data:image/webp;base
 def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
     monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.learned.fit_pictures", lambda *_, **__: ())
     monkeypatch.setattr("analysis.report.fit_sections._drawn", lambda _: ())
 
 
@@ -59,7 +59,7 @@ def page(files) -> Page:
     """Return a report with the figures of its evaluation, made but not rendered."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(*UNRENDERED)
-        patch.setattr("analysis.learned.figures.fit_pictures", lambda *_, **__: ())
+        patch.setattr("analysis.learned.fit_pictures", lambda *_, **__: ())
         return reported(files / "report.html", files)
 
 
@@ -233,7 +233,7 @@ def attacked(tmp_path_factory) -> Page:
     small_fit(observations).save(folder / "fit.nc")
     observations.write(folder / "observations.jsonl")
     with pytest.MonkeyPatch.context() as patch:
-        for drawn in ("analysis.runs.pictures.evaluation_pictures", "analysis.learned.figures.fit_pictures"):
+        for drawn in ("analysis.runs.pictures.evaluation_pictures", "analysis.learned.fit_pictures"):
             patch.setattr(drawn, lambda *_, **__: ())
         return reported(folder / "report.html", folder)
 

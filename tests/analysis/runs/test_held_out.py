@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
-from analysis.learned.quantities import LabelledReports
+from analysis.learned import LabelledReports
 from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
 from analysis.scores.null_state import gold_present
 from bayes_direag.data.observations import Observations

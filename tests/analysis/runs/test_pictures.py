@@ -5,8 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.display.style import LeftOut, Picture
-from analysis.learned.figures import fit_pictures
-from analysis.learned.quantities import LabelledReports, stated_confidences
+from analysis.learned import LabelledReports, fit_pictures, stated_confidences
 from analysis.runs.evaluated_run import HeldOutQuestions
 from analysis.runs.pictures import (
     base_rate_figure,

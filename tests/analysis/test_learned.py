@@ -1,4 +1,4 @@
-"""What a fit has learned against the printed equations, draw by draw; reports read off fits; counts by hand."""
+"""What a fit has learned against the printed equations, draw by draw; reports read off fits; counts by hand; drawn."""
 
 import numpy as np
 import pandas as pd
@@ -6,13 +6,17 @@ import pytest
 import xarray as xr
 from scipy.special import expit, logit
 
-from analysis.learned.quantities import (
+from analysis.learned import (
     GRID,
     LabelledReports,
     calibration_curves,
+    calibration_curves_figure,
     fitted_support,
+    level_figure,
     level_quantities,
     recalibration_curve,
+    recalibration_figure,
+    shared_figure,
     shared_quantities,
     stated_confidences,
 )
@@ -20,9 +24,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.figure_checks import assert_stands_alone, said
 from tests.analysis.fits import random_fit
-from tests.analysis.handmade_reports import with_gaps
+from tests.analysis.handmade_reports import observe, with_gaps
 
+ABOUT = "Fitted to some questions."
 OBSERVATIONS = simulate_observations(30, seed=2)
 
 
@@ -165,3 +171,68 @@ class TestLabelledReports:
         percent, right = np.arange(101)[:, None] / 100, np.ones((101, 1), bool)
         every = LabelledReports(tuple(map(str, range(101))), ("one",), percent, right, np.ones(101, int))
         assert stated_confidences(every)["right"].tolist() == [6] + [5] * 19
+
+
+def curves_figure(fit: Fit):
+    stated = stated_confidences(LabelledReports.of_fits([fit]))
+    return calibration_curves_figure(calibration_curves(fit, 0.8), stated, ABOUT, 0.8)
+
+
+def test_calibration_curves_and_bands(several):
+    figure, table = curves_figure(several), calibration_curves(several, 0.8)
+    assert_stands_alone(figure, ABOUT, "mean and 80% interval over the posterior draws")
+    for axes, (_, rows) in zip(figure.axes, table.groupby("level", sort=False), strict=True):
+        np.testing.assert_allclose(axes.lines[-1].get_xydata(), 100 * rows[["stated", "calibrated"]])
+        corners = axes.collections[0].get_paths()[0].vertices[:, 1]
+        for bound in ("low", "high"):
+            assert np.isin(np.round(100 * rows[bound], 9), np.round(corners, 9)).all()
+
+
+def test_shares_and_biases(several):
+    table = level_quantities(several, 0.8)
+    figure = level_figure(table, ABOUT, 0.8)
+    assert_stands_alone(figure, ABOUT, "80% interval", "Bias")
+    share, bias = (axes.collections[1].get_offsets() for axes in figure.axes)
+    np.testing.assert_allclose(share[:, 0], 100 * table["value"][:5])
+    np.testing.assert_allclose(bias[:, 0], table["value"][5:])
+    assert {label.get_text() for label in figure.axes[0].get_yticklabels()} == set(several.level_names)
+
+
+def test_count_has_neither_bias_nor_slope():
+    fit = random_fit(OBSERVATIONS, variant="count")
+    figure = level_figure(level_quantities(fit), ABOUT, 0.95)
+    assert len(figure.axes) == 1
+    assert "Bias" not in said(figure)
+    assert "Slope:" not in said(shared_figure(shared_quantities(fit), ABOUT, 0.95))
+
+
+def test_many_levels_with_long_names():
+    rng = np.random.default_rng(0)
+    table = [[(str(rng.integers(1, 4)), float(rng.integers(0, 101))) for _ in range(15)] for _ in range(12)]
+    names = [f"some-provider/model-{level:02d}-instruct-turbo-2024" for level in range(15)]
+    fit = random_fit(observe(*table, gold="1", names=names))
+    figure = curves_figure(fit)
+    assert_stands_alone(figure, "One point estimate, so there is no interval.")
+    assert len(figure.axes) == 15
+    assert_stands_alone(level_figure(level_quantities(fit), ABOUT, 0.95))
+
+
+def test_what_levels_share_each_on_its_own_scale(several):
+    table = shared_quantities(several, 0.8)
+    figure = shared_figure(table, ABOUT, 0.8)
+    assert_stands_alone(figure, ABOUT)
+    for axes, (_, row) in zip(figure.axes, table.iterrows(), strict=True):
+        assert axes.collections[1].get_offsets().tolist() == [[row["value"], 0]]
+        low, high = axes.get_xlim()
+        assert low <= min(row["low"], 0 if row["low"] >= 0 else row["low"])
+        assert high > row["high"]
+    assert "Slope:" in said(figure)
+
+
+def test_the_recalibration_over_the_support(several):
+    curve, support, multiplicity = recalibration_curve(several, 0.8), np.linspace(0.2, 1, 30), np.arange(30)
+    figure = recalibration_figure(curve, support, multiplicity, "in-sample", ABOUT, 0.8)
+    assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 questions fitted to")
+    above, below = figure.axes
+    np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
+    assert sum(bar.get_height() for bar in below.containers[0]) == 435

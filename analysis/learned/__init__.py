@@ -1,1 +1,0 @@
-"""What a fit has learned: as tables, and drawn."""
