@@ -144,24 +144,16 @@ def test_unanswered_and_unlabelled_questions_are_kept_and_counted(evaluation: Ev
     assert metrics.loc["vanilla", "unanswered"] == vanilla["confidence"].isna().sum() > 2
 
 
-def test_before_and_after_recalibration_select_the_same_answers(evaluation: Evaluation) -> None:
-    before, after = (
-        evaluation.predictions.query("method == @name").dropna(subset="answer").set_index("problem_id")
-        for name in ("confidence", "direag")
-    )
-    assert (before["answer"] == after["answer"]).all()
-    assert not np.allclose(before["confidence"], after["confidence"])
-
-
 def test_metrics_are_those_of_the_predictions(evaluation: Evaluation) -> None:
     rows = evaluation.predictions.query("method == 'conditional_logit' and correct.notna()").dropna(subset="confidence")
     found = evaluation.metrics.set_index("method").loc["conditional_logit"]
-    np.testing.assert_allclose(found["accuracy"], rows["correct"].astype(float).mean())
-    np.testing.assert_allclose(
-        found["brier"], np.mean((rows["confidence"] - rows["correct"].astype(float)) ** 2), atol=1e-5
-    )
-    for name in METRIC_NAMES:
-        assert found[f"{name}_low"] <= found[f"{name}_high"]
+    right = rows["correct"].astype(float)
+    np.testing.assert_allclose(found["accuracy"], right.mean())
+    loss = (rows["confidence"] - right) ** 2
+    np.testing.assert_allclose(found["brier"], loss.mean(), atol=1e-5)
+    np.testing.assert_allclose(found["benefit"], (right - loss).sum() / (found["n"] + found["unanswered"]))
+    intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
+    assert evaluation.metrics.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
     assert found["accuracy_low"] < found["accuracy"] < found["accuracy_high"]
 
 

@@ -10,11 +10,10 @@ import pandas as pd
 import pytest
 
 from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
-from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.command_line import contents, direag, one_line, refuse, succeed, without_gold
+from tests.command_line import contents, one_line, refuse, succeed, without_gold
 
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 PREDICTION_COLUMNS += ["state_probability", "cluster"]
@@ -29,15 +28,7 @@ def evaluated(tmp_path_factory, observations) -> tuple[Path, str]:
     return folder, succeed("evaluate", observations, "--out", folder, *options)
 
 
-@pytest.fixture
-def unfitted(tmp_path, observations) -> Path:
-    """The folder of an evaluation that needed no fit."""
-    folder = tmp_path / "results"
-    succeed("evaluate", observations, "--out", folder, "--methods", "majority", "--resamples", 5)
-    return folder
-
-
-def test_the_folder_and_what_is_printed(evaluated):
+def test_the_folder_and_what_is_printed(evaluated, observations):
     folder, printed = evaluated
     assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
         *("evaluation.json", "metrics.csv", "parameters.csv", "predictions.csv"),
@@ -45,6 +36,11 @@ def test_the_folder_and_what_is_printed(evaluated):
     }
     assert [path.name for path in folder.parent.iterdir() if path.name.startswith(".")] == []
     assert "2-fold cross-fit, MAP, preset bayes" in one_line(printed)
+    typed = ["direag", "evaluate", str(observations), "--out", str(folder)]
+    manifest = json.loads((folder / "evaluation.json").read_text())
+    assert shlex.split(manifest["command"])[:5] == typed
+    settings = manifest["settings"]
+    assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (2, 0, 20)
     assert "…" not in printed
     assert all(method in printed for method in METHODS)
     assert str(folder) in printed
@@ -77,36 +73,6 @@ def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
     np.testing.assert_allclose(again["confidence"], held_out["confidence"], rtol=1e-12)
 
 
-def test_metrics_and_parameters(evaluated):
-    table = pd.read_csv(evaluated[0] / "metrics.csv")
-    assert len(METRIC_NAMES) == 3 + 10
-    intervals = [f"{name}_{end}" for name in METRIC_NAMES for end in ("low", "high")]
-    assert table.columns.tolist() == ["method", "n", "unanswered", *METRIC_NAMES, *intervals]
-    assert table["method"].tolist() == METHODS
-    assert (table["n"] + table["unanswered"] == 80).all()
-    rows = pd.read_csv(evaluated[0] / "predictions.csv")
-    answered = rows[rows["confidence"].notna()].groupby("method", sort=False)
-    np.testing.assert_allclose(table["accuracy"], answered["correct"].mean())
-    right = rows["correct"].astype(float)
-    gain = (right - (rows["confidence"] - right) ** 2).fillna(0.0).groupby(rows["method"], sort=False)
-    np.testing.assert_allclose(table["benefit"], gain.mean())
-    parameters = pd.read_csv(evaluated[0] / "parameters.csv")
-    assert {"fold", "variant", "parameter", "level", "mean", "loss"} <= set(parameters.columns)
-    assert len(parameters[["variant", "fold", "loss"]].drop_duplicates()) == 2
-
-
-def test_the_manifest_holds_what_it_takes_to_repeat_it(evaluated, observations):
-    manifest = json.loads((evaluated[0] / "evaluation.json").read_text())
-    settings = manifest["settings"]
-    assert (settings["n_folds"], settings["seed"], settings["n_resamples"]) == (2, 0, 20)
-    assert settings["methods"] == METHODS
-    assert settings["preset"]["name"] == "bayes"
-    assert manifest["observations"]["sha256"] == Observations.read(observations).fingerprint
-    assert manifest["test"] is None
-    typed = ["direag", "evaluate", str(observations), "--out", str(evaluated[0])]
-    assert shlex.split(manifest["command"])[:5] == typed
-
-
 @pytest.mark.slow
 def test_all_methods_of_one_elicitation_are_evaluated_where_none_is_named(tmp_path, observations):
     succeed("evaluate", observations, "--out", tmp_path / "r", "--resamples", 5, "--folds", 2)
@@ -123,6 +89,9 @@ def test_json_says_null_where_a_metric_is_undefined(tmp_path):
     path.write_text("".join(json.dumps({"problem_id": str(i), **question}) + "\n" for i in range(3)))
     options = ["--out", tmp_path / "r", "--methods", "majority, steerconf", "--resamples", 5]
     first, second = json.loads(succeed("evaluate", path, *options, "--json"))["metrics"]
+    nothing_fitted = pd.read_csv(tmp_path / "r" / "parameters.csv")
+    assert nothing_fitted.columns.tolist()[:4] == ["fold", "variant", "parameter", "level"]
+    assert nothing_fitted.empty
     assert (first["method"], second["method"], first["n"]) == ("majority", "steerconf", 3)
     assert (first["auroc"], first["auroc_low"], first["accuracy"]) == (None, None, 1)
     assert "\N{EN DASH}" in succeed("evaluate", path, *options)
@@ -144,12 +113,6 @@ def test_a_test_set_and_a_named_vanilla_level(tmp_path, observations):
         said = {report.level_name: report for report in question.observations}.get("confident")
         if said is not None:
             assert answers[question.problem_id] == said.answer
-
-
-def test_without_a_fit_the_parameter_table_is_empty_but_readable(unfitted):
-    table = pd.read_csv(unfitted / "parameters.csv")
-    assert len(table) == 0
-    assert table.columns.tolist() == ["fold", "variant", "parameter", "level", "mean", "sd", "relative", "raw"]
 
 
 @pytest.mark.parametrize(
@@ -187,21 +150,6 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
     printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2)
     assert "[red]run[/red]" in printed
     assert "[bold]:+1:.jsonl" in printed.replace("\n", "")
-
-
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_failure_half_way_leaves_the_old_results(unfitted, observations, monkeypatch, error):
-    before = contents(unfitted)
-
-    def fail(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr("analysis.evaluation._manifest", fail)
-    result = direag("evaluate", observations, "--out", unfitted, "--methods", "steerconf", "--resamples", 5)
-    assert result.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 2)
-    assert len(result.stderr.splitlines()) == 1
-    assert contents(unfitted) == before
-    assert [path.name for path in unfitted.parent.iterdir()] == ["results"]
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path, observations):

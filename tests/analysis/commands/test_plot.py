@@ -5,8 +5,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.evaluation import evaluate
-from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import random_fit
 from tests.analysis.made_runs import random_run
@@ -101,13 +99,3 @@ class TestRefusals:
         assert message in output
         assert output.startswith("direag: ")
         assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.slow
-def test_a_real_evaluation(real_observations, tmp_path):
-    observations = Observations.read(real_observations / "mmlu_pro_12models.jsonl").select(slice(0, 300))
-    evaluate(observations, n_resamples=20).write(tmp_path / "run")
-    plot(tmp_path / "run", "--out", tmp_path / "out")
-    assert pictures(tmp_path / "out") == set(EVALUATION)
-    gains = pd.read_csv(tmp_path / "out" / "base_rate.csv").set_index("method")
-    assert gains.loc["direag", "brier_gain_low"] > 0

@@ -79,11 +79,3 @@ def test_refusals(files, arguments, message):
     assert message in output
     assert output.startswith("direag: ")
     assert sorted(path.name for path in files.rglob("*")) == before
-
-
-def test_a_report_that_fails_leaves_the_earlier_one(files, monkeypatch):
-    (files / "report.html").write_text("the earlier one")
-    monkeypatch.setattr("analysis.report.report.render", lambda _: "\ud800")
-    assert isinstance(direag("report", files).exception, UnicodeEncodeError)
-    assert (files / "report.html").read_text() == "the earlier one"
-    assert not list(files.glob(".report*"))

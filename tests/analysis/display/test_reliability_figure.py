@@ -34,13 +34,10 @@ def test_before_and_after_stand_side_by_side(found):
         assert f"ECE {one.ece:.3f} smECE {one.smece:.3f}" in said(figure)
 
 
-def test_one_method_alone(found):
-    assert_stands_alone(reliability_figure({"majority": found["after\ndireag"]}, "Some set."), "Some set.")
-
-
 def test_few_distinct_confidences_are_marked():
     one = reliability(np.repeat([0.2, 0.8, 1.0], 10), np.arange(30) >= 12, rng=0, n_resamples=10)
     figure = reliability_figure({"majority": one}, "Some set.")
+    assert_stands_alone(figure, "Some set.")
     assert figure.axes[1].lines[1].get_marker() == "o"
     heights = [bar.get_height() for bar in figure.axes[2].containers[0]]
     assert [place for place, height in enumerate(heights) if height] == [1, 7, 9]

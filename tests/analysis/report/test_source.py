@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from analysis.report.source import convergence_by_variant, read_parameters, read_source
-from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
 from tests.analysis.fits import gaussian_draws, made_posterior
 from tests.analysis.made_runs import write_run
@@ -36,16 +35,6 @@ def test_of_quickstarts_folder_all_parts_are_found(files):
 def test_what_it_is_about(tmp_path, dataset, model, about):
     folder = write_run(tmp_path / "run", {"majority": [(0.5, True)]}, dataset=dataset, model=model)
     assert read_source(folder).about == about
-
-
-def test_refusals(files, tmp_path):
-    with pytest.raises(DirEAGError, match="expected a folder written by direag evaluate"):
-        read_source(tmp_path)
-    with pytest.raises(DirEAGError, match="no such file; expected a fit"):
-        read_source(files / "evaluation", tmp_path / "none.nc")
-    small_observations().select(slice(0, 5)).write(tmp_path / "other.jsonl")
-    with pytest.raises(DirEAGError, match="saw other observations"):
-        read_source(files / "evaluation", None, tmp_path / "other.jsonl")
 
 
 @pytest.mark.parametrize(

@@ -63,13 +63,10 @@ class TestRead:
 
 
 class TestRefuse:
-    def test_no_folder(self, tmp_path):
-        with pytest.raises(DirEAGError, match=r"nowhere: saw no such folder; expected a folder written by direag"):
-            read_evaluated_run(tmp_path / "nowhere")
-
     def test_another_folder(self, tmp_path):
-        with pytest.raises(DirEAGError, match=r"saw no evaluation\.json there; expected"):
-            read_evaluated_run(tmp_path)
+        for folder, seen in ((tmp_path / "nowhere", "no such folder"), (tmp_path, r"no evaluation\.json there")):
+            with pytest.raises(DirEAGError, match=f"saw {seen}; expected a folder written by direag evaluate"):
+                read_evaluated_run(folder)
 
     @pytest.mark.parametrize(
         ("text", "seen"),
@@ -78,18 +75,14 @@ class TestRefuse:
             ("{}", "KeyError 'settings'"),
             ("[1]", "TypeError"),
             ('{"settings": 1}', "KeyError"),
+            ("", "ValidationError"),  # a setting of another version
         ],
     )
     def test_a_broken_manifest(self, folder, text, seen):
-        (folder / MANIFEST).write_text(text)
-        with pytest.raises(DirEAGError, match=rf"evaluation\.json: this cannot be read; saw {seen}"):
-            read_evaluated_run(folder)
-
-    def test_settings_of_another_version(self, folder):
         manifest = json.loads((folder / MANIFEST).read_text())
         manifest["settings"]["preset"]["new"] = 1
-        (folder / MANIFEST).write_text(json.dumps(manifest))
-        with pytest.raises(DirEAGError, match=r"evaluation\.json: this cannot be read; saw ValidationError"):
+        (folder / MANIFEST).write_text(text or json.dumps(manifest))
+        with pytest.raises(DirEAGError, match=rf"evaluation\.json: this cannot be read; saw {seen}"):
             read_evaluated_run(folder)
 
     @pytest.mark.parametrize("name", ["metrics.csv", "predictions.csv"])

@@ -3,18 +3,15 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.evaluation import Evaluation, evaluate
-from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST
+from analysis.runs.evaluated_run import FITS, MANIFEST
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import Preset, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
-from tests.command_line import contents
 
 
 @pytest.fixture(scope="module")
@@ -77,70 +74,23 @@ def test_the_manifest(folder, evaluation, observations):
     assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
 
 
-def test_the_same_again_gives_the_same_tables_and_another_takes_its_place(tmp_path, evaluation, observations):
-    folder = tmp_path / "results"
-    evaluation.write(folder)
-    first = contents(folder)
-    FOLDER.check(folder)
-    evaluation.write(folder)
-    second = contents(folder)
-    assert {name for name in first if first[name] != second[name]} <= {f"{FITS}/confidence-{k}.nc" for k in range(2)}
-    evaluate(observations, methods=["steerconf"], n_resamples=5).write(folder)
-    assert set(contents(folder)) == {"predictions.csv", "metrics.csv", "parameters.csv", MANIFEST}
-    assert set(pd.read_csv(folder / "predictions.csv")["method"]) == {"steerconf"}
-    assert [path.name for path in tmp_path.iterdir()] == ["results"]
-
-
-def test_nothing_is_left_of_one_that_fails(tmp_path, evaluation, monkeypatch):
-    monkeypatch.setattr(Fit, "save", lambda *_: 1 / 0)
-    with pytest.raises(ZeroDivisionError):
-        evaluation.write(tmp_path / "results")
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.slow
-class TestNuts:
-    """One fit by sampling, evaluated on a test set."""
-
-    SAMPLING = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def sets() -> tuple[Observations, Observations]:
-        return simulate_observations(40, seed=3), simulate_observations(15, seed=4)
-
-    @pytest.fixture(scope="class")
-    @staticmethod
-    def sampled(sets) -> Evaluation:
-        methods = ["count", "count_calibrated"]
-        return evaluate(*sets, methods=methods, fit_method="nuts", sampling=TestNuts.SAMPLING, n_resamples=5, seed=7)
-
-    @pytest.mark.parametrize(("method", "column"), [("count", "support"), ("count_calibrated", "confidence")])
-    def test_predictions_are_means_over_the_draws(self, sampled, sets, method, column):
-        fit = sampled.fits["count", "test"]
-        assert fit.tree.attrs["method"] == "nuts"
-        expected = fit.predict(sets[1]).set_index("problem_id")
+def test_a_fit_by_sampling(tmp_path):
+    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
+    labelled, test = simulate_observations(40, seed=3), simulate_observations(15, seed=4)
+    options = {"methods": ["count", "count_calibrated"], "fit_method": "nuts", "sampling": sampling}
+    sampled = evaluate(labelled, test, **options, n_resamples=5, seed=7)
+    fit, table = sampled.fits["count", "test"], sampled.parameters
+    expected = fit.predict(test).set_index("problem_id")
+    for method, column in (("count", "support"), ("count_calibrated", "confidence")):
         found = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
         pd.testing.assert_series_equal(found["confidence"], expected[column], check_names=False)
         pd.testing.assert_series_equal(found["answer"], expected["answer"])
-
-    def test_parameters_have_a_standard_deviation_and_the_samplers_statistics(self, sampled):
-        table, fit = sampled.parameters, sampled.fits["count", "test"]
-        assert table["sd"].notna().all()
-        assert (table.query("parameter == 'weight'")["sd"] > 0).all()
-        stats = fit.tree["sample_stats"].to_dataset()
-        for name in ("lp", "diverging", "acceptance_rate", "step_size"):
-            assert table[name].unique().tolist() == [pytest.approx(float(stats[name].mean()))]
-
-    def test_the_folder(self, sampled, tmp_path):
-        sampled.write(tmp_path / "r")
-        assert [path.name for path in (tmp_path / "r" / FITS).iterdir()] == ["count-test.nc"]
-        again = Fit.load(tmp_path / "r" / FITS / "count-test.nc")
-        assert again.tree.equals(sampled.fits["count", "test"].tree)
-        settings = json.loads((tmp_path / "r" / MANIFEST).read_text())["settings"]
-        assert settings["fit_method"] == "nuts"
-        assert SamplingSettings.model_validate(settings["sampling"]) == self.SAMPLING
-        assert Preset.model_validate(settings["preset"]) == PRESETS["bayes"]
-        assert settings["n_folds"] is None
-        written = pd.read_csv(tmp_path / "r" / "predictions.csv", dtype={"answer": "str"})
-        np.testing.assert_allclose(written["confidence"], sampled.predictions["confidence"])
+    assert (table.query("parameter == 'weight'")["sd"] > 0).all()
+    for name in ("lp", "diverging", "acceptance_rate", "step_size"):
+        assert table[name].unique().tolist() == [pytest.approx(float(fit.tree["sample_stats"][name].mean()))]
+    sampled.write(tmp_path / "r")
+    assert Fit.load(tmp_path / "r" / FITS / "count-test.nc").tree.equals(fit.tree)
+    settings = json.loads((tmp_path / "r" / MANIFEST).read_text())["settings"]
+    assert (settings["fit_method"], settings["n_folds"]) == ("nuts", None)
+    assert SamplingSettings.model_validate(settings["sampling"]) == sampling
