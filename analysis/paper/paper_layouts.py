@@ -1,8 +1,9 @@
 """The tables of :mod:`analysis.paper.paper_tables` in words and figures, ready for any format."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Literal
 
 import pandas as pd
 from rich.box import SIMPLE_HEAD
@@ -26,10 +27,12 @@ from analysis.paper.paper_tables import (
 )
 from analysis.runs.evaluated_run import EvaluatedRun
 
-_MARKED = "Best of each column in bold, second best {}; figures equal as printed are equally good."
-_CONSOLE_STYLE = {1: "bold", 2: "underline"}
-_MARKDOWN_MARKS = {1: "**", 2: "*"}
-_LATEX_COMMAND = {1: r"\textbf", 2: r"\underline"}
+Mark = Literal["bold", "underline"]
+
+_MARKED = "Best of each column in bold, second best underlined; figures equal as printed are equally good. "
+_OF_RANK: Mapping[int, tuple[Mark, ...]] = {1: ("bold",), 2: ("underline",)}
+_MARKDOWN = {"bold": "**{}**", "underline": "<ins>{}</ins>"}
+_LATEX = {"bold": r"\textbf{{{}}}", "underline": r"\underline{{{}}}"}
 
 #: What LaTeX would not print as it stands.
 _LATEX_TEXT = {
@@ -50,10 +53,10 @@ _LATEX_TEXT = {
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and its rank in its column if it takes part: 1 is the best."""
+    """A text, and how it stands out."""
 
     text: str
-    rank: int | None = None
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows that belong together, the folder they come from, and what is to be said of them."""
+    """Rows that belong together, the folder they come from, and what is to be said of them; one alone has no title."""
 
     title: str
     source: str
@@ -79,7 +82,7 @@ class Section:
 class Layout:
     """A table: the headers of all columns (in lines, the first over the labels), its sections, and how to read it.
 
-    ``name`` stands for it in cross-references.
+    ``name`` stands for it in cross-references; the first ``n_names`` columns are of names, the others of figures.
     """
 
     name: str
@@ -87,11 +90,12 @@ class Layout:
     headers: tuple[str, ...]
     sections: tuple[Section, ...]
     caption: str
+    n_names: int = 1
 
     @property
-    def has_ranks(self) -> bool:
-        """Whether any cell is ranked."""
-        return any(cell.rank for section in self.sections for row in section.rows for cell in row.cells)
+    def columns(self) -> str:
+        """How each column is set: ``l`` to the left, ``r`` to the right."""
+        return "l" * self.n_names + "r" * (len(self.headers) - self.n_names)
 
 
 def to_console(layout: Layout) -> Group:
@@ -105,139 +109,96 @@ def to_console(layout: Layout) -> Group:
                 Text(header), justify="left" if left else "right", no_wrap=not left, overflow="fold", vertical="bottom"
             )
         for row in section.rows:
-            cells = (Text(cell.text, style=_CONSOLE_STYLE.get(cell.rank or 0, "")) for cell in row.cells)
+            cells = (Text(cell.text, style=" ".join(cell.marks)) for cell in row.cells)
             table.add_row(Text(row.label), *cells, style="dim" if row.is_detail else "")
         notes = (Text(note, style="dim italic") for note in section.notes)
         parts += [Text(f"\n{section.title} ({section.source})"), table, *notes]
-    return Group(*parts, Text(f"\n{_caption(layout, 'underlined')}", style="dim italic"), "")
+    return Group(*parts, Text(f"\n{layout.caption}", style="dim italic"), "")
 
 
 def to_markdown(layout: Layout) -> str:
-    """Return Markdown: best in bold, second best in italics."""
+    """Return Markdown; underlined is what HTML calls inserted, which GitHub shows so."""
     lines = [f"## {_markdown_text(layout.title)}"]
-    rule = ["---", *["---:"] * (len(layout.headers) - 1)]
     for section in layout.sections:
-        lines += ["", f"### {_markdown_text(f'{section.title} ({section.source})')}", ""]
-        lines += map(_markdown_row, ([_markdown_text(header) for header in layout.headers], rule))
+        lines += ["", f"### {_markdown_text(f'{section.title} ({section.source})')}"] if section.title else []
+        rule = ["---" if side == "l" else "---:" for side in layout.columns]
+        lines += ["", *map(_markdown_row, (map(_markdown_text, layout.headers), rule))]
         for row in section.rows:
-            cells = [f"{mark}{_markdown_text(cell.text)}{mark}" for cell in row.cells for mark in [_mark(cell)]]
-            lines.append(_markdown_row([_markdown_text(row.label), *cells]))
+            cells = (_marked(_markdown_text(cell.text), cell.marks, _MARKDOWN) for cell in row.cells)
+            lines.append(_markdown_row((_markdown_text(row.label), *cells)))
         for note in section.notes:
             lines += ["", _markdown_text(note)]
-    return "\n".join([*lines, "", _markdown_text(_caption(layout, "in italics")), ""])
+    caption = ["", _markdown_text(layout.caption)] if layout.caption else []
+    return "\n".join([*lines, *caption, ""])
 
 
 def to_latex(layout: Layout) -> str:
-    r"""Return LaTeX, a ``table`` a section: best in ``\textbf``, second best in ``\underline``.
-
-    The document needs the package booktabs and nothing else.
-    """
+    """Return LaTeX, a ``table`` a section. The document needs the package booktabs and nothing else."""
     return "\n".join(_latex_table(layout, number, section) for number, section in enumerate(layout.sections, 1))
 
 
 def _latex_table(layout: Layout, number: int, section: Section) -> str:
-    body = []
-    for position, row in enumerate(section.rows):
-        texts = [_latex_text(row.label), *map(_latex_cell, row.cells)]
-        if row.is_detail:
-            texts = [text and rf"{{\scriptsize {text}}}" for text in texts]
-        elif position:
-            body.append(r"\addlinespace")
-        body.append(rf"{' & '.join(texts)} \\")
-    notes = " ".join((*section.notes, _caption(layout, "underlined")))
     return rf"""% From {" ".join(section.source.split())}. Needs \usepackage{{booktabs}}.
 \begin{{table}}
 \centering\small
 \setlength{{\tabcolsep}}{{3pt}}
 \caption{{{_latex_text(f"{layout.title}: {section.title}")}}}
 \label{{tab:{layout.name}-{number}}}
-\begin{{tabular}}{{l{"r" * (len(layout.headers) - 1)}}}
+\begin{{tabular}}{{{layout.columns}}}
 \toprule
 {" & ".join(map(_latex_header, layout.headers))} \\
 \midrule
-{"\n".join(body)}
+{_latex_rows(section.rows, r"\addlinespace")}
 \bottomrule
 \end{{tabular}}
 \par\smallskip
 \begin{{minipage}}{{\linewidth}}\footnotesize
-{_latex_text(notes)}
+{_latex_text(" ".join((*section.notes, layout.caption)))}
 \end{{minipage}}
 \end{{table}}
 """
 
 
-def long_markdown(table: PrintedTable, rows: pd.DataFrame) -> str:
-    """Return one table over all runs, set as in the paper: best underlined, DirEAG in bold."""
-    headers = ["model", "dataset", table.column, *_metric_headers()]
-    lines = [f"## {_long_title(table)}", "", *map(_markdown_row, (headers, ["---"] * 3 + ["---:"] * 6))]
-    for texts, best, own in _long_rows(rows):
-        cells = [
-            f"<u>{text}</u>" if mark else text for text, mark in zip(map(_markdown_text, texts), best, strict=True)
-        ]
-        lines.append(_markdown_row([f"**{cell}**" if own and cell else cell for cell in cells]))
-    return "\n".join([*lines, ""])
-
-
-def long_latex(table: PrintedTable, rows: pd.DataFrame) -> str:
-    r"""Return one ``longtable`` over all runs, set as in the paper: best underlined, DirEAG in bold."""
-    headers = [_latex_text(header) for header in ("Model", "Dataset", table.column.capitalize(), *_metric_headers())]
-    body = []
-    for texts, best, own in _long_rows(rows):
-        cells = [
-            rf"\underline{{{text}}}" if mark else text for text, mark in zip(map(_latex_text, texts), best, strict=True)
-        ]
-        body += [r"\midrule"] if texts[0] else []
-        body.append(rf"{' & '.join(rf'\textbf{{{cell}}}' if own and cell else cell for cell in cells)} \\")
+def to_longtable(layout: Layout) -> str:
+    """Return the only section of a table as one LaTeX ``longtable``."""
     return rf"""% Needs \usepackage{{booktabs,longtable}}.
-\begin{{longtable}}{{lllrrrrrr}}
-\caption{{{_latex_text(_long_title(table))}}}\label{{tab:direag-{table.number}-long}}\\
+\begin{{longtable}}{{{layout.columns}}}
+\caption{{{_latex_text(layout.title)}}}\label{{tab:{layout.name}}}\\
 \toprule
-{" & ".join(headers)} \\
+{" & ".join(map(_latex_header, layout.headers))} \\
+\midrule
 \endhead
-{"\n".join(body)}
+{_latex_rows(layout.sections[0].rows, r"\midrule")}
 \bottomrule
 \end{{longtable}}
 """
 
 
-def _long_title(table: PrintedTable) -> str:
-    return f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}"
+def _latex_rows(rows: Sequence[Row], between: str) -> str:
+    """Return the rows, with a line between those that have a label and what is above them."""
+    lines = []
+    for position, row in enumerate(rows):
+        texts = [_latex_text(row.label), *(_marked(_latex_text(cell.text), cell.marks, _LATEX) for cell in row.cells)]
+        if row.is_detail:
+            texts = [text and rf"{{\scriptsize {text}}}" for text in texts]
+        elif position and row.label:
+            lines.append(between)
+        lines.append(rf"{' & '.join(texts)} \\")
+    return "\n".join(lines)
 
 
-def _metric_headers() -> list[str]:
-    return [f"{name} {'↑' if more_is_better else '↓'}" for name, _, more_is_better in PRINTED_METRICS.values()]
+def _marked(text: str, marks: tuple[Mark, ...], by_mark: Mapping[str, str]) -> str:
+    for mark in reversed(marks):
+        text = by_mark[mark].format(text)
+    return text
 
 
-def _long_rows(rows: pd.DataFrame) -> Iterator[tuple[list[str], list[bool], bool]]:
-    """Yield the texts of each row, which of them are the best of their run, and whether the row is DirEAG's."""
-    for _, of_run in rows.groupby("run", sort=False):
-        for place, row in enumerate(of_run.to_dict("records")):
-            where = [str(row["model"]), str(row["dataset"])] if place == 0 else ["", ""]
-            texts = [*where, str(row["method"]), *(_n(row[name]) for name in PRINTED_METRICS)]
-            ranks = [row[f"{name}_rank"] for name in PRINTED_METRICS]
-            best = [False] * 3 + [not pd.isna(rank) and rank == 1 for rank in ranks]
-            yield texts, best, row["name"] == REFERENCE
-
-
-def _caption(layout: Layout, second_best: str) -> str:
-    return f"{_MARKED.format(second_best)} {layout.caption}" if layout.has_ranks else layout.caption
-
-
-def _mark(cell: Cell) -> str:
-    return _MARKDOWN_MARKS.get(cell.rank or 0, "")
-
-
-def _markdown_row(texts: list[str]) -> str:
+def _markdown_row(texts: Iterable[str]) -> str:
     return f"| {' | '.join(texts)} |"
 
 
 def _markdown_text(text: str) -> str:
     return re.sub(r"([\\`*_|<\[\]~])", r"\\\1", text).replace("\n", "<br>")
-
-
-def _latex_cell(cell: Cell) -> str:
-    command, text = _LATEX_COMMAND.get(cell.rank or 0), _latex_text(cell.text)
-    return f"{command}{{{text}}}" if command else text
 
 
 def _latex_header(header: str) -> str:
@@ -255,16 +216,44 @@ def _latex_text(text: str) -> str:
 _COMPARED_NAMES = {"benefit": "benefit", "brier": "Brier score"}
 
 
-def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Layout:
-    """Lay out what :func:`~analysis.paper.paper_tables.paper_table` found at an interval level, a section a run."""
-    headers = [
-        f"{name} {'↑' if more_is_better else '↓'}{detail and f'\n({detail})'}"
+def long_layout(table: PrintedTable, rows: pd.DataFrame) -> Layout:
+    """Lay out all runs in one piece, set as in the paper: best underlined, DirEAG in bold."""
+    body = []
+    for _, of_run in rows.groupby("run", sort=False):
+        for place, row in enumerate(of_run.to_dict("records")):
+            model, dataset = (str(row["model"]), str(row["dataset"])) if place == 0 else ("", "")
+            own: tuple[Mark, ...] = ("bold",) if row["name"] == REFERENCE else ()
+            best: list[tuple[Mark, ...]] = [("underline",) if _rank(row, name) == 1 else () for name in PRINTED_METRICS]
+            metrics = (Cell(_n(row[name]), own + marks) for name, marks in zip(PRINTED_METRICS, best, strict=True))
+            body.append(Row(model, (Cell(dataset), Cell(str(row["method"]), own), *metrics)))
+    return Layout(
+        name=f"direag-{table.number}-long",
+        title=f"{table.subject.capitalize()}, all settings, set as in the paper's Table {table.number}",
+        headers=("Model", "Dataset", table.column.capitalize(), *_metric_headers()),
+        sections=(Section("", "", tuple(body), ()),),
+        caption="",
+        n_names=3,
+    )
+
+
+def _metric_headers(*, details: bool = False) -> list[str]:
+    return [
+        f"{name} {'↑' if more_is_better else '↓'}{f'\n({detail})' if details and detail else ''}"
         for name, detail, more_is_better in PRINTED_METRICS.values()
     ]
+
+
+def _rank(row: Mapping[Hashable, Any], metric: str) -> int | None:
+    rank = row[f"{metric}_rank"]
+    return None if pd.isna(rank) else int(rank)
+
+
+def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Layout:
+    """Lay out what :func:`~analysis.paper.paper_tables.paper_table` found at an interval level, a section a run."""
     return Layout(
         name=f"direag-{table.number}",
         title=f"{table.subject.capitalize()}, as in the paper's Table {table.number}",
-        headers=(table.column, *headers),
+        headers=(table.column, *_metric_headers(details=True)),
         sections=tuple(
             Section(
                 _section_title(run),
@@ -276,6 +265,7 @@ def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evaluat
             for of_run in [rows[rows["run"] == str(run.folder)]]
         ),
         caption=(
+            f"{_MARKED if rows.filter(regex='_rank$').notna().any(axis=None) else ''}"
             "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
             "over questions, with fits and replies as they are."
         ),
@@ -353,9 +343,8 @@ def _section_title(run: EvaluatedRun) -> str:
 def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[Row]:
     for row in rows.to_dict("records"):
         metrics = list(PRINTED_METRICS)
-        ranks = [None if pd.isna(row[f"{name}_rank"]) else int(row[f"{name}_rank"]) for name in metrics]
-        values = [_n(row[name]) for name in metrics]
-        yield Row(str(row["method"]), tuple(map(Cell, values, ranks)))
+        cells = (Cell(_n(row[name]), _OF_RANK.get(_rank(row, name) or 0, ())) for name in metrics)
+        yield Row(str(row["method"]), tuple(cells))
         if not pd.isna(row["n"]):
             spans = [_span(row[f"{name}_low"], row[f"{name}_high"], UNDEFINED) for name in metrics]
             yield _detail(f"{_percent(level)} interval", spans)

@@ -14,10 +14,10 @@ from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, forest
 from analysis.paper.paper_layouts import (
     Layout,
     differences_layout,
-    long_latex,
-    long_markdown,
+    long_layout,
     paper_layout,
     to_latex,
+    to_longtable,
     to_markdown,
 )
 from analysis.paper.paper_tables import (
@@ -75,8 +75,9 @@ class PaperResults:
             _write(stem.with_suffix(".json"), self._as_json(rows))
             _write(stem.with_suffix(".md"), to_markdown(layout))
             _write(stem.with_suffix(".tex"), to_latex(layout))
-            _write(target / f"{stem.name}-long.md", long_markdown(table, rows))
-            _write(target / f"{stem.name}-long.tex", long_latex(table, rows))
+            whole = long_layout(table, rows)
+            _write(target / f"{stem.name}-long.md", to_markdown(whole))
+            _write(target / f"{stem.name}-long.tex", to_longtable(whole))
         write_table(self.differences, target / "differences.csv")
         for name, measure, draw in (
             ("figure2", base_rate_table, base_rate_figure),

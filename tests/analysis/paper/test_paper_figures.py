@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 from matplotlib.collections import LineCollection
 
-from analysis.paper.paper_layouts import long_latex, long_markdown
+from analysis.paper.paper_layouts import long_layout, to_longtable, to_markdown
 from analysis.paper.paper_results import base_rate_figure, base_rate_table, null_state_figure, null_state_table
 from analysis.paper.paper_tables import METHODS_TABLE, paper_table
 from analysis.runs.evaluated_run import EvaluatedRun
@@ -84,9 +84,10 @@ def test_the_long_table_underlines_the_best_and_has_ours_in_bold(runs):
         {"vanilla": {"accuracy": 0.9, "brier": np.nan}, "direag": {"accuracy": 0.8}}, models=("a_b",), folder=Path("b")
     )
     rows = paper_table(METHODS_TABLE, [runs[0], both], level=0.95, seed=0)
-    markdown, latex = long_markdown(METHODS_TABLE, rows), long_latex(METHODS_TABLE, rows)
-    assert "|  |  | **DirEAG** | **.8000** | **<u>.5000</u>** | **<u>.5000</u>** |" in markdown
-    assert "| a\\_b | SVAMP | Vanilla | <u>.9000</u> | <u>.5000</u> | \N{EN DASH} |" in markdown
+    layout = long_layout(METHODS_TABLE, rows)
+    markdown, latex = to_markdown(layout), to_longtable(layout)
+    assert "|  |  | **DirEAG** | **.8000** | **<ins>.5000</ins>** | **<ins>.5000</ins>** |" in markdown
+    assert "| a\\_b | SVAMP | Vanilla | <ins>.9000</ins> | <ins>.5000</ins> | \N{EN DASH} |" in markdown
     assert r"a\_b & SVAMP & Vanilla & \underline{.9000} & \underline{.5000} & -- &" in latex
     assert r" &  & \textbf{DirEAG} & \textbf{.8000} & \textbf{\underline{.5000}}" in latex
     assert latex.count(r"\midrule") == 2

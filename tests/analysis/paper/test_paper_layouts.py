@@ -61,8 +61,9 @@ def as_float(text: str) -> float:
 
 
 class TestPaperLayout:
-    def test_headers_carry_the_bins_and_the_directions(self, runs):
+    def test_headers_carry_the_bins_and_the_directions_and_the_caption_the_marks(self, runs):
         found = laid_out(runs, METHODS_TABLE)
+        assert found.caption.startswith("Best of each column in bold, second best underlined")
         assert found.headers == ("method", "Accuracy ↑", "ECE ↓\n(10 bins)", "Brier ↓", "AUROC ↑", "PR-P ↑", "PR-N ↑")
         assert laid_out(runs, VARIANTS_TABLE).headers[0] == "variant"
 
@@ -93,13 +94,13 @@ class TestPaperLayout:
         assert (as_float(low), as_float(high)) == (round(own["brier_low"], 3), round(own["brier_high"], 3))
         # Qwen2.5-7B, SVAMP, DirEAG as printed.
         assert texts(printed) == [".8510", ".0176", ".0925", ".8125", ".9383", ".5375"]
-        assert {cell.rank for row in rows if row.is_detail for cell in row.cells} == {None}
+        assert {cell.marks for row in rows if row.is_detail for cell in row.cells} == {()}
 
     def test_undefined_and_missing_are_dashes(self, runs):
         rows = {row.label: row for row in laid_out(runs, METHODS_TABLE).sections[1].rows}
         assert texts(rows["Top-K"]) == [DASH] * 6
         assert texts(rows["DirEAG"]) == ["1.0000", ".0000", ".0000", DASH, DASH, DASH]
-        assert [cell.rank for cell in rows["DirEAG"].cells] == [1, 1, 1, None, None, None]
+        assert [cell.marks for cell in rows["DirEAG"].cells] == [BEST] * 3 + [()] * 3
         assert texts(rows["  95% interval"])[3:] == [DASH] * 3
 
     def test_notes_say_how_the_figures_came_about(self, runs):
@@ -157,6 +158,7 @@ class TestDifferencesLayout:
     def test_a_run_without_direag_says_so(self, tmp_path):
         run = read_evaluated_run(write_run(tmp_path / "run", {"vanilla": [(0.5, True)]}))
         found = differences_layout(method_differences([run], level=0.95, seed=0), [run], 0.95)
+        assert "bold" not in found.caption + laid_out([run], VARIANTS_TABLE).caption
         assert found.sections[0].rows == ()
         assert found.sections[0].notes == ("Nothing to compare: this run lacks DirEAG, or has nothing beside it.",)
 
@@ -210,15 +212,16 @@ STRUCTURE |= {"centering", "small", "scriptsize", "footnotesize", "setlength", "
 STRUCTURE |= {"toprule", "midrule", "bottomrule", "addlinespace"}
 ESCAPED = {"textbackslash": "\\", "textasciicircum": "^", "textasciitilde": "~", "textless": "<", "textgreater": ">"}
 ESCAPED |= {"textbar": "|", "uparrow": "↑", "downarrow": "↓"}
+BEST, SECOND = ("bold",), ("underline",)
 NASTY = r"50% of_a & b: {x} $1 #2 ^~ \textbf{no} [y] <b>|*z*| --samples"
 
 
 def layout(name: str = "plain", rows: tuple[Row, ...] | None = None) -> Layout:
     some = (
-        Row("first", (Cell(".9000", 1), Cell(".1000", 2))),
+        Row("first", (Cell(".9000", BEST), Cell(".1000", SECOND))),
         Row("  95% interval", (Cell(f".880{DASH}.920"), Cell(f".090{DASH}.110")), is_detail=True),
-        Row("second", (Cell(DASH), Cell(f"{MINUS}.2000", 1))),
-        Row("third", (Cell(".8000", 2), Cell(".3000", 3))),
+        Row("second", (Cell(DASH), Cell(f"{MINUS}.2000", BEST))),
+        Row("third", (Cell(".8000", SECOND), Cell(".3000"))),
     )
     section = Section(f"{name} model", f"runs/{name}", some if rows is None else rows, (f"a note on {name}",))
     return Layout(
@@ -277,16 +280,9 @@ class TestConsole:
         assert re.findall(r"\x1b\[1m\s*(\S+?)\s*\x1b", body) == [".9000", f"{MINUS}.2000"]
         assert re.findall(r"\x1b\[4m\s*(\S+?)\s*\x1b", body) == [".1000", ".8000"]
         assert "\x1b[2m" in next(line for line in text.splitlines() if "95% interval" in line)
-        assert "Best of each column in bold, second best underlined" in text
 
     def test_markup_is_shown_as_it_is(self):
         assert "[red]x[/red] :+1: model" in on_console(layout("[red]x[/red] :+1:"))
-
-    def test_without_ranks_there_is_no_word_of_them(self):
-        plain = layout(rows=(Row("only", (Cell("1"), Cell("2"))),))
-        for text in (on_console(plain), to_markdown(plain), to_latex(plain)):
-            assert "bold" not in text
-            assert "How to read it." in text
 
 
 class TestMarkdown:
@@ -296,12 +292,12 @@ class TestMarkdown:
         assert [line for line in lines if line.startswith("|")] == [
             "| method | Accuracy ↑ | ECE ↓<br>(10 bins) |",
             "| --- | ---: | ---: |",
-            "| first | **.9000** | *.1000* |",
+            "| first | **.9000** | <ins>.1000</ins> |",
             f"|   95% interval | .880{DASH}.920 | .090{DASH}.110 |",
             f"| second | {DASH} | **{MINUS}.2000** |",
-            "| third | *.8000* | .3000 |",
+            "| third | <ins>.8000</ins> | .3000 |",
         ]
-        assert "second best in italics" in lines[-1]
+        assert lines[-1] == "How to read it."
 
     def test_names_are_not_markup(self):
         row = Row(NASTY, (Cell("1"), Cell("2")))
@@ -348,7 +344,7 @@ class TestLatex:
 
     @given(st.text(max_size=40) | st.just(NASTY))
     def test_any_name_compiles_and_reads_back(self, name):
-        row = Row(name, (Cell(name, 1), Cell(name)))
+        row = Row(name, (Cell(name, BEST), Cell(name)))
         text = to_latex(layout("x", (row,)))
         # Spaces and what cannot be printed are spaces; everything else must come back.
         expected = " ".join("".join(one if one.isprintable() else " " for one in name).split())
