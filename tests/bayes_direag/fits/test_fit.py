@@ -35,6 +35,8 @@ def natural(fit: Fit) -> dict[str, object]:
 
 def test_predictions_are_the_printed_equations(fit: Fit, simulated: Observations) -> None:
     table = fit.predict(simulated)
+    few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
+    assert table.columns.tolist() == few
     values, final = natural(fit), fit.tree["recalibration"].to_dataset()
     for i, row in table.iterrows():
         own = brute_force.reports_of(simulated, i)

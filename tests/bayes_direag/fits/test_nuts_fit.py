@@ -11,7 +11,7 @@ from scipy import stats
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import nuts_posterior, parameter_draws, prior_draws
 from bayes_direag.model.model import RawDraws
@@ -198,8 +198,6 @@ class TestPredictions:
         spread = ["confidence_low", "confidence_high", "change_probability"]
         few = ["problem_id", "answer", "confidence", "support", "null_probability", "n_candidates", "n_used"]
         assert nuts.predict(labelled).columns.tolist() == [*few[:3], *spread, *few[3:]]
-        at_mode = fit_map(labelled, preset="bayes", variant="count")
-        assert at_mode.predict(labelled).columns.tolist() == few
 
     def test_parameters_are_means_and_standard_deviations_over_draws(self, nuts: Fit) -> None:
         table = nuts.parameters()
@@ -234,14 +232,6 @@ class TestRuns:
         for group in set(again.children) - {"sample_stats"}:
             assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
 
-    def test_without_recalibration_confidence_is_support(self, labelled: Observations) -> None:
-        preset = PRESETS["bayes"].override(recalibration={"method": "none"})
-        fit = fit_nuts(labelled, preset=preset, variant="count", sampling=TINY)
-        table = fit.predict(labelled)
-        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
-        assert fit.recalibration.method == "none"
-        assert fit.tree["recalibration"]["slope"].shape == (2, 25)
-
     @pytest.mark.parametrize("name", ["bayes", pytest.param("paper", marks=pytest.mark.slow)])
     def test_without_questions_there_are_draws_and_nothing_else(self, labelled: Observations, name: str) -> None:
         """As of a setting without labels; draws by hand again."""
@@ -263,8 +253,10 @@ class TestRuns:
             assert tree[group]["target"].shape[2:] == (0,)
         assert Fit(tree).predict(labelled)["support"].between(0, 1).all()
 
-    def test_weights_need_leave_and_are_recorded(self, labelled: Observations) -> None:
-        weighted = PRESETS["bayes"].override(null_target_weight=3.0)
+    def test_weights_need_leave_and_are_recorded_and_without_recalibration_confidence_is_support(
+        self, labelled: Observations
+    ) -> None:
+        weighted = PRESETS["bayes"].override(null_target_weight=3.0, recalibration={"method": "none"})
         with pytest.raises(
             DirEAGError, match=r"weighs questions unequally \(null_target_weight 3\.0\).*allow_weighted"
         ):
@@ -285,6 +277,10 @@ class TestRuns:
         kept = fit.tree["log_prior"].to_dataset()
         summed = sum(kept[name].sum([dim for dim in kept[name].dims if dim == "level"]) for name in kept)
         np.testing.assert_allclose(summed, prior, rtol=1e-12)
+        table = fit.predict(labelled)
+        np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
+        assert fit.recalibration.method == "none"
+        assert fit.tree["recalibration"]["slope"].shape == (2, 25)
 
     def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
         preset = PRESETS["bayes"].override(recalibration={"method": "temperature"})
