@@ -176,20 +176,15 @@ class TestChoice:
         assert taken == ("m, b" if dataset == "b" else "new")
         assert len(fit.level_names) == (3 if dataset == "b" else 5)
 
-    def test_predict_says_which(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
+    def test_predict_and_export_say_which(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
         questions = asked(6, 9, "b", first=2)
         questions.write(tmp_path / "obs.parquet")
         done = direag("predict", read, tmp_path / "obs.parquet", "--out", tmp_path / "out.jsonl", "--json")
         assert json.loads(done.stdout)["setting"] == "m, b"
         found = pd.read_json(tmp_path / "out.jsonl", lines=True)["confidence"].astype(float)
         np.testing.assert_allclose(found, pooled.settings["m, b"].predict(questions)["confidence"], rtol=1e-9)
-
-    def test_a_setting_by_name_is_said(self, read: Path, tmp_path: Path) -> None:
-        FRESH.write(tmp_path / "obs.jsonl")
         options = ["--out", tmp_path / "out.csv", "--setting", "m, a"]
-        assert "Setting: m, a." in direag("predict", read, tmp_path / "obs.jsonl", *options).stdout
-
-    def test_one_setting_is_exported(self, pooled: MultiSettingFit, read: Path, tmp_path: Path) -> None:
+        assert "Setting: m, a." in direag("predict", read, tmp_path / "obs.parquet", *options).stdout
         direag("export", read, "--out", tmp_path / "own.json", "--setting", "m, a")
         pooled.settings["m, a"].export(tmp_path / "expected.json")
         assert (tmp_path / "own.json").read_text() == (tmp_path / "expected.json").read_text()
@@ -246,21 +241,19 @@ class TestCommands:
         assert "m, blank" in text
         assert "weight_spread" in text
 
-    def test_several_files_without_pool(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ([], "saw 2 observation files; expected one. Add --pool"),
+            (["--pool"], "saw 2 settings called 'a'; expected a different model and dataset"),
+            (["--pool", "--count-patterns"], "expected neither --count-patterns nor --engine ray"),
+            (["--pool", "--engine", "ray"], "expected neither --count-patterns nor --engine ray"),
+        ],
+    )
+    def test_files_that_cannot_be_fitted_together(self, tmp_path: Path, options: list[str], said: str) -> None:
         FRESH.write(tmp_path / "a.jsonl")
-        line = refuse("fit", tmp_path / "a.jsonl", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc")
-        assert "saw 2 observation files; expected one. Add --pool" in line
-
-    @pytest.mark.parametrize("option", [["--count-patterns"], ["--engine", "ray"]])
-    def test_questions_are_looked_at_one_by_one(self, tmp_path: Path, option: list[str]) -> None:
-        FRESH.write(tmp_path / "a.jsonl")
-        line = refuse("fit", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc", "--pool", *option)
-        assert "expected neither --count-patterns nor --engine ray" in line
-
-    def test_one_name_twice(self, tmp_path: Path) -> None:
-        FRESH.write(tmp_path / "a.jsonl")
-        line = refuse("fit", tmp_path / "a.jsonl", tmp_path / "a.jsonl", "--out", tmp_path / "out.nc", "--pool")
-        assert "saw 2 settings called 'a'; expected a different model and dataset" in line
+        twice = tmp_path / "a.jsonl", tmp_path / "a.jsonl"
+        assert said in refuse("fit", *twice, "--out", tmp_path / "out.nc", *options)
 
 
 def test_settings_are_named_by_model_and_dataset_or_else_by_file() -> None:
