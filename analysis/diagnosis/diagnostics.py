@@ -39,7 +39,7 @@ from analysis.diagnosis.verdict import (
     sampling_findings,
 )
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.page import Judgement, Verdict
+from analysis.display.page import Verdict
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
 from bayes_direag.data.quality import level_remarks
@@ -138,7 +138,7 @@ class Diagnosis(Result):
 
     def report(self, path: str | Path) -> None:
         """Write verdict, tables and pictures as one HTML file."""
-        verdict = Verdict(tuple(Judgement(finding.status, finding.text) for finding in self.verdict))
+        verdict = Verdict(tuple((finding.status, finding.text) for finding in self.verdict))
         tables = {"parameters": self.parameters, "chains": self.chains, "predictive checks": self.predictive.table}
         title = "Can this posterior be believed?"
         write_result_report(path, title, repr(self.fit), tables, self._figures(), (verdict,))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from analysis.display.style import LeftOut, Words, figure_style
 from analysis.display.style import Picture as Drawn
+from bayes_direag.data.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -142,17 +143,10 @@ class Picture(NamedTuple):
         return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
 
 
-class Judgement(NamedTuple):
-    """One sentence of a verdict."""
-
-    mark: Literal["fine", "warning", "failure"]
-    text: str
-
-
 class Verdict(NamedTuple):
-    """Sentences, each of them marked as fine, as asking for care, or as failing."""
+    """Sentences, each after its mark: fine, asking for care, or failing."""
 
-    items: tuple[Judgement, ...]
+    items: tuple[tuple[Literal["fine", "warning", "failure"], str], ...]
 
 
 class Command(NamedTuple):
@@ -203,6 +197,13 @@ _DPI, _MOST_DOTS = 200, 16383
 _MOST_BYTES = 300_000
 #: Inches that may be added around a figure.
 _EDGE = 0.5
+
+
+def write_page(report: Report, path: str | Path) -> None:
+    """Write a report as one HTML file; an earlier file gives way once all of the new one is written."""
+    html = render(report)
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(html, encoding="utf-8", newline="\n")
 
 
 def render(report: Report) -> str:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from analysis.display.style import figure_style
-from bayes_direag.data.files import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -85,7 +84,7 @@ def write_result_report(
     first: "tuple[Block, ...]" = (),
 ) -> None:
     """Write tables and figures, each under its name, as one HTML file."""
-    from analysis.display.page import Cell, Column, Picture, Report, Section, Table, render
+    from analysis.display.page import Cell, Column, Picture, Report, Section, Table, write_page
 
     def block(name: str, table: pd.DataFrame) -> Table:
         numbers = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
@@ -99,9 +98,7 @@ def write_result_report(
         Section("tables", "Tables", tuple(block(name, table) for name, table in tables.items())),
         Section("pictures", "Pictures", tuple(Picture(name, name, "", own) for name, own in figures.items())),
     ]
-    html = render(Report(title, about, "", tuple(own for own in sections if own.blocks)))
-    with atomic_path(path) as partial_path:
-        partial_path.write_text(html, encoding="utf-8", newline="\n")
+    write_page(Report(title, about, "", tuple(own for own in sections if own.blocks)), path)
 
 
 def _shown(value: object) -> str:

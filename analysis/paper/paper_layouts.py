@@ -1,7 +1,7 @@
 """The tables of :mod:`analysis.paper.paper_tables` in words and figures, ready for any format."""
 
 import re
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -254,16 +254,7 @@ def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evaluat
         name=f"direag-{table.number}",
         title=f"{table.subject.capitalize()}, as in the paper's Table {table.number}",
         headers=(table.column, *_metric_headers(details=True)),
-        sections=tuple(
-            Section(
-                _section_title(run),
-                str(run.folder),
-                tuple(_paper_rows(of_run, setting(run).is_printed, level)),
-                tuple(_paper_notes(of_run, run)),
-            )
-            for run in runs
-            for of_run in [rows[rows["run"] == str(run.folder)]]
-        ),
+        sections=_sections(rows, runs, lambda own, run: _paper_rows(own, setting(run).is_printed, level), _paper_notes),
         caption=(
             f"{_MARKED if rows.filter(regex='_rank$').notna().any(axis=None) else ''}"
             "↑ more is better, ↓ less. ECE: bins of equal width, closed on the right. Intervals: percentile bootstrap "
@@ -281,15 +272,11 @@ def differences_layout(
         name="direag-differences",
         title="DirEAG against each other method, question by question",
         headers=("method", "n", *(header for name in names for header in (name, "adjusted\np"))),
-        sections=tuple(
-            Section(
-                _section_title(run),
-                str(run.folder),
-                tuple(_difference_rows(of_run, level)),
-                tuple(what_differs(of_run, 1 - level).splitlines()),
-            )
-            for run in runs
-            for of_run in [differences[differences["run"] == str(run.folder)]]
+        sections=_sections(
+            differences,
+            runs,
+            lambda own, _: _difference_rows(own, level),
+            lambda own, _: what_differs(own, 1 - level).splitlines(),
         ),
         caption=(
             "Differences are DirEAG less the other, on the n labelled questions. Benefit, accuracy less Brier score of "
@@ -335,9 +322,18 @@ def _by_metric(differences: pd.DataFrame, phrase: str) -> list[str]:
     ]
 
 
-def _section_title(run: EvaluatedRun) -> str:
-    model, dataset, _ = setting(run)
-    return f"{model}, {dataset}"
+def _sections(
+    table: pd.DataFrame,
+    runs: Sequence[EvaluatedRun],
+    rows_of: Callable[[pd.DataFrame, EvaluatedRun], Iterable[Row]],
+    notes_of: Callable[[pd.DataFrame, EvaluatedRun], Iterable[str]],
+) -> tuple[Section, ...]:
+    """Make a section a run, of its part of a table."""
+    parts = [(run, table[table["run"] == str(run.folder)]) for run in runs]
+    return tuple(
+        Section(", ".join(setting(run)[:2]), str(run.folder), tuple(rows_of(own, run)), tuple(notes_of(own, run)))
+        for run, own in parts
+    )
 
 
 def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[Row]:

@@ -9,7 +9,7 @@ from analysis.diagnosis import diagnosis_figures
 from analysis.diagnosis.diagnostics import Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
 from analysis.display.glossary import PARAMETERS
-from analysis.display.page import Block, Cell, Column, Judgement, Paragraph, Section, Table, Verdict, worded
+from analysis.display.page import Block, Cell, Column, Paragraph, Section, Table, Verdict, worded
 from analysis.display.style import LeftOut, Picture, figure_style
 from analysis.display.text import number, percent
 from analysis.methods.direag import FITTED_METHODS
@@ -36,7 +36,9 @@ def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]
             f"Take care: {n_fits - n_converged} of the {n_fits} fits behind these figures did not converge. See "
             "Diagnostics before you believe them."
         )
-    if source.fit is not None and not (_optimum_reached(source.fit) if diagnosis is None else diagnosis.believable):
+    if source.fit is None:
+        return
+    if not (fit_summary(source.fit)["converged"] if diagnosis is None else diagnosis.believable):
         yield f"Take care: the fit {source.fit_path} is not to be believed. Diagnostics says why and what to do."
 
 
@@ -170,10 +172,6 @@ def _fold_table(source: ReportSource) -> Table:
     )
 
 
-def _optimum_reached(fit: Fit) -> bool:
-    return fit_summary(fit)["converged"]
-
-
 def _optimum(fit: Fit, path: Path | None) -> Verdict:
     summary = fit_summary(fit)
     where = (
@@ -181,10 +179,8 @@ def _optimum(fit: Fit, path: Path | None) -> Verdict:
         f"(at most {GRADIENT_TOLERANCE:g} is fine)"
     )
     if summary["converged"]:
-        judgement = Judgement("fine", f"{path} stands at its optimum: {where}.")
-    else:
-        judgement = Judgement("failure", f"{path} does not stand at its optimum: {where}. Do not use it.")
-    return Verdict((judgement,))
+        return Verdict((("fine", f"{path} stands at its optimum: {where}."),))
+    return Verdict((("failure", f"{path} does not stand at its optimum: {where}. Do not use it."),))
 
 
 def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
@@ -194,7 +190,7 @@ def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Blo
     else:
         text = f"{path} is not believable: the sampling failed, and with it all that rests on these draws. What to do:"
         first = Paragraph(text, "failure")
-    findings = tuple(Judgement(finding.status, finding.text) for finding in diagnosis.verdict)
+    findings = tuple((finding.status, finding.text) for finding in diagnosis.verdict)
     tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
     pictures = worded(_drawn(diagnosis), diagnosis_figures.WORDS, "diagnosis", on_step)
     return [first, Verdict(findings), *tables, *pictures]

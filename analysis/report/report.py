@@ -15,7 +15,7 @@ from analysis.display.page import (
     Section,
     Table,
     Terms,
-    render,
+    write_page,
 )
 from analysis.display.text import counted, number, percent
 from analysis.report.answer import Answer, answer, spoken
@@ -28,7 +28,6 @@ from analysis.report.evaluation_sections import (
 )
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
 from analysis.report.source import ReportSource
-from bayes_direag.data.files import atomic_path
 from bayes_direag.model.presets import label
 
 _FILES = {"observations": "OBSERVATIONS", "test": "TEST", "samples": "SAMPLES", "topk": "TOPK"}
@@ -203,7 +202,5 @@ def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str]
     answered = answer(source)
     report = make_report(source, answered, on_step)
     on_step("writing")
-    html = render(report)
-    with atomic_path(path) as partial_path:
-        partial_path.write_text(html, encoding="utf-8", newline="\n")
+    write_page(report, path)
     return answered

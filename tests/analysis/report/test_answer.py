@@ -81,17 +81,13 @@ class TestTheDifference:
         low, high = row["low"], row["high"]
         assert said.endswith(f"The difference is +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}]: DirEAG is better.")
 
-    def test_of_a_worse_one(self, tmp_path):
-        mean, direag = self.said(np.random.default_rng(2), worse=0.8)
-        found = found_in(tmp_path / "run", {"majority": mean, "direag": direag})
-        assert "the majority vote, the best other method" in found.sentences[-1]
-        assert found.sentences[-1].endswith("DirEAG is worse.")
-
-    def test_the_rival_is_the_best_of_the_calibrated_ones(self, tmp_path):
-        rng = np.random.default_rng(5)
-        direag, mean = self.said(rng, worse=0.5)
-        said = {"cisc_platt": mean, "level_logistic": direag, "majority": direag, "direag": mean}
-        assert found_in(tmp_path / "run", said).reference == "level_logistic"
+    def test_of_a_worse_one_and_who_the_rival_is(self, tmp_path):
+        better, worse = self.said(np.random.default_rng(2), worse=0.8)
+        last = found_in(tmp_path / "vote", {"majority": better, "direag": worse}).sentences[-1]
+        assert "the majority vote, the best other method" in last
+        assert last.endswith("DirEAG is worse.")
+        said = {"cisc_platt": worse, "level_logistic": better, "majority": better, "direag": worse}
+        assert found_in(tmp_path / "calibrated", said).reference == "level_logistic"
 
     def test_that_cannot_be_told(self, tmp_path):
         rng = np.random.default_rng(3)

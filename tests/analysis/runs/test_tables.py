@@ -303,9 +303,3 @@ class TestReliability:
             [predictions([0.95, None, 0.95], [True, False, None]), predictions([0.95], [False], method="majority")]
         )
         assert cells(shown(reliability_table(table, "direag")))["0.9-1.0"][:3] == ["1", "0.950", "1.000"]
-
-    def test_it_fits_in_80_columns(self):
-        confidence = list(np.linspace(0, 1, 12345))
-        text = shown(reliability_table(predictions(confidence, [True] * 12345), "direag"))
-        assert "…" not in text
-        assert max(map(len, text.splitlines())) <= 80
