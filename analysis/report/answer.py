@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from scipy.stats import binomtest
 
 from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
 from analysis.runs.evaluated_run import paired_methods
 from analysis.scores.metrics import ece
+from analysis.scores.reliability import share_right
 
 _NAMES = {
     "mean_confidence": "the mean confidence",
@@ -74,14 +74,9 @@ def by_threshold(source: ReportSource) -> pd.DataFrame:
     rows = []
     for threshold in _THRESHOLDS:
         accepted = correct[confidence >= threshold]
-        row = {"threshold": threshold, "n": len(accepted), "share": len(accepted) / max(source.n_labelled, 1)}
-        row |= {"right": np.nan, "low": np.nan, "high": np.nan}
-        if len(accepted):
-            test = binomtest(int(accepted.sum()), len(accepted))
-            low, high = test.proportion_ci(source.run.interval_level, method="wilson")
-            row |= {"right": accepted.mean(), "low": low, "high": high}
-        rows.append(row)
-    return pd.DataFrame(rows)
+        share = len(accepted) / max(source.n_labelled, 1)
+        rows.append((threshold, len(accepted), share, *share_right(accepted, source.run.interval_level)))
+    return pd.DataFrame(rows, columns=["threshold", "n", "share", "right", "low", "high"])
 
 
 def method_differences(source: ReportSource) -> pd.DataFrame:

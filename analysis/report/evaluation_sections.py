@@ -70,13 +70,11 @@ def methods_section(source: ReportSource, answer: Answer) -> Section:
 
 def reliability_section(source: ReportSource) -> Section:
     """Tabulate how often answers are right, by the probability that they were given."""
-    confidence, correct, *_ = source.scores[source.method]
     title = "The probabilities in numbers"
-    if not len(correct):
+    if not source.metrics["n"]:
         text = f"There is nothing to tabulate: {spoken(source.method)} has answered no labelled question."
         return Section("reliability", title, (Paragraph(text, "note"),))
     level = percent(source.run.interval_level, 0)
-    bins = binned_reliability(confidence, correct, level=source.run.interval_level)
     columns: dict[Column, Callable[[Row], Cell | str]] = {
         Column("probability", holds="name"): lambda row: f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%",
         Column("said", "on average"): lambda row: percent(row["confidence"]),
@@ -91,9 +89,10 @@ def reliability_section(source: ReportSource) -> Section:
         f"“As stated”: what was said lies within the {level} interval of what is right. “Too few to tell”: it does, "
         f"but that interval is wider than {100 * _WIDE:.0f} points."
     )
-    caption = f"The probabilities of {spoken(source.method)} on {counted(len(correct), 'held-out question')}"
-    records = bins[bins["n"] > 0].to_dict("records")
-    table = Table.of(caption, records, columns, note, "`direag plot` writes reliability_bins.csv")
+    caption = (
+        f"The probabilities of {spoken(source.method)} on {counted(int(source.metrics['n']), 'held-out question')}"
+    )
+    table = Table.of(caption, _bins(source), columns, note, "`direag plot` writes reliability_bins.csv")
     return Section("reliability", title, (table,))
 
 
@@ -161,12 +160,16 @@ def _held_out(source: ReportSource) -> str:
     return f"{how}: no question was predicted by anything that had seen its right answer."
 
 
-def _chart(source: ReportSource) -> Chart:
+def _bins(source: ReportSource) -> list[dict[Hashable, Any]]:
+    """Return the reliability of the report's method, a row a bin that holds a question."""
     confidence, correct, *_ = source.scores[source.method]
     bins = binned_reliability(confidence, correct, level=source.run.interval_level)
+    return bins[bins["n"] > 0].to_dict("records")
+
+
+def _chart(source: ReportSource) -> Chart:
     dots = tuple(
-        Dot(row["confidence"], row["right"], row["right_low"], row["right_high"], row["n"])
-        for row in bins[bins["n"] > 0].to_dict("records")
+        Dot(row["confidence"], row["right"], row["right_low"], row["right_high"], row["n"]) for row in _bins(source)
     )
     level = percent(source.run.interval_level, 0)
     caption = (

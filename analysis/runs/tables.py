@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
 from analysis.display.glossary import FIRST_METRICS, METRICS
 from analysis.display.text import interval, number, shown_table
+from analysis.scores.reliability import binned_reliability
+from analysis.scores.scoring import scores_by_method
 
 #: Metrics of a method's own answers.
 _OWN = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")
@@ -56,19 +57,16 @@ def metrics_table(metrics: pd.DataFrame) -> Group:
 def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
     """Return a reliability diagram in characters: stated against realised, over the 10 bins of the ECE.
 
-    Bins are ``(i/10, (i+1)/10]``, the first also closed on the left; those without a question are left out, as
-    are questions that are unanswered or not labelled.
+    Bins without a question are left out, as are questions that are unanswered or not labelled.
     """
-    answered = predictions[predictions["method"] == method].dropna(subset=["confidence", "correct"])
-    confidence, correct = answered["confidence"].to_numpy(float), answered["correct"].to_numpy(bool)
-    bins = np.searchsorted(np.arange(1, 10) / 10, confidence, side="left")
+    scores = scores_by_method(predictions)[method]
+    bins = binned_reliability(scores.confidence, scores.correct)
 
     def rows() -> Iterator[list[str | Text]]:
-        for place in np.unique(bins):
-            here = bins == place
-            says, right = float(confidence[here].mean()), float(correct[here].mean())
+        for row in bins[bins["n"] > 0].to_dict("records"):
+            says, right = row["confidence"], row["right"]
             bars = Text(f"{'▒' * round(40 * says)}\n{'█' * round(40 * right)}", justify="left")
-            yield [f"{place / 10:.1f}-{(place + 1) / 10:.1f}", str(here.sum()), number(says), number(right), bars]
+            yield [f"{row['low']:.1f}-{row['high']:.1f}", str(row["n"]), number(says), number(right), bars]
 
     caption = "says ▒: mean confidence. right █: share of right answers. Calibrated: equally long."
     headers = ["confidence", "n", "says", "right", ""]

@@ -80,6 +80,16 @@ def reliability(
     )
 
 
+def share_right(correct: Correct, level: float) -> tuple[float, float, float]:
+    """Return the share of right answers and its Wilson interval; NaN without an answer."""
+    from scipy.stats import binomtest
+
+    if not len(correct):
+        return np.nan, np.nan, np.nan
+    low, high = binomtest(int(correct.sum()), len(correct)).proportion_ci(level, method="wilson")
+    return float(correct.mean()), low, high
+
+
 def binned_reliability(
     confidence: Confidence, correct: Correct, *, n_bins: int = N_BINS, level: float = 0.95
 ) -> pd.DataFrame:
@@ -88,20 +98,14 @@ def binned_reliability(
     Returns: A row a bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share), ``right_low``,
     ``right_high``. All but edges and n are NaN in an empty bin.
     """
-    from scipy.stats import binomtest
-
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     edges = np.arange(n_bins + 1) / n_bins
     place = np.searchsorted(edges[1:-1], clipped, side="left")
     rows = []
     for number in range(n_bins):
         here = place == number
-        n, k = int(here.sum()), int(correct[here].sum())
-        share = (np.nan, np.nan, np.nan, np.nan)
-        if n:
-            interval = binomtest(k, n).proportion_ci(level, method="wilson")
-            share = (clipped[here].mean(), k / n, interval.low, interval.high)
-        rows.append((edges[number], edges[number + 1], n, *share))
+        mean = clipped[here].mean() if here.any() else np.nan
+        rows.append((edges[number], edges[number + 1], int(here.sum()), mean, *share_right(correct[here], level)))
     return pd.DataFrame(rows, columns=["low", "high", "n", "confidence", "right", "right_low", "right_high"])
 
 
