@@ -178,6 +178,16 @@ def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations)
     assert chosen_methods(None, observations, None, {}) == FROM_ONE_ELICITATION[1:]
 
 
+def test_a_test_set_may_have_its_levels_in_another_order(questions: Observations) -> None:
+    labelled, test = questions.select(slice(0, 60)), questions.select(slice(60, 80))
+    turned = test.align(test.level_names[::-1])
+    assert turned.level_names == test.level_names[::-1]
+    found, expected = (
+        evaluate(labelled, own, methods=["level_logistic"], n_resamples=1).predictions for own in (turned, test)
+    )
+    np.testing.assert_allclose(found["confidence"], expected["confidence"])
+
+
 def test_how_to_sample_is_recorded_with_its_defaults(questions: Observations) -> None:
     found = evaluate(questions, methods=["majority"], fit_method="nuts", n_resamples=1).settings
     assert (found.fit_method, found.sampling, found.preset) == ("nuts", SamplingSettings(), PRESETS["bayes"])
