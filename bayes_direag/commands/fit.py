@@ -14,7 +14,7 @@ from bayes_direag.commands.multi_setting import (
     show_multi_setting,
 )
 from bayes_direag.commands.show import show_fit, show_quality
-from bayes_direag.data.files import Engine
+from bayes_direag.data.engines import Engine
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Method, Variant
 

@@ -95,7 +95,7 @@ def chosen_fit(
     Returns the fit, and the name of the setting taken, None where the fit is not pooled. Raises DirEAGError if there is
     no such setting, several would do, or the fit is not pooled though one is asked for.
     """
-    from bayes_direag.data.files import is_parquet
+    from bayes_direag.data.engines import is_parquet
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.multi_setting import MultiSettingFit, is_multi_setting, pairs_of
 

@@ -13,8 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.engines import Engine
 from bayes_direag.data.equality import read_equal
-from bayes_direag.data.files import Engine
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import parse_overrides

@@ -59,7 +59,7 @@ def predict_command(
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """
-    from bayes_direag.data.engines import prepare
+    from bayes_direag.data.engines import is_parquet, prepare
 
     options.check_file(target, fit, observations)
     if target_accuracy is None and labelled is not None:
@@ -75,7 +75,7 @@ def predict_command(
         )
     columns = options.chosen_columns(column, scale, equal)
     prepare(engine, observations, columns)
-    from bayes_direag.data.files import check_table_path, is_parquet, write_table
+    from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.answering import answer
     from bayes_direag.fits.streaming import Predicted, predict_parquet

@@ -17,8 +17,7 @@ import pyarrow
 from jaxtyping import Float, Int, Shaped
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.engines import Span, prepare
-from bayes_direag.data.files import Engine, is_parquet
+from bayes_direag.data.engines import Engine, Span, is_parquet, prepare
 from bayes_direag.data.long_table import QuestionArrays
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import ParquetScan, group_edges, scan_parquet

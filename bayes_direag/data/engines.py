@@ -8,14 +8,16 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from bayes_direag.data.files import Engine, is_parquet
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     import pyarrow
+
+#: Where a large Parquet file is worked through.
+Engine = Literal["local", "ray"]
 
 _ERROR = "expected error"
 
@@ -29,6 +31,15 @@ class Span(NamedTuple):
 
 #: What is done to a span of whole questions, or to the whole file (None): one table after the other.
 Job = Callable[[Span | None], Iterator["pyarrow.Table"]]
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Tell by its first bytes whether there is a Parquet file."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
 
 
 def prepare(engine: Engine, path: Path, columns: Columns | None = None) -> None:

@@ -8,10 +8,11 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from bayes_direag.data.engines import is_parquet
 from bayes_direag.data.records import (
     COLUMNS,
     NUMBER,
@@ -31,9 +32,6 @@ from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
     import pandas
-
-#: Where a large Parquet file is worked through.
-Engine = Literal["local", "ray"]
 
 #: Questions, and where they were read.
 type Records = tuple[tuple[Question, ...], Origin]
@@ -154,15 +152,6 @@ def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
     columns = [own for name in COLUMNS for own in ((name, *further) if name == "confidence" else (name,))]
     types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"} | dict.fromkeys(further, "Float64")
     return pd.DataFrame(rows, columns=columns).astype({name: types.get(name, "str") for name in columns})
-
-
-def is_parquet(path: str | Path) -> bool:
-    """Tell by its first bytes whether there is a Parquet file."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError:
-        return False
 
 
 def read_records(path: Path, columns: Columns | None = None) -> Records:

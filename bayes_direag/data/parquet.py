@@ -18,8 +18,7 @@ from pyarrow import parquet, types
 from pydantic import ConfigDict, TypeAdapter
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.engines import Job, Span, run_on_ray
-from bayes_direag.data.files import Engine
+from bayes_direag.data.engines import Engine, Job, Span, run_on_ray
 from bayes_direag.data.long_table import LongTable, Overview, QuestionArrays, Texts, question_arrays
 from bayes_direag.data.records import (
     COLUMNS,

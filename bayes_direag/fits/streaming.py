@@ -12,8 +12,8 @@ import pyarrow
 from jaxtyping import Int
 from pyarrow import parquet
 
-from bayes_direag.data.engines import Span
-from bayes_direag.data.files import Engine, atomic_path, write_table
+from bayes_direag.data.engines import Engine, Span
+from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
