@@ -13,7 +13,7 @@ from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.command_line import contents, one_line, refuse, succeed, without_gold
+from tests.command_line import contents, direag, one_line, refuse, succeed, without_gold
 
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 PREDICTION_COLUMNS += ["state_probability", "cluster"]
@@ -150,6 +150,23 @@ def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path):
     printed = succeed("evaluate", path, "--out", tmp_path / "r", "--methods", "majority", "--resamples", 2)
     assert "[red]run[/red]" in printed
     assert "[bold]:+1:.jsonl" in printed.replace("\n", "")
+
+
+@pytest.mark.parametrize(("error", "code"), [(OSError(28, "No space left on device"), 2), (KeyboardInterrupt(), 130)])
+def test_a_failure_half_way_leaves_the_old_results(tmp_path, observations, monkeypatch, error, code):
+    options = ["--out", tmp_path / "results", "--methods", "majority", "--resamples", 5]
+    succeed("evaluate", observations, *options)
+    before = contents(tmp_path)
+
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("analysis.evaluation._manifest", fail)
+    result = direag("evaluate", observations, *options, "--seed", 1)
+    assert result.exit_code == code
+    assert len(result.stderr.splitlines()) == 1
+    assert contents(tmp_path) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["results"]
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path, observations):

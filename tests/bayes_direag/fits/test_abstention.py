@@ -83,6 +83,8 @@ def test_confidences_that_do_not_promise_the_target_are_not_answered() -> None:
     found = choose_threshold(sure, right, sure, target=0.9)
     assert (found.n_answered, found.promised) == (0, False)
     assert choose_threshold(sure, right, sure, target=0.6).n_answered == 200
+    # 60 wrong answers are expected; at most 66 are allowed, and 90 % of the time there are at most 70
+    assert [choose_threshold(sure, right, sure, target=0.67, assurance=a).promised for a in (0.9, 0.6)] == [False, True]
 
 
 QUESTIONS = st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.8, 0.9, 0.95]), st.booleans()), max_size=40)

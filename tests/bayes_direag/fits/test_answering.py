@@ -142,6 +142,9 @@ def test_no_threshold_is_said_with_its_reason(fit: Fit) -> None:
     modest["confidence"] = modest["confidence"].clip(upper=0.8)
     many = answer(fit, NEW, modest, LABELLED, target=0.9)
     assert many.reason == "The probabilities themselves do not promise that accuracy at any threshold."
+    at_least = many.by_threshold.set_index("threshold")["new"]
+    assert at_least[0.8] == (modest["confidence"] == 0.8).sum() > 0  # which is what it was lowered to
+    assert at_least[0.9] == 0
 
 
 def test_one_question_of_each_cluster_counts(fit: Fit) -> None:
