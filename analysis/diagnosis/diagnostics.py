@@ -18,7 +18,7 @@ from analysis.diagnosis.checks import (
     predictive_checks,
     worst_questions,
 )
-from analysis.diagnosis.diagnosis_figures import FIGURES
+from analysis.diagnosis.diagnosis_display import FIGURES
 from analysis.diagnosis.identifiability import (
     FlatDirection,
     Scale,

@@ -12,8 +12,7 @@ from pydantic import Field
 
 from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import MARKERS, REFERENCE, diagonal, figure_style, headed_figure, panel_grid, plain
-from analysis.simulation.interval_coverage import coverage, draw_worlds, place_truth
-from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from analysis.simulation.ranks_and_coverage import RankCheck, check_ranks, coverage, draw_worlds, place_truth
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.nuts import draws_for_each
 from bayes_direag.model.evidence import Reports
@@ -81,8 +80,8 @@ def rank_figure(check: RankCheck, about: str) -> "Figure":
 def coverage_figure(table: pd.DataFrame, about: str) -> "Figure":
     """Draw how often intervals held the truth against how often they should, by final calibration.
 
-    ``table``: as :func:`~analysis.simulation.interval_coverage.coverage` returns it. ``about``: what was simulated, for
-    the caption.
+    ``table``: as :func:`~analysis.simulation.ranks_and_coverage.coverage` returns it. ``about``: what was simulated,
+    for the caption.
     """
     n = int(table["n_worlds"].max())
     widths = table.groupby("recalibration", sort=False)["mean_width"].first()
@@ -184,7 +183,7 @@ class SimulationCheck:
     """What came out.
 
     ``settings``: what was simulated. ``n_divergent``: simulations with a divergent draw. ``ranks``: simulation-based
-    calibration. ``coverage``: from :func:`~analysis.simulation.interval_coverage.coverage`.
+    calibration. ``coverage``: from :func:`~analysis.simulation.ranks_and_coverage.coverage`.
     """
 
     settings: SimulationSettings

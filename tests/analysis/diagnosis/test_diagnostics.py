@@ -10,8 +10,7 @@ from matplotlib import _pylab_helpers
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from analysis.diagnosis.diagnosis_figures import FIGURES
-from analysis.diagnosis.diagnosis_tables import diagnosis_tables
+from analysis.diagnosis.diagnosis_display import FIGURES, diagnosis_tables
 from analysis.diagnosis.diagnostics import Diagnosis, diagnose
 from analysis.display.folders import jsonable
 from analysis.display.style import figure_style, save_figure

@@ -13,7 +13,7 @@ from analysis.methods import direag
 from analysis.methods.method import Answerer, Answers, Learner, Method
 from analysis.methods.registry import CURVE_METHODS
 from analysis.methods.rules import majority
-from analysis.scores.smooth_ece import smooth_ece
+from analysis.scores.metrics import smooth_ece
 from bayes_direag.data.observations import Observations, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary

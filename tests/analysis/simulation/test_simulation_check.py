@@ -10,8 +10,7 @@ import pandas as pd
 import pytest
 
 from analysis.display.style import figure_style
-from analysis.simulation.interval_coverage import draw_worlds
-from analysis.simulation.simulation_based_calibration import RankCheck, check_ranks
+from analysis.simulation.ranks_and_coverage import RankCheck, check_ranks, draw_worlds
 from analysis.simulation.simulation_check import (
     SHORT_CHAINS,
     SimulationSettings,
