@@ -59,16 +59,6 @@ def test_one_that_is_not_is_written_all_the_same(bad, tmp_path, monkeypatch):
     assert any("--target-accept 0.99" in finding["text"] for finding in record["verdict"])
 
 
-@pytest.mark.slow
-def test_warnings_do_not_fail(tmp_path):
-    raw = gaussian_draws(1, spread=0.1)
-    raw["bias"] -= 4
-    made_posterior(simulate_observations(40, seed=1), raw).save(tmp_path / "far.nc")
-    result = run(tmp_path / "far.nc", "--json")
-    assert result.exit_code == 0
-    assert "warning" in {finding["status"] for finding in json.loads(result.output)["verdict"]}
-
-
 def test_refusals(good, tmp_path):
     made_fit(simulate_observations(20, seed=1), natural(5)).save(tmp_path / "map.nc")
     assert "this fit is a MAP, a single draw" in refuse(tmp_path / "map.nc")

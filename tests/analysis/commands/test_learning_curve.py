@@ -11,7 +11,6 @@ import pytest
 from analysis.display.style import new_figure
 from analysis.learning_curve import curve
 from analysis.learning_curve.curve import CURVE_METRICS
-from analysis.methods.registry import DEFAULT_METHODS
 from analysis.methods.rules import majority
 from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
@@ -70,6 +69,7 @@ def test_json_holds_the_summary_and_what_was_held_out(
     found = json.loads(succeed(questions, "--out", tmp_path / "out", *QUICK, "--json", "--level", "0.9"))
     assert (found["n_usable"], found["n_test"], found["n_splits"], found["interval_level"]) == (150, 110, 3, 0.9)
     assert found["label_counts"] == [20, 40]
+    assert list(found["left_out"]) == ["100"]
     assert found["methods"] == ["majority", "majority_platt", "vote_logistic"]
     assert len(found["summary"]) == 2 * len(CURVE_METRICS) * 3
     stored = json.loads((tmp_path / "out" / "learning_curve.json").read_text())
@@ -122,28 +122,16 @@ def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkey
     assert summary["method"].unique().tolist() == ["majority", "vote_logistic"]
 
 
-def test_the_default_methods_are_those_without_sampling(questions: Path, tmp_path: Path) -> None:
-    assert "map_paper_calibrated" in DEFAULT_METHODS
-    assert "unknown method 'best'" in refuse(questions, "--out", tmp_path / "out", "--methods", "default,best")
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize(
     ("options", "says"),
     [
         (["--labels", "30,many"], "--labels 30,many: expected whole numbers"),
-        (["--labels", "60"], "60 labels: 150 usable questions hold at most 50"),
         (["--level", "95"], "--level 95.0: expected a probability"),
     ],
 )
 def test_refusals(questions: Path, tmp_path: Path, options: list[str], says: str) -> None:
     assert says in refuse(questions, "--out", tmp_path / "out", *options)
     assert not (tmp_path / "out").exists()
-
-
-def test_another_seed_needs_another_folder(questions: Path, whole: tuple[Path, str], tmp_path: Path) -> None:
-    assert "another seed (0); expected 1" in refuse(questions, "--out", whole[0], *QUICK, "--seed", 1)
-    assert "there is no folder" in refuse(questions, "--out", tmp_path / "no" / "out")
 
 
 @pytest.mark.slow

@@ -63,12 +63,6 @@ def test_the_order_of_the_questions_does_not_matter(runs: dict[str, EvaluatedRun
     pd.testing.assert_frame_equal(*tables)
 
 
-def test_a_method_that_is_the_same_in_all_does_not_differ(runs: dict[str, EvaluatedRun]) -> None:
-    found = compare_evaluations(runs, "majority", seed=1, n_resamples=20).table
-    assert (found.loc[found["metric"] != "log_score", ["difference", "low", "high"]] == 0).all(axis=None)
-    assert (found[["p_value", "p_adjusted"]].dropna() == 1).all(axis=None)
-
-
 def test_what_cannot_be_compared_is_said(runs: dict[str, EvaluatedRun], said: dict[str, Said], tmp_path: Path) -> None:
     with pytest.raises(DirEAGError, match="saw 1 evaluation; expected two or more"):
         compare_evaluations({"first": runs["first"]}, seed=0)

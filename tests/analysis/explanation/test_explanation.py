@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.explanation.explanation import REASONS, Explanation, explain, with_and_without_each
+from analysis.explanation.explanation import REASONS, Explanation, explain
 from bayes_direag.data.observations import Observation, Observations, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
@@ -183,14 +183,6 @@ def test_without_a_report_is_what_the_file_without_it_would_give(
                 np.testing.assert_allclose(row["confidence_without"], expected["confidence"], rtol=1e-12)
 
 
-def test_an_answer_that_nobody_gives_any_more_is_no_candidate() -> None:
-    question = Question(problem_id="q", observations=(report(0, "b", 50), report(1, "a", 60), report(2, "c", 70)))
-    copies = with_and_without_each(Observations.from_questions([question], answers="text"))
-    assert copies.candidates == (("a", "b", "c"), ("a", "c"), ("b", "c"), ("a", "b"))
-    assert copies.candidate.tolist() == [[1, 0, 2], [-1, 0, 1], [0, -1, 1], [1, 0, -1]]
-    assert np.isnan(copies.confidence).sum(axis=1).tolist() == [0, 1, 1, 1]
-
-
 def test_the_gold_answer_changes_nothing(several_draws: Fit, observations: Observations) -> None:
     questions = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
     unlabelled = Observations.from_questions(questions, answers="numeric")
@@ -225,14 +217,6 @@ def test_what_is_right_is_shown(several_draws: Fit, observations: Observations) 
     assert (split.gold_answer, split.correct) == ("99", False)
     assert split.states["right"].tolist() == [False] * 5 + [True]
     assert (silent.labelled, silent.correct) == (False, None)
-
-
-def test_a_correct_flag_decides_over_equality(several_draws: Fit) -> None:
-    observed = (report(0, "4", 50).model_copy(update={"correct": True}), report(1, "5", 90))
-    asked = Question(problem_id="q", observations=(observed[0], observed[1].model_copy(update={"correct": False})))
-    found = explain(several_draws, Observations.from_questions([asked], answers="numeric"), "q")
-    assert by_answer(found, "right") == {"4": True, "5": False, brute_force.NULL: False}
-    assert found.correct == (found.answer == "4")
 
 
 def test_what_cannot_be_used_is_listed_with_its_reason(several_draws: Fit, observations: Observations) -> None:

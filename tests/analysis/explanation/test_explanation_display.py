@@ -180,7 +180,6 @@ class TestCommand:
         ("arguments", "problem"),
         [
             (["agred"], "no question 'agred'; expected one of the 4 there, such as 'agreed'"),
-            (["agreed", "--level", "1.5"], "interval level 1.5"),
             (["agreed", "--out", "why.gif"], "no figure can be written as '.gif'"),
             (["agreed", "--out", "nowhere/why.png"], "there is no folder nowhere"),
             (["agreed", "--out", "observations.jsonl"], "saw a file that is read here"),

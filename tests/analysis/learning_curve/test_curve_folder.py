@@ -1,6 +1,5 @@
 """A folder that a run goes on with, or refuses to."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -66,21 +65,3 @@ def test_what_cannot_be_read_is_refused(tmp_path: Path, name: str, text: str) ->
     (tmp_path / "out" / name).write_text(text)
     with pytest.raises(DirEAGError, match=f"{name}: this cannot be read"):
         curve_folder.begin(tmp_path / "out", PLAIN)
-
-
-def test_a_finished_curve(tmp_path: Path) -> None:
-    curve_folder.begin(tmp_path / "out", PLAIN)
-    described = curve_folder.described(SPLITS, ("majority",), 0.9)
-    record = curve_folder.finish(tmp_path / "out", described, pd.DataFrame({"mean": [0.1]}), Figure())
-    assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "learning_curve.json",
-        "learning_curve.png",
-        "summary.csv",
-    }
-    stored = json.loads((tmp_path / "out" / "learning_curve.json").read_text())
-    assert stored == record
-    assert stored["observations_sha256"] == OBSERVATIONS.fingerprint
-    assert (stored["n_splits"], stored["n_usable"], stored["n_test"]) == (2, 10, 6)
-    assert stored["left_out"] == {"100": "too many"}
-    assert stored["interval_level"] == 0.9
-    assert curve_folder.begin(tmp_path / "out", PLAIN).empty

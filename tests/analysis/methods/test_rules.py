@@ -97,15 +97,6 @@ def test_a_tie_goes_to_the_answer_seen_first_whatever_the_rounding():
     assert selected(observations, majority(observations)) == [("12", 0.4)], "the higher mean confidence"
 
 
-def test_steerconf_counts_usable_levels_only():
-    # Mean 0.7, deviation 0.1, share 1.
-    observations = observe([None, ("7", 60), ("7", None), ("7", 80)])
-    assert selected(observations, steerconf(observations)) == [("7", pytest.approx(0.6125))]
-    spread = observe([("12", None), ("300", 0), ("7", 100), ("7", 100), ("7", 100)])
-    answer, score = selected(spread, steerconf(spread))[0]
-    assert (answer, score) == ("7", pytest.approx(0.75**2 / (1 + 1 / math.sqrt(3)), abs=1e-5))
-
-
 def test_vanilla_is_one_level_with_its_confidence_clipped():
     observations = observe([("7", 20), ("12", 100)], [("7", 20), ("12", None)], [("7", 20), None])
     answers = selected(observations, vanilla(observations, "level 1"))

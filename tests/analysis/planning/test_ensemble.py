@@ -104,17 +104,6 @@ def test_questions_are_chosen_by_what_they_tell_together(seed: int) -> None:
         before.append(question)
 
 
-def test_the_duplicate_of_a_question_tells_less_and_what_does_not_matter_nothing() -> None:
-    scores = np.zeros((4, 1, 2))
-    scores[:, 0] = [[2.0, 0.0], [2.0, 0.0], [0.0, 1.0], [1.9, 0.0]]
-    chosen, gain = most_telling(scores, np.eye(2), 10)
-    assert chosen.tolist() == [0, 2, 1, 3]
-    assert gain[:3] == pytest.approx([1 - 1 / 5, 1 - 1 / 2, 1 / 5 - 1 / 9])
-    chosen, gain = most_telling(scores, np.diag([0.0, 1.0]), 2)
-    assert chosen[0] == 2, "what matters, and nothing else"
-    assert gain[1] == pytest.approx(0)
-
-
 def test_worth_is_counted_in_labels_of_random_questions() -> None:
     """Of questions that are all alike, one is worth one."""
     draws = np.repeat(coin_draws(3, 4, 60), 8, axis=1)

@@ -42,14 +42,6 @@ def test_ties_are_averaged_over_every_order_and_the_oracle_is_the_best_of_all(sa
     np.testing.assert_allclose(best, free.mean(axis=1).min(), atol=1e-12)
 
 
-@given(scored(30), st.randoms(use_true_random=False))
-def test_neither_the_file_order_nor_the_scale_of_confidence_counts(sample, random):
-    confidence, correct = sample
-    order = list(range(len(correct)))
-    random.shuffle(order)
-    np.testing.assert_allclose(aurc(confidence[order] / 2 + 0.1, correct[order]), aurc(confidence, correct), atol=1e-12)
-
-
 def test_the_curve():
     curve = risk_coverage(np.array([0.5, 0.9, 0.5, 0.2]), np.array([False, True, True, False]))
     assert curve["accepted"].tolist() == [1, 2, 3, 4]
