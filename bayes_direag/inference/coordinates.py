@@ -1,24 +1,24 @@
-r"""Where NUTS moves: coordinates in which the posterior is more nearly a plain hill than in the raw parameters.
+r"""The coordinates of NUTS, in which the posterior is closer to a normal than in the raw parameters.
 
-**The null.** Labels say a good deal about how much evidence the null has in a typical question, and little about how
-much of it is ``null_base`` and how much ``null_gain``: in the raw parameters, a narrow valley that bends. So NUTS moves
-in the log of their sum and in their log odds,
+**The null.** The labels determine how much evidence the null has in a typical question, but hardly how much of it comes
+from ``null_base`` and how much from ``null_gain``. In the raw parameters this is a narrow, curved ridge. So NUTS
+samples the log of their sum and their log odds,
 
 .. math::
 
     t = \log(\beta_0 + \gamma D), \qquad v = \log \frac{\beta_0}{\gamma D}, \qquad
     D = \sum_l u_l w_l (1 - \tilde q_l)
 
-with :math:`u_l` the share of questions that level l reports on, and :math:`\tilde q_l` its calibrated confidence at the
-mean of its logits.
+where :math:`u_l` is the share of questions that level l reports on, and :math:`\tilde q_l` its calibrated confidence at
+the mean of its logits.
 
-**Levels.** A raw weight (bias, vote) is an offset from the levels' centre in units of their spread. Where labels leave
-a level open its offset is what is independent of the spread, and where they settle it, its distance from the centre.
-NUTS moves between the two (Papaspiliopoulos, Roberts and Sköld 2007, doi:10.1214/088342307000000014): in
-``offset * spread ** centring``, in units of the spread's prior median. The centring is the share of a distance's prior
-variance that labels take away, and is learned in warm-up.
+**Levels.** A raw weight (bias, vote) is an offset from the levels' centre in units of their spread. With few labels for
+a level, its offset is nearly independent of the spread; with many, its distance from the centre is. NUTS samples a
+compromise (Papaspiliopoulos, Roberts and Sköld 2007, doi:10.1214/088342307000000014): ``offset * spread ** centring``,
+with the spread in units of its prior median. The centring is the share by which the labels reduce the distance's prior
+variance; it is learned in warm-up.
 
-The density is that of the raw parameters, by the Jacobian, and it is their draws that are handed on.
+The Jacobian makes the density that of the raw parameters, and the draws are returned as raw parameters.
 """
 
 from collections.abc import Callable, Mapping
@@ -35,23 +35,25 @@ from bayes_direag.model.settings import Link, Preset
 
 _NULL = ("null_base", "null_gain")
 
-#: Of each offset, by parameter, from 0 to 1.
+#: The centring of each offset, from 0 to 1, by parameter.
 Centring = Mapping[str, Float[Array | np.ndarray, "..."]]
 
 _Mapped = tuple[Raw, Float[Array, ""]]
 
 
 def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]:
-    """Return the map from where NUTS is to the raw parameters, and the log of its Jacobian determinant.
+    """Return the map from the coordinates of NUTS to the raw parameters and the log of its Jacobian determinant.
 
-    The entry ``null_base`` holds v, and ``null_gain`` t, unless one of the two is not free, or may be negative.
+    If both parameters of the null are free and cannot be negative, entry ``null_base`` of the coordinates holds v, and
+    ``null_gain`` holds t.
 
     Parameters
     ----------
     data
-        Its states are not looked at. Of each level one report more is reckoned with, at an even chance.
+        Only the reports are used. One report with a confidence of one half is added to each level, so that levels
+        without reports have a mean.
     centring
-        Of each offset, by parameter, from 0 to 1.
+        The centring of each offset.
     """
     preset, free = data.preset, data.preset.free_parameters(data.variant)
     moves_null = all(name in free and preset.parameter(name).link != "identity" for name in _NULL)
@@ -72,16 +74,16 @@ def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]
 
 
 def log_spread(raw: Float[Array | np.ndarray, "*shape"], name: str, preset: Preset) -> Float[Array, "*shape"]:
-    """Return the log of a pooled parameter's spread, that of its prior median being 0."""
+    """Return the log of a pooled parameter's spread in units of its prior median."""
     spread = preset.parameter(f"{name}_spread")
     return jnp.log(linked(jnp.asarray(raw), spread.link)) - jnp.log(linked(jnp.asarray(spread.loc), spread.link))
 
 
 def learned_centring(places: RawDraws, before: Centring, preset: Preset, *, shared: bool) -> Centring:
-    """Learn from draws how far each offset is to be centred, by chain, or for all chains together.
+    """Learn the centring of each offset from draws, by chain or for all chains together.
 
-    What the distance from the centre still varies by, given the spread, is compared with the spread's square. The
-    centring before counts as much as one draw for each offset.
+    It is 1 minus the ratio of the distance's variance, given the spread, to the spread's square. The centring before
+    counts as many draws as there are offsets.
 
     Parameters
     ----------
@@ -96,26 +98,27 @@ def learned_centring(places: RawDraws, before: Centring, preset: Preset, *, shar
             ..., *[None] * (shares.ndim - 1)
         ]
         distance = np.asarray(places[name]) * spread ** (1 - shares[:, None])
-        spread, distance = (one.reshape(1, -1, *one.shape[2:]) if shared else one for one in (spread, distance))
-        s, d = (one - one.mean(axis=1, keepdims=True) for one in (spread, distance))
+        if shared:
+            spread, distance = (draws.reshape(1, -1, *draws.shape[2:]) for draws in (spread, distance))
+        s, d = (draws - draws.mean(axis=1, keepdims=True) for draws in (spread, distance))
         slope = (s * d).sum(axis=1, keepdims=True) / np.maximum((s**2).sum(axis=1, keepdims=True), 1e-300)
-        left = ((d - slope * s) ** 2).mean(axis=1) / (spread**2).mean(axis=1)
+        ratio = ((d - slope * s) ** 2).mean(axis=1) / (spread**2).mean(axis=1)
         n, size = d.shape[1], shares[0].size
-        learned[name] = np.broadcast_to((n * np.clip(1 - left, 0, 1) + size * shares) / (n + size), shares.shape)
+        learned[name] = np.broadcast_to((n * np.clip(1 - ratio, 0, 1) + size * shares) / (n + size), shares.shape)
     return learned
 
 
 def recentred(places: RawDraws, change: Centring, preset: Preset) -> RawDraws:
-    """Return where draws, (chain, draw, ...), are once the centring, (chain, ...), has changed by so much."""
+    """Return draws, (chain, draw, ...), in coordinates whose centring, (chain, ...), is changed by ``change``."""
     spread = {name: np.asarray(log_spread(places[f"{name}_spread"], name, preset)) for name in change}
     return places | {
-        name: places[name] * np.exp(more[:, None] * spread[name][..., *[None] * (more.ndim - 1)])
-        for name, more in change.items()
+        name: places[name] * np.exp(difference[:, None] * spread[name][..., *[None] * (difference.ndim - 1)])
+        for name, difference in change.items()
     }
 
 
 def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
-    """Return the map of the null's two coordinates; the other parameters are raw already."""
+    """Return the map from the null's two coordinates to its raw parameters, given the other raw parameters."""
     weight, logits = jnp.asarray(data.weight), jnp.asarray(data.reports.logit_confidence)
     counts = (jnp.asarray(data.reports.candidate) >= 0) * weight[:, None]
     n_reports = 1 + counts.sum(axis=0)
@@ -134,7 +137,7 @@ def _null_to_raw(data: LikelihoodData) -> Callable[[Raw], _Mapped]:
 
 
 def _unlinked(log: Float[Array, ""], link: Link) -> tuple[Float[Array, ""], Float[Array, ""]]:
-    """Return the raw parameter whose natural value has this log, and the log of its slope there."""
+    """Return the raw parameter whose natural value has this log, and the log of its derivative."""
     if link == "exp":
         return log, jnp.zeros(())
     value = jnp.exp(log)

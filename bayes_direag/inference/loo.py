@@ -1,9 +1,8 @@
-r"""What a posterior would say of each labelled question had it not seen its label: PSIS leave-one-out, no refit.
+r"""Leave-one-out predictions of the labelled questions by PSIS, without refits.
 
-Draw s is given the weight :math:`w_{is} \propto 1 / p(y_i \mid \theta_s)` for question i, smoothed by a Pareto tail
-(Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; Vehtari et al. 2024, jmlr.org/papers/v25/19-556). The
-tail's shape, Pareto k, says how far to trust it: above 0.7 the label has moved the posterior too much for weights
-to undo.
+For question i draw s has the importance weight :math:`w_{is} \propto 1 / p(y_i \mid \theta_s)`, smoothed by a Pareto
+tail (Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; Vehtari et al. 2024, jmlr.org/papers/v25/19-556).
+The shape of the tail, Pareto k, is a diagnostic: above 0.7 the label has moved the posterior too far for reweighting.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -24,27 +23,27 @@ from bayes_direag.model.evidence import Parameters, Reports, padded_size, suppor
 from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import Preset, Variant
 
-#: Above this Pareto k, what is said of a question is not to be relied on.
+#: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
 
-#: Questions are taken some at a time, so many draws of theirs in each of so many threads.
+#: Most draws times questions that are taken at once, and the number of threads.
 _CELLS, _THREADS = 1 << 21, 2
 
 
 class LeaveOneOut(NamedTuple):
-    """Each question as predicted from all the others.
+    """The prediction of each question from all other questions.
 
     Attributes
     ----------
     elpd : (problem,) array
-        Log predictive density of the state that occurred.
+        Log predictive density of the observed state.
     pareto_k : (problem,) array
-        Shape of the tail of its importance weights; infinite, and the weights unsmoothed, where all of the tail is
-        one value, as with chains that stand still.
+        Shape of the tail of the importance weights. If the tail is constant, as for chains that do not move, it is
+        infinite, and the weights are not smoothed.
     support : (problem, state) array
         Support of every state, the null last.
     support_of_all : (problem, state) array
-        The same by all labels, its own among them.
+        The same from all questions, including this one.
     """
 
     elpd: Float[np.ndarray, " problem"]
@@ -53,16 +52,16 @@ class LeaveOneOut(NamedTuple):
     support_of_all: Float[np.ndarray, "problem state"]
 
     def outcomes(self, right: Bool[np.ndarray, "problem state"]) -> Outcomes:
-        """Return what the final calibration learns from, as a batch of one."""
+        """Return the data of the final calibration, as a batch of one."""
         selections = (support[None, :, :-1].argmax(axis=2) for support in (self.support, self.support_of_all))
         return Outcomes.of_selected(self.support[None], right, np.ones((1, len(right))), *selections)
 
     def to_dataset(self, observations: Observations, final: LogisticRecalibration) -> xr.Dataset:
-        """Return the group ``loo`` of a posterior container of these questions.
+        """Return the group ``loo`` of the posterior container.
 
-        Beside ``elpd`` and ``pareto_k`` it says, of the answer that would be selected without the question's own label,
-        which ``candidate`` it is, whether it is ``correct``, its ``support``, and its final probability ``confidence``.
-        The final calibration itself has learned from all labels.
+        Beside ``elpd`` and ``pareto_k`` it has the answer that is selected without the question's label: the
+        ``candidate``, whether it is ``correct``, its ``support``, and its final probability ``confidence``. The final
+        calibration itself has learned from all labels.
         """
         candidate, question = self.support[:, :-1].argmax(axis=1), np.arange(len(self.support))
         support = self.support[question, candidate]
@@ -87,20 +86,20 @@ def leave_one_out(
     parameters: Parameters,
     eps: float,
 ) -> LeaveOneOut:
-    """Predict every question from the draws, weighted as if its own label had not been seen.
+    """Predict every question from the draws, reweighted as if its label had not been observed.
 
     Parameters
     ----------
     observations
-        The labelled, answered questions that were fitted to.
+        The labelled, answered questions of the fit.
     posterior
-        Raw parameters by chain and draw, from whose mean effective sample size the length of the smoothed tail follows.
+        Raw parameters by chain and draw; their mean effective sample size determines the length of the smoothed tail.
     log_likelihood
-        Of each question, in every draw.
+        Log likelihood of each question in every draw.
     parameters
-        Natural parameters of all draws, chains one after the other, for each column of the reports.
+        Natural parameters of all draws, one chain after the other, for each column of the reports.
     """
-    from arviz_stats import ess  # here, as its import takes a second that a MAP fit need not wait for
+    from arviz_stats import ess  # an import of a second, which a MAP fit does not need
 
     n = log_likelihood.shape[2]
     log_densities = log_likelihood.reshape(-1, n)
@@ -117,9 +116,9 @@ def leave_one_out(
         elpd = logsumexp(log_density + log_weight, axis=1)
         weight = np.zeros((len(log_densities), at_once))
         weight[:, : len(piece)] = np.exp(log_weight).T
-        known = reports.select(piece)
+        padded = reports.select(piece).padded(at_once)
         with jax.enable_x64(True):
-            expected = _expected(known.padded(at_once), parameters, weight, n_candidates=most)
+            expected = _expected(padded, parameters, weight, n_candidates=most)
         return elpd, pareto_k, *(np.asarray(part)[: len(piece)] for part in expected)
 
     with ThreadPoolExecutor(_THREADS) as pool:
@@ -140,7 +139,7 @@ def _smoothed(
 ) -> tuple[Float[np.ndarray, "problem sample"], Float[np.ndarray, " problem"]]:
     """Return the logs of each question's smoothed weights, which sum to 1, and its Pareto k.
 
-    ArviZ refuses a tail of one value; there the weights stay unsmoothed, and Pareto k is infinite.
+    ArviZ raises ValueError for a constant tail; those weights are not smoothed, and their Pareto k is infinite.
     """
     from arviz_stats.base import array_stats
 
@@ -159,13 +158,13 @@ def _smoothed(
 def _expected(
     reports: Reports, parameters: Parameters, weight: Float[Array, "sample problem"], *, n_candidates: int
 ) -> tuple[Float[Array, "problem state"], Float[Array, "problem state"]]:
-    """Return the support of every state, averaged over the samples by their weights, and evenly."""
+    """Return the support of every state, averaged over the samples with their weights, and with equal weights."""
 
     def add(
         totals: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
     ) -> tuple[tuple[Array, Array], None]:
-        reached = support(reports, sample[0], n_candidates)
-        return (totals[0] + sample[1][:, None] * reached, totals[1] + reached / len(weight)), None
+        states = support(reports, sample[0], n_candidates)
+        return (totals[0] + sample[1][:, None] * states, totals[1] + states / len(weight)), None
 
     start = jnp.zeros((len(reports.n_candidates), n_candidates + 1))
     totals: tuple[Array, Array] = jax.lax.scan(add, (start, start), (parameters, weight))[0]

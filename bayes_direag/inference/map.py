@@ -1,8 +1,8 @@
-"""The mode of the posterior (MAP), for one set of questions or many at once.
+"""The mode of the posterior (MAP), for a batch of fits.
 
-A batch of fits (the folds of a cross-fit, say) shares its questions and differs only in their weights, a
-held-out question weighing nothing; so one compiled computation does for all. All fits run in double precision,
-whatever JAX's global setting.
+The fits of a batch (for example the folds of a cross-fit) share their questions and differ only in their weights; a
+held-out question has weight 0. So one compiled computation serves them all. Fits run in double precision, whatever
+JAX's global setting.
 """
 
 import math
@@ -25,41 +25,41 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, direag, log_joint, log_likelihood, raw_priors, sites
 from bayes_direag.model.settings import Preset, Variant, raw_shape
 
-#: A fit has converged when no coordinate of the mean loss's projected gradient exceeds this.
+#: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
 _AIM = 1e-9
-#: Fewer questions are padded to so many: to compile once more takes longer than a fit.
+#: Fewer questions are padded to this number, since compiling for another shape takes longer than a fit.
 LEAST_SIZE = 2048
 _LEAST_BATCH = 32
 
-#: Under a penalty the loss may have several optima: fits to fewer questions than this are started so many times more.
+#: Under a penalty the loss may have several optima. Fits to fewer questions than this get further starts, this many.
 FEW_QUESTIONS, _MORE_STARTS = 500, 7
 _START_SD, _SAME_LOSS = 2.0, 1e-6
-#: Steps by Hessian where priors are proper, and under a penalty.
+#: Steps between two Hessians under proper priors, and under a penalty.
 _QUASI_NEWTON, _NEWTON = 20, 1
 
 
 class Optimum(NamedTuple):
-    """Where a batch of MAP fits ended.
+    """The optima of a batch of MAP fits.
 
     Attributes
     ----------
     raw
         Free raw parameters by name, each with a leading batch axis.
     loss : (batch,) array
-        The penalised loss there (:func:`penalised_loss`).
+        The penalised loss (:func:`penalised_loss`).
     gradient : (batch,) array
         Largest coordinate of its projected gradient.
     curvature : (batch, raw, raw) array
-        About the second derivatives of the loss there, in the order of :func:`mode_of`.
+        An approximation to the Hessian of the loss, in the order of :func:`mode_of`.
     n_steps : (batch,) array
-        Steps taken.
+        Steps of the search.
     log_likelihood : (batch, problem) array
-        Log probability of the state that occurred in each question, whether it counted or not.
+        Log probability of the observed state of each question, including those of weight 0.
     n_starts : (batch,) array
-        Searches made, of which this one ended lowest.
+        Number of searches, of which this one ended lowest.
     n_optima : (batch,) array
-        Different optima that they ended in.
+        Number of different optima that they ended in.
     """
 
     raw: Raw
@@ -82,18 +82,18 @@ def map_estimates(
 ) -> Optimum:
     """Find the MAP of every fit in a batch.
 
-    Proper priors have left the loss a single optimum wherever it was looked for: under ``bayes``, 20 random starts
-    ended in one on each of 50 random choices of 30 and 100 questions of five real files. Under the penalty of ``paper``
-    they ended in several in most, the preset's own start not in the lowest in half. There, fits to fewer than
-    :data:`FEW_QUESTIONS` are started from seven random places more, the same for every fit, and the lowest optimum is
-    kept. With more questions, and under bounds (those of ``release``), it is the one that the preset's start leads to.
+    Under proper priors the loss seems to have a single optimum: under ``bayes``, 20 random starts led to one optimum on
+    each of 50 random choices of 30 and 100 questions from five real files. Under the penalty of ``paper`` most of these
+    choices had several optima, and in half of them the preset's start did not lead to the lowest. So fits with a
+    penalty to fewer than :data:`FEW_QUESTIONS` are also started from seven random places, the same for every fit, and
+    the lowest optimum is kept. With more questions, and under bounds (``release``), only the preset's start is used.
 
     Parameters
     ----------
     weight : (batch, problem) array
-        What each question weighs in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
+        Weight of each question in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
     near
-        Optima of much the same questions, to start from, and from there alone; the preset's own start if left out.
+        Optima for almost the same questions, as the only starts; by default, the preset's start.
 
     Raises
     ------
@@ -108,14 +108,14 @@ def map_estimates(
     several = len(few) and near is None and preset.penalty and not preset.is_bounded
     with jax.enable_x64(True):
         search = partial(on_batch, partial(_map_estimates, data.select(patterns.member).padded(size)))
-        begin = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
+        start = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
         steps = np.full(len(weight), _NEWTON if preset.penalty else _QUASI_NEWTON)
-        optimum: Optimum = search((total, *begin, steps))
+        optimum: Optimum = search((total, *start, steps))
         if several:
             _, unknown = _start(data, len(few))
             others = [
-                search((total[few], start, unknown, np.full(len(few), _QUASI_NEWTON)))
-                for start in _random_starts(data, len(few))
+                search((total[few], raw, unknown, np.full(len(few), _QUASI_NEWTON)))
+                for raw in _random_starts(data, len(few))
             ]
             optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
@@ -123,13 +123,12 @@ def map_estimates(
 
 
 def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
-    r"""Return the objective that a MAP fit minimises: minus the log joint density, up to a constant, by unit of weight.
+    r"""Return the objective of a MAP fit: minus the log joint density, up to a constant, divided by the total weight.
 
     .. math:: \frac{\sum_i \omega_i \{-\log P_i(\mathrm{target}_i)\}}{\sum_i \omega_i} + \text{penalty}
 
-    with the penalty ``lambda * mean(raw**2)`` or, under proper priors,
-    ``sum(((raw - loc) / scale)**2) / (2 * sum(omega))``: minus the log prior density, that at the prior's mode being 0.
-    NaN where no question counts.
+    The penalty is ``lambda * mean(raw**2)`` or, under proper priors,
+    ``sum(((raw - loc) / scale)**2) / (2 * sum(omega))``. NaN if no question counts.
 
     Parameters
     ----------
@@ -155,27 +154,28 @@ def mode_of(
     high: dict[str, Array] | None = None,
     **search: Any,
 ) -> tuple[dict[str, Array], Minimum]:
-    """Find where SVI with an AutoDelta guide converges to, for a model whose sites all live on the real line.
+    """Find the limit of SVI with an AutoDelta guide, for a model whose sites are all on the real line.
 
     The ELBO of a point mass is the log joint density at its point, without noise; so
-    :func:`~bayes_direag.inference.newton.minimise_in_box` takes the place of stochastic steps. Pure: may be compiled
-    and mapped.
+    :func:`~bayes_direag.inference.newton.minimise_in_box` replaces stochastic steps. Pure: it can be compiled and
+    mapped.
 
     Parameters
     ----------
     model, *args
         The model and its arguments.
     start, low, high
-        Where each site starts, and the box it is kept in.
+        Start and bounds of each site.
     divide_by
-        The loss is minus the ELBO divided by this: with the total weight, a tolerance does not depend on the data's
-        size.
+        The loss is minus the ELBO divided by this. With the total weight, the tolerance does not depend on the number
+        of questions.
     **search
-        Of :func:`~bayes_direag.inference.newton.minimise_in_box`; coordinates come in order of the sites' names.
+        Arguments of :func:`~bayes_direag.inference.newton.minimise_in_box`; coordinates are in order of the sites'
+        names.
     """
     point, unravel = ravel_pytree(start)
 
-    @jax.jit  # so that the model is traced once, and not for every derivative of it
+    @jax.jit  # so that the model is traced once, and not for every derivative
     def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
         joint: Array = log_density(model, args, {}, unravel(point))[0]
         return -joint / divide_by
@@ -209,7 +209,7 @@ def require_converged(
 def _start(
     data: LikelihoodData, n: int
 ) -> tuple[dict[str, Float[np.ndarray, "batch ..."]], Float[np.ndarray, "batch raw raw"]]:
-    """Return where n fits under a preset start, and that the curvature there is not known."""
+    """Return the preset's start for n fits, and NaN for the curvature there, which is not known."""
     names = data.preset.free_parameters(data.variant)
     shapes = {name: (n, *raw_shape(name, **data.sizes)) for name in names}
     raw = {name: np.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
@@ -218,30 +218,30 @@ def _start(
 
 
 def _random_starts(data: LikelihoodData, n: int) -> Iterator[dict[str, Float[np.ndarray, "batch ..."]]]:
-    """Yield other places to start from; no level is favoured, so that their order means nothing."""
+    """Yield further starts; each is shared by all levels, so that the order of the levels does not matter."""
     rng = np.random.default_rng(0)
     for _ in range(_MORE_STARTS):
         yield {name: value + rng.normal(0.0, _START_SD) for name, value in _start(data, n)[0].items()}
 
 
 def _lowest(optimum: Optimum, few: Int[np.ndarray, " few"], others: Sequence[Optimum]) -> Optimum:
-    """Keep the lowest optimum of each fit; of equal ones the first."""
-    every: Optimum = jax.tree.map(lambda own, *more: np.stack([own[few], *more]), optimum, *others)
-    loss = np.where(every.gradient <= GRADIENT_TOLERANCE, every.loss, np.inf)
+    """Keep the lowest optimum of each fit; the first of equal ones."""
+    searches: Optimum = jax.tree.map(lambda first, *more: np.stack([first[few], *more]), optimum, *others)
+    loss = np.where(searches.gradient <= GRADIENT_TOLERANCE, searches.loss, np.inf)
     lowest = np.argmax(loss <= loss.min(axis=0) + _SAME_LOSS, axis=0)
-    kept: Optimum = jax.tree.map(lambda each: each[lowest, np.arange(len(few))], every)
+    kept: Optimum = jax.tree.map(lambda values: values[lowest, np.arange(len(few))], searches)
     ordered = np.sort(loss, axis=0)
     n_optima = 1 + (np.isfinite(ordered[1:]) & (ordered[1:] > ordered[:-1] + _SAME_LOSS)).sum(axis=0)
     kept = kept._replace(n_starts=kept.n_starts * len(loss), n_optima=n_optima)
 
-    def put(
-        own: Shaped[np.ndarray, "batch *rest"], new: Shaped[np.ndarray, "few *rest"]
+    def replaced(
+        values: Shaped[np.ndarray, "batch *rest"], new: Shaped[np.ndarray, "few *rest"]
     ) -> Shaped[np.ndarray, "batch *rest"]:
-        together = own.copy()
-        together[few] = new
-        return together
+        values = values.copy()
+        values[few] = new
+        return values
 
-    merged: Optimum = jax.tree.map(put, optimum, kept)
+    merged: Optimum = jax.tree.map(replaced, optimum, kept)
     return merged
 
 
@@ -265,22 +265,22 @@ def _map_estimates(
 def _map_estimate(
     data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"], steps_by_hessian: Int[Array, ""]
 ) -> Optimum:
-    """Find the MAP of one fit, without a batch axis."""
+    """Find the MAP of a single fit."""
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = (
         sites({name: jnp.full_like(value, bounds[name][end]) for name, value in start.items()}) for end in (0, 1)
     )
-    total, once = jnp.sum(data.weight), jnp.ones((), int)
+    total, single = jnp.sum(data.weight), jnp.ones((), int)
     search: dict[str, Any] = {"low": low, "high": high, "curvature": curvature, "steps_by_hessian": steps_by_hessian}
     mode, end = mode_of(direag, sites(start), data, divide_by=total, **search)
     raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
-    reached = log_likelihood(raw, data)
-    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, reached, once, once)
+    by_question = log_likelihood(raw, data)
+    return Optimum(raw, loss, end.projected_gradient, end.curvature, end.n_steps, by_question, single, single)
 
 
 def padded_batch[Tree](batch: Tree) -> Tree:
-    """Fill each array of a batch up with zeros, along its leading axis, to one of few sizes.
+    """Pad each array of a batch with zeros along its leading axis, so that few shapes are compiled.
 
     Examples
     --------
@@ -297,26 +297,26 @@ def padded_batch[Tree](batch: Tree) -> Tree:
 
 
 def on_batch[Result](compiled: Callable[..., Result], batch: Any) -> Result:
-    """Call a compiled computation with the number of members of a batch and the batch, filled up; NumPy arrays back."""
+    """Call a compiled computation with the size of a batch and the padded batch; return NumPy arrays of that size."""
     n = len(jax.tree.leaves(batch)[0])
-    found: Result = compiled(jnp.asarray(n), *padded_batch(batch))
-    own: Result = jax.tree.map(lambda every: np.asarray(every)[:n], found)
-    return own
+    padded: Result = compiled(jnp.asarray(n), *padded_batch(batch))
+    result: Result = jax.tree.map(lambda values: np.asarray(values)[:n], padded)
+    return result
 
 
 def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *batch: Any) -> Result:
-    """Apply a function to the first n members of a batch; of what is returned the rest is 0. Pure: may be compiled."""
+    """Apply a function to the first n members of a batch; the other results are 0. Pure: it can be compiled."""
 
     @jax.jit  # so that it is traced once: for its shapes, and in the loop
-    def member(number: Int[Array, ""]) -> Result:
-        return function(*jax.tree.map(lambda array: array[number], batch))
+    def result_of(member: Int[Array, ""]) -> Result:
+        return function(*jax.tree.map(lambda array: array[member], batch))
 
-    def step(number: Int[Array, ""], found: Result) -> Result:
-        put: Result = jax.tree.map(lambda every, one: every.at[number].set(one), found, member(number))
-        return put
+    def step(member: Int[Array, ""], results: Result) -> Result:
+        updated: Result = jax.tree.map(lambda values, new: values.at[member].set(new), results, result_of(member))
+        return updated
 
     size = len(jax.tree.leaves(batch)[0])
-    shapes = jax.eval_shape(member, n)
-    nothing = jax.tree.map(lambda one: jnp.zeros((size, *one.shape), one.dtype), shapes)
-    every: Result = jax.lax.fori_loop(0, n, step, nothing)
-    return every
+    shapes = jax.eval_shape(result_of, n)
+    zeros = jax.tree.map(lambda shape: jnp.zeros((size, *shape.shape), shape.dtype), shapes)
+    results: Result = jax.lax.fori_loop(0, n, step, zeros)
+    return results

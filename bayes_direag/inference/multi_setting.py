@@ -1,8 +1,8 @@
-"""Draws from the models of several settings, see :mod:`bayes_direag.model.multi_setting`.
+"""Draws from the models of several settings: see :mod:`bayes_direag.model.multi_setting`.
 
-The calibrations learn from the leave-one-out support of all settings, and the evidence learns nothing back from them: a
-*cut* posterior, as in :mod:`bayes_direag.inference.recalibration_posterior`. So a setting with few labels, or none,
-takes over how far the support of the others has been off.
+The final calibrations learn from the leave-one-out support of all settings. The evidence parameters do not depend on
+them: a *cut* posterior, as in :mod:`bayes_direag.inference.recalibration_posterior`. A setting with few labels or none
+borrows its calibration from the others.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,22 +30,18 @@ from bayes_direag.model.multi_setting import (
     settings_from,
 )
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
-from bayes_direag.model.settings import (
-    IDENTITY,
-    RecalibrationSettings,
-    SamplingSettings,
-)
+from bayes_direag.model.settings import IDENTITY, RecalibrationSettings, SamplingSettings
 
 
 class SettingDraws(NamedTuple):
-    """What has been drawn of several settings.
+    """Draws of the evidence parameters of several settings.
 
     Attributes
     ----------
     settings : tuple of Draws
-        Raw parameters of each setting, in order, with the statistics of the one run.
+        Raw parameters of each setting, in order, with the statistics of their common run.
     populations : dict of Population
-        By parameter: what they have in common, on the scale of the raw parameter.
+        The population of each raw parameter.
     """
 
     settings: tuple[Draws, ...]
@@ -53,16 +49,16 @@ class SettingDraws(NamedTuple):
 
 
 class SettingCalibrations(NamedTuple):
-    """Final calibrations.
+    """Draws of the final calibrations of several settings.
 
     Attributes
     ----------
     settings : tuple of LogisticRecalibration
-        One a setting, in order.
+        The calibration of each setting, in order.
     new : LogisticRecalibration
-        Of another setting.
+        The calibration of a new setting.
     populations : dict of Population
-        By coefficient; empty without a calibration.
+        The population of each coefficient; empty without a calibration.
     stats : dict
         Statistics of the run.
     """
@@ -74,7 +70,7 @@ class SettingCalibrations(NamedTuple):
 
 
 def stacked(settings: Sequence[LikelihoodData]) -> LikelihoodData:
-    """Count the distinct questions of each setting, and fill up to one of few sizes that holds them all."""
+    """Merge the equal questions of each setting, pad all settings to one size, and stack them."""
     most = max(data.most_candidates for data in settings)
     counted = [replace(data.counted(), most_candidates=most) for data in settings]
     size = max(len(data.weight) for data in counted)
@@ -94,11 +90,11 @@ def draw_settings(
     """
     with jax.enable_x64(True):
         data = stacked(settings)
-        found, stats = _nuts(multi_setting_direag, sampling, seed, progress, data)
+        sites, stats = _nuts(multi_setting_direag, sampling, seed, progress, data)
     priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
-    values, populations = _populations(found, priors, np.random.default_rng([seed, 3]))
-    each: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(settings))]
-    return SettingDraws(tuple(Draws(raw, stats) for raw in each), populations)
+    values, populations = _populations(sites, priors, np.random.default_rng([seed, 3]))
+    raws: list[RawDraws] = [{name: value[:, :, s] for name, value in values.items()} for s in range(len(settings))]
+    return SettingDraws(tuple(Draws(raw, stats) for raw in raws), populations)
 
 
 def draw_recalibrations(
@@ -109,51 +105,52 @@ def draw_recalibrations(
     *,
     progress: bool = False,
 ) -> SettingCalibrations:
-    """Draw the final calibrations of all settings, and of another.
+    """Draw the final calibrations of all settings, and of a new one.
 
     Parameters
     ----------
     outcomes
-        Leave-one-out support and the states that occurred in each setting, a batch of one; None without labels.
+        Leave-one-out support and correctness in each setting, a batch of one; None for a setting without labels.
     """
     shape = (sampling.n_chains, sampling.n_draws)
     if settings.method == "none":
         identity = LogisticRecalibration.identity(shape, settings.eps)
         return SettingCalibrations((identity,) * len(outcomes), identity, {}, {})
-    parts = [(s, one) for s, one in enumerate(outcomes) if one is not None]
-    n = sum(one.weight.shape[1] for _, one in parts)
+    labelled = [(s, part) for s, part in enumerate(outcomes) if part is not None]
+    n = sum(part.weight.shape[1] for _, part in labelled)
     size = padded_size(n, least=64, per_octave=8)
     support, right, setting = np.zeros(size), np.zeros(size, bool), np.zeros((size, len(outcomes)))
     start = 0
-    for s, one in parts:
-        place = slice(start, start := start + one.weight.shape[1])
-        support[place], right[place], setting[place, s] = (part[0] for part in one)
+    for s, part in labelled:
+        place = slice(start, start := start + part.weight.shape[1])
+        support[place], right[place], setting[place, s] = (values[0] for values in part)
     scale = settings.prior_scale(1)
     model = partial(multi_setting_recalibration, prior_scale=scale)
     with jax.enable_x64(True):
         data = jax.tree.map(jnp.asarray, (clipped_logit(support, settings.eps), right, setting))
-        found, stats = _nuts(model, sampling, seed + 1, progress, *data)
+        sites, stats = _nuts(model, sampling, seed + 1, progress, *data)
     priors = {name: dist.Normal(IDENTITY[name], scale) for name in IDENTITY}
-    values, populations = _populations(found, priors, np.random.default_rng([seed, 4]))
+    values, populations = _populations(sites, priors, np.random.default_rng([seed, 4]))
 
-    def calibration(own: dict[str, np.ndarray]) -> LogisticRecalibration:
-        return LogisticRecalibration(settings.method, own, settings.eps)
+    def calibration(coefficients: dict[str, np.ndarray]) -> LogisticRecalibration:
+        return LogisticRecalibration(settings.method, coefficients, settings.eps)
 
-    each = tuple(calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(outcomes)))
-    return SettingCalibrations(each, calibration({name: p.new for name, p in populations.items()}), populations, stats)
+    of_settings = (calibration({name: value[:, :, s] for name, value in values.items()}) for s in range(len(outcomes)))
+    new = calibration({name: population.new for name, population in populations.items()})
+    return SettingCalibrations(tuple(of_settings), new, populations, stats)
 
 
 def _populations(
-    found: dict[str, np.ndarray], priors: dict[str, dist.Normal], rng: np.random.Generator
+    sites: dict[str, np.ndarray], priors: dict[str, dist.Normal], rng: np.random.Generator
 ) -> tuple[dict[str, np.ndarray], dict[str, Population]]:
-    """Return the parameters of every setting, (chain, draw, setting, ...), and what they have in common."""
+    """Return the parameters of every setting, (chain, draw, setting, ...), and their populations."""
     values: dict[str, np.ndarray] = {}
     populations: dict[str, Population] = {}
     for name, prior in priors.items():
-        tau, z = found[f"{name}_tau"], found[f"{name}_z"]
+        tau, z = sites[f"{name}_tau"], sites[f"{name}_z"]
         with jax.enable_x64(True):
-            each = jax.vmap(jax.vmap(partial(settings_from, prior=prior)))(jnp.asarray(tau), jnp.asarray(z))
-        values[name] = np.asarray(each)
+            of_draws = jax.vmap(jax.vmap(partial(settings_from, prior=prior)))
+            values[name] = np.asarray(of_draws(jnp.asarray(tau), jnp.asarray(z)))
         populations[name] = draw_population(values[name], tau, prior, rng)
     return values, populations
 

@@ -1,14 +1,14 @@
-r"""Newton's method in a box, with few looks at the curvature: the deterministic optimiser behind every MAP fit.
+r"""Newton's method in a box, with few Hessians: the deterministic optimiser of every MAP fit.
 
-The problems have a dozen or a few dozen parameters, one flat direction that only the penalty or a prior curves, and,
-under some presets, bounds that bind. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) finds the optimum
-in few steps, but a Hessian costs as much as a dozen gradients. So it is computed once in some steps, the absolute
-values of its eigenvalues make it positive definite, and in between it learns from how the gradient turns (BFGS, damped
-as by Powell 1978, doi:10.1007/BFb0067703). At each step the coordinates held at a bound by the gradient are fixed, and
+The problems have a dozen or a few dozen parameters, one flat direction in which only the penalty or a prior has
+curvature, and, under some presets, active bounds. A projected Newton method (Bertsekas 1982, doi:10.1137/0320018) needs
+few steps, but a Hessian costs as much as a dozen gradients. So the Hessian is computed only once in several steps, made
+positive definite by the absolute values of its eigenvalues, and updated in between from the gradients (BFGS, damped as
+in Powell 1978, doi:10.1007/BFb0067703). In each step the coordinates that the gradient holds at a bound are fixed, and
 the step is halved along the projected arc until the loss falls (Armijo).
 
-It has converged when the projected gradient, ``x - clip(x - gradient, low, high)``, is below the tolerance in
-every coordinate. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
+The search has converged when every coordinate of the projected gradient, ``x - clip(x - gradient, low, high)``, is
+below the tolerance. Everything is pure JAX: it can be compiled, and mapped over a batch of problems.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ _LEAST_AGREEMENT = 0.1
 
 
 class Minimum(NamedTuple):
-    """Where a minimisation stopped.
+    """The last point of a minimisation.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Minimum(NamedTuple):
     projected_gradient : () array
         Largest absolute coordinate of the projected gradient; 0 at an exact optimum of the box.
     curvature : (parameter, parameter) array
-        Positive definite, near the Hessian where there was one to learn from.
+        A positive definite approximation to the Hessian.
     n_steps : () array
     """
 
@@ -65,15 +65,15 @@ def minimise_in_box(
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
-    The start is moved into the box first. A loss that is not finite at the start, or a search that no longer
-    falls, ends the run with a projected gradient above the tolerance (or NaN): the caller has to look.
+    The start is moved into the box first. If the loss is not finite at the start, or no longer falls, the search ends
+    with a projected gradient above the tolerance (or NaN), which the caller has to check.
 
     Parameters
     ----------
     curvature
-        That of a problem nearby, to begin with. NaN, or left out: the Hessian at the start.
+        Approximate Hessian at the start. NaN or None: the Hessian is computed.
     steps_by_hessian
-        Steps after which the Hessian is computed again; 1 is Newton's method.
+        Number of steps between two Hessians; 1 is Newton's method.
     """
 
     def advance(state: _Progress) -> _Progress:
@@ -115,14 +115,14 @@ def minimise_in_box(
 
 
 class _Progress(NamedTuple):
-    """How the last good point was, the step to try from there, and whether to stop there.
+    """The last accepted point, the step to try from there, and whether the search is done.
 
     Attributes
     ----------
     halvings
-        How often the step has been found too long.
+        How often the step has been halved.
     age
-        Steps since the Hessian was last computed.
+        Steps since the last Hessian.
     """
 
     minimum: Minimum
@@ -136,11 +136,11 @@ def _hessian(
     fn: Callable[[Float[Array, " parameter"]], Float[Array, ""]], x: Float[Array, " parameter"]
 ) -> Float[Array, "parameter parameter"]:
     _, curved_along = jax.linearize(jax.grad(fn), x)
-    return jnp.asarray(lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype)))  # row by row: less memory to go through
+    return jnp.asarray(lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype)))  # row by row takes less memory
 
 
 def _convex(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
-    """Return the Hessian with the absolute values of its eigenvalues, which is positive definite."""
+    """Return the Hessian with its eigenvalues replaced by their absolute values, bounded away from 0."""
     curvature, basis = jnp.linalg.eigh(hessian)
     floor = jnp.maximum(_SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature)), _NO_CURVATURE)
     return jnp.asarray(basis @ jnp.diag(jnp.maximum(jnp.abs(curvature), floor)) @ basis.T)
@@ -151,7 +151,7 @@ def _updated(
     moved: Float[Array, " parameter"],
     turned: Float[Array, " parameter"],
 ) -> Float[Array, "parameter parameter"]:
-    """Return the curvature after a move that turned the gradient (damped BFGS); as it was where nothing moved."""
+    """Return the curvature after a damped BFGS update from a move and the change of gradient."""
     expected = curvature @ moved
     along, seen = moved @ expected, moved @ turned
     agrees = seen >= _LEAST_AGREEMENT * along
@@ -168,7 +168,7 @@ def _held(
     low: Float[Array, " parameter"],
     high: Float[Array, " parameter"],
 ) -> Bool[Array, " parameter"]:
-    """Return which coordinates lie at (or all but at) a bound that the gradient pushes them against."""
+    """Return which coordinates lie at a bound, or within 1e-6 of it, and are pushed against it by the gradient."""
     near = jnp.minimum(1e-6, distance)
     return ((x <= low + near) & (gradient > 0)) | ((x >= high - near) & (gradient < 0))
 
@@ -176,13 +176,13 @@ def _held(
 def _free(
     curvature: Float[Array, "parameter parameter"], held: Bool[Array, " parameter"]
 ) -> Float[Array, "parameter parameter"]:
-    """Return the curvature along the free coordinates, and 1 along those that are held."""
+    """Return the curvature of the free coordinates, and the identity for those that are held."""
     return jnp.where(~held[:, None] & ~held[None, :], curvature, jnp.eye(len(held), dtype=curvature.dtype))
 
 
 def _newton_step(
     curvature: Float[Array, "parameter parameter"], gradient: Float[Array, " parameter"]
 ) -> Float[Array, " parameter"]:
-    """Return a descent step, which is not too long in any coordinate."""
+    """Return the Newton step, shortened so that no coordinate moves by more than ``_LARGEST_STEP``."""
     step = -cho_solve(cho_factor(curvature), gradient)
     return jnp.asarray(step * jnp.minimum(1.0, _LARGEST_STEP / jnp.max(jnp.abs(step))))

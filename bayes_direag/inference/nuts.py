@@ -1,17 +1,17 @@
-"""Draws from the whole posterior by NUTS, on the density of the NumPyro model that a MAP fit maximises.
+"""Draws from the posterior by NUTS, on the same density of the NumPyro model that a MAP fit maximises.
 
-The steps and the adaptation of their size are numpyro's :class:`~numpyro.infer.NUTS`. Beyond it,
+Steps and step size adaptation are those of numpyro's :class:`~numpyro.infer.NUTS`. Three things are added:
 
-- it moves in the coordinates of :mod:`bayes_direag.inference.coordinates`;
-- the chains of one posterior learn one mass matrix between them. Warm-up starts from the unit matrix and replaces it
-  after 10, 20, 40, ... steps by the covariance of the draws of all chains since the last time, shrunk towards the
-  matrix before. Four chains are four times the draws to learn from, so the matrix is of use much earlier;
-- chains advance in blocks of steps, each a call of one compiled computation: progress can be shown, a run be
+- It samples in the coordinates of :mod:`bayes_direag.inference.coordinates`.
+- The chains of a posterior share one mass matrix. Warm-up starts from the identity; after 10, 20, 40, ... steps the
+  matrix becomes the covariance of the draws of all chains since the last update, shrunk towards the matrix before it.
+  With the draws of four chains it is useful much earlier than with those of one.
+- Chains advance in blocks of steps, each a call of one compiled computation. So progress can be shown, a run can be
   interrupted, and fits of similar size share their compilation.
 
-Chains are shared out among JAX's devices (``numpyro.set_host_device_count(4)`` before its first use splits a CPU), and
-on an accelerator those of a device advance side by side; no draw depends on how many devices there are. All runs are in
-double precision, whatever JAX's global setting.
+Chains are distributed over JAX's devices (call ``numpyro.set_host_device_count(4)`` before JAX is first used to split a
+CPU), and on an accelerator the chains of a device advance together. The draws do not depend on the number of devices.
+All runs are in double precision, whatever JAX's global setting.
 """
 
 import math
@@ -39,19 +39,19 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, RawDraws, log_joint, sites
 from bayes_direag.model.settings import Preset, SamplingSettings, raw_shape
 
-#: Steps that all chains take between two looks at them.
+#: Steps of each chain in one call of the compiled computation.
 BLOCK = 250
 
-#: Every raw parameter of a chain starts at a place of its own, this far from 0 at most.
+#: Every raw parameter of a chain starts at a random value between minus this and this.
 _START = 2.0
 
-#: Steps of warm-up after which the mass matrix is first learned; and the part of it in which it may still be.
+#: Steps of warm-up before the first mass matrix, and the share of warm-up in which the matrix is updated.
 _FIRST_WINDOW, _LEARNING = 10, 0.8
 
-#: Doublings of a trajectory at most: in warm-up, where more are of little use while the matrix fits badly, and later.
+#: Most doublings of a trajectory in warm-up, where long ones help little while the matrix is poor, and after it.
 _TREE_DEPTHS = (6, 10)
 
-#: What NumPyro calls the statistics of a draw, and what the container does; to be collected as ``extra_fields``.
+#: NumPyro's names of the statistics of a draw, to be collected as ``extra_fields``, and the container's names.
 NUMPYRO_STATISTICS = {
     "potential_energy": "lp",
     "energy": "energy",
@@ -65,7 +65,7 @@ _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-u
 
 
 class Draws(NamedTuple):
-    """What NUTS has drawn.
+    """Draws of the raw parameters.
 
     Attributes
     ----------
@@ -73,8 +73,8 @@ class Draws(NamedTuple):
         Free raw parameters by name, each with leading axes chain and draw.
     stats
         Statistics of every draw, (chain, draw), under ArviZ's names: ``lp``, the log joint density of the raw
-        parameters and the labels; ``energy``, in the coordinates that NUTS moves in; ``diverging``; ``n_steps``,
-        gradients taken; ``tree_depth``; ``acceptance_rate``; ``step_size``.
+        parameters and the labels; ``energy``, in the coordinates of NUTS; ``diverging``; ``n_steps``, the number of
+        gradients; ``tree_depth``; ``acceptance_rate``; ``step_size``.
     """
 
     raw: RawDraws
@@ -82,9 +82,9 @@ class Draws(NamedTuple):
 
     @classmethod
     def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", names: Sequence[str]) -> "Draws":
-        """Take the raw parameters of these names, and the statistics, out of draws of any kind.
+        """Take raw parameters and statistics from a NumPyro run, from arrays by site, or from Draws.
 
-        Statistics that a NumPyro run has not collected are NaN, as are all of draws without any.
+        Statistics that were not collected are NaN.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Draws(NamedTuple):
 
 
 class _Chain(NamedTuple):
-    """One chain, or all of them with a leading axis, as a new mass matrix finds it."""
+    """One chain, or all chains with a leading axis, at the start of a window of warm-up."""
 
     number: Int[np.ndarray, "*chain"]
     place: RawDraws
@@ -114,14 +114,14 @@ class _Chain(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """What a run is compiled for, beside the shape of its data."""
+    """The static arguments that a run is compiled for."""
 
     n_warmup: int
     target_accept: float
     n_devices: int
 
     def kernel(self, data: LikelihoodData, centring: Centring, **start: ArrayLike) -> NUTS:
-        """Return NUTS, which adapts its step size alone."""
+        """Return a NUTS kernel that adapts only its step size."""
         rows, raw_of = _transposed(data), to_raw(data, centring)
 
         def potential(place: Raw) -> Float[Array, ""]:
@@ -158,19 +158,19 @@ def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, p
 def draws_for_each(
     data: LikelihoodData, targets: Int[np.ndarray, "simulation problem"], *, sampling: SamplingSettings, seed: int
 ) -> Draws:
-    """Draw one chain for each of several states that the same questions might have been in.
+    """Run one chain for each of several simulated sets of states of the same questions.
 
     Parameters
     ----------
     targets
-        As ``data.target``, for each simulation; that of the data is not looked at.
+        The states of each simulation, used in place of ``data.target``.
     sampling
-        Steps and acceptance rate of every chain; the number of chains is not looked at.
+        Steps and acceptance rate of every chain; the number of chains is ignored.
 
     Returns
     -------
     Draws
-        With axis simulation in the place of chain.
+        With axis simulation in place of chain.
 
     Raises
     ------
@@ -181,7 +181,7 @@ def draws_for_each(
 
 
 def learning_steps(n_warmup: int) -> list[int]:
-    """Return after how many steps of warm-up the mass matrix is learned; the rest is for the step size alone.
+    """Return the steps of warm-up after which the mass matrix is updated; the rest adapts only the step size.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def _run(
     *,
     progress: bool = False,
 ) -> Draws:
-    """Run a chain for each row of targets, which are all the same where they are of one posterior."""
+    """Run a chain for each row of targets; the rows of a single posterior are equal."""
     if data.preset.is_bounded:
         raise DirEAGError(
             "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
@@ -209,7 +209,7 @@ def _run(
         )
     n, n_steps = len(targets), sampling.n_warmup + sampling.n_draws
     run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
-    everyone = np.arange(n + -n % run.n_devices) % n  # as many for each device; the surplus is dropped
+    padded = np.arange(n + -n % run.n_devices) % n  # the same number for each device; surplus chains are dropped
     names = data.preset.free_parameters(data.variant)
     shapes = {name: raw_shape(name, **data.sizes) for name in names}
     rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
@@ -219,14 +219,14 @@ def _run(
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
         # the model sums over levels along whole rows of questions, so the data are laid out level by level
-        by_level, occurred = jax.jit(_transposed)(data), jnp.asarray(targets[everyone])
+        by_level, states = jax.jit(_transposed)(data), jnp.asarray(targets[padded])
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            chains_of_all = jax.tree.map(lambda value: value[everyone], chains)
-            states = _started(chains_of_all, occurred, by_level, start, seed, run=run)
+            starts = jax.tree.map(lambda value: value[padded], chains)
+            kernel_states = _started(starts, states, by_level, start, seed, run=run)
             blocks: list[_Recorded] = []
             for done in range(start, stop, BLOCK):
                 size = min(BLOCK, stop - done)
-                states, recorded = _advanced((chains_of_all, states), occurred, by_level, size, run=run)
+                kernel_states, recorded = _advanced((starts, kernel_states), states, by_level, size, run=run)
                 blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], recorded))
                 bar.advance(task, size)
             window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
@@ -239,7 +239,7 @@ def _run(
 
 
 def _learned(chains: _Chain, window: "_Recorded", preset: Preset, *, shared: bool) -> _Chain:
-    """Go on from the last of the draws, with the centring and the mass matrix that they teach."""
+    """Return the chains at their last draws, with the centring and mass matrix learned from the window."""
     centring = learned_centring(window.place, chains.centring, preset, shared=shared)
     change = {name: shares - chains.centring[name] for name, shares in centring.items()}
     places = recentred(window.place, change, preset)
@@ -251,7 +251,7 @@ def _learned(chains: _Chain, window: "_Recorded", preset: Preset, *, shared: boo
 @jax.jit
 def _raw_of(places: RawDraws, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
     data = _transposed(by_level)
-    mapped: tuple[Raw, Array] = jax.vmap(lambda place, own: jax.vmap(to_raw(data, own))(place))(places, centring)
+    mapped: tuple[Raw, Array] = jax.vmap(lambda draws, chain: jax.vmap(to_raw(data, chain))(draws))(places, centring)
     return mapped
 
 
@@ -263,9 +263,9 @@ def _transposed(data: LikelihoodData) -> LikelihoodData:
 def inverse_mass_matrix(
     raw: RawDraws, before: Float[np.ndarray, "chain raw raw"], *, shared: bool
 ) -> Float[np.ndarray, "chain raw raw"]:
-    """Return the covariance of each chain's draws, or of those of all chains, shrunk towards the matrix before.
+    """Return the covariance of each chain's draws, or of all chains' together, shrunk towards the matrix before.
 
-    That counts as much as one draw for each parameter.
+    The matrix before counts as many draws as there are parameters.
     """
     draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(raw)], axis=2)
     pools = draws.reshape(1, -1, draws.shape[2]) if shared else draws
@@ -285,7 +285,7 @@ def _started(
     *,
     run: _Run,
 ) -> HMCState:
-    """Let every chain go on after so many steps from where it is, with its new mass matrix."""
+    """Start every chain's kernel after ``step`` steps, at its place and with its mass matrix."""
 
     def start(chain: _Chain, data: LikelihoodData) -> HMCState:
         kernel = run.kernel(
@@ -307,25 +307,25 @@ def _advanced(
     *,
     run: _Run,
 ) -> tuple[HMCState, "_Recorded"]:
-    """Let every chain take some steps, at most a block; of what is recorded the rest is 0."""
+    """Let every chain take ``n_steps`` steps, at most a block; the rest of the record is 0."""
 
     def advance(chain: tuple[_Chain, HMCState], data: LikelihoodData) -> tuple[HMCState, _Recorded]:
         kernel, state = run.kernel(data, chain[0].centring), chain[1]
-        jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # without it numpyro cannot sample
+        jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # numpyro's sample needs an init
 
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
             state = kernel.sample(carry[0], (), {})
-            return state, jax.tree.map(lambda kept, new: kept.at[index].set(new), carry[1], _recorded(state))
+            return state, jax.tree.map(lambda record, new: record.at[index].set(new), carry[1], _recorded(state))
 
-        nothing = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
-        after: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, nothing))
-        return after
+        empty = jax.tree.map(lambda new: jnp.zeros((BLOCK, *new.shape), new.dtype), _recorded(state))
+        advanced: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, empty))
+        return advanced
 
     return _for_each_chain(advance, chains, targets, by_level, run)
 
 
 class _Recorded(NamedTuple):
-    """Where a chain has been, and NumPyro's statistics of its steps."""
+    """The places of a chain, and NumPyro's statistics of its steps."""
 
     place: RawDraws
     fields: dict[str, Shaped[np.ndarray, "..."]]
@@ -338,9 +338,9 @@ def _recorded(state: HMCState) -> _Recorded:
 def statistics_of(
     fields: Mapping[str, ArrayLike], shape: tuple[int, ...]
 ) -> dict[str, Shaped[np.ndarray, "chain draw"]]:
-    """Return NumPyro's statistics under the container's names; NaN for those that are not there."""
-    unknown = np.full(shape, np.nan)
-    stats = {name: np.asarray(fields.get(field, unknown)) for field, name in NUMPYRO_STATISTICS.items()}
+    """Return NumPyro's statistics under the container's names; NaN for those that were not collected."""
+    missing = np.full(shape, np.nan)
+    stats = {name: np.asarray(fields.get(field, missing)) for field, name in NUMPYRO_STATISTICS.items()}
     depth = np.floor(np.log2(np.maximum(stats["n_steps"], 1))) + 1
     return stats | {"lp": -stats["lp"], "tree_depth": depth.astype(stats["n_steps"].dtype)}
 
@@ -352,7 +352,7 @@ def _for_each_chain[Chain, Result](
     by_level: LikelihoodData,
     run: _Run,
 ) -> Result:
-    """Apply a function to each chain and what it is conditioned on, shared out among the devices."""
+    """Apply a function to each chain and its data, distributed over the devices."""
 
     def on_device(chains: Chain, targets: Int[Array, "chain problem"], by_level: LikelihoodData) -> Result:
         side_by_side = None if jax.default_backend() == "cpu" else len(targets)

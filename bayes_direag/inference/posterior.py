@@ -1,29 +1,29 @@
-"""The one posterior container: an xarray DataTree that holds a MAP (one chain, one draw) and NUTS draws alike.
+"""The posterior container: an xarray DataTree that holds NUTS draws, or a MAP as one chain of one draw.
 
 ===========================  =======================================================================================
 group                        content
 ===========================  =======================================================================================
-``posterior``                the parameters that are learned, on their natural scale; dims chain, draw (, level)
-``unconstrained_posterior``  the same as they are sampled, on the real line, by site: ``NAME_raw``
-``fixed_parameters``         the values of those that the preset fixes, where it does
-``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts`` of
-                             searches, which ended in ``n_optima`` different ones. NUTS: ``lp``, ``energy``,
+``posterior``                free parameters on their natural scale; dims chain, draw (, level)
+``unconstrained_posterior``  the same on the real line, as they are sampled: ``NAME_raw``
+``fixed_parameters``         parameters that the preset fixes, if there are any
+``sample_stats``             MAP: ``loss``, ``projected_gradient`` and ``n_steps`` at the optimum; ``n_starts``, the
+                             number of searches, and ``n_optima``, how many optima they found. NUTS: ``lp``, ``energy``,
                              ``diverging``, ``n_steps``, ``tree_depth``, ``acceptance_rate``, ``step_size``
-``log_likelihood``           ``target``: log probability of the state that occurred, by problem
-``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 where none is
-``labels``                   ``correct``: whether each is right, by problem and candidate
-``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: what was fitted
-                             to; ``said``, which label each report gives (-1 for none), where the model asks for it;
-                             ``cluster`` ("" for none) where questions hang together. Where levels are groups
-                             reports have a dimension ``report`` of their own, with the ``group`` of each
-``log_prior``                NUTS only: log density of each raw parameter before any label, under its natural name
+``log_likelihood``           ``target``: log probability of the observed state, by problem
+``observed_data``            ``target``, by problem: the right candidate, the first of several, or -1 if none is right
+``labels``                   ``correct``: whether each candidate is right, by problem and candidate
+``constant_data``            ``confidence``, ``candidate``, ``n_candidates``, ``weight_in_likelihood``: the data of the
+                             fit; ``said``, the label that each report gives (-1 for none), if there are votes by label;
+                             ``cluster`` ("" for none), if there are clusters. If levels are groups, reports have their
+                             own dimension ``report``, with the ``group`` of each
+``log_prior``                NUTS only: log prior density of each raw parameter, under its natural name
 ``prior``                    NUTS only: parameters drawn from the prior, as in ``posterior``
-``prior_predictive``         NUTS only: a ``target`` for every problem given each of them
-``posterior_predictive``     NUTS only: a ``target`` for every problem given each draw of the posterior
+``prior_predictive``         NUTS only: a ``target`` for every problem and draw of the prior
+``posterior_predictive``     NUTS only: a ``target`` for every problem and draw of the posterior
 ===========================  =======================================================================================
 
-Under a preset that pools levels, ``weight_raw`` is a level's offset in units of ``weight_spread`` from
-``weight_centre``, and likewise for bias and vote.
+Under a preset that pools levels, ``weight_raw`` is a level's offset from ``weight_centre`` in units of
+``weight_spread``, and likewise for bias and vote.
 """
 
 import json
@@ -71,7 +71,7 @@ _DIMS: dict[str, tuple[str, ...]] = {
     "group": ("report",),
 }
 
-#: What the layout of a container is called. Version 1 had raw and fixed parameters among the natural ones.
+#: The version of this layout. In version 1 raw and fixed parameters were among the natural ones.
 FORMAT = 2
 
 
@@ -90,11 +90,11 @@ def map_posterior(
     Parameters
     ----------
     observations
-        The questions of all members.
+        The questions of the whole batch.
     weight : (problem,) array
-        What each of them weighed in this one; it was fitted to those of positive weight.
+        Weight of each question in this fit; those of weight 0 are left out.
     seed
-        Recorded only; a MAP draws nothing.
+        Only recorded; a MAP draws nothing.
     """
     used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
@@ -127,25 +127,25 @@ def nuts_posterior(
     sampling: SamplingSettings,
     seed: int,
 ) -> xr.DataTree:
-    """Put NUTS draws into the container, with what prior and posterior predict.
+    """Put NUTS draws into the container, with prior and posterior predictive draws.
 
     Parameters
     ----------
     observations
-        The questions that were fitted to, every one of positive weight.
+        The questions of the fit, all of positive weight.
     weight : (problem,) array
-        What each of them weighed.
+        Weight of each question.
     seed
-        The seed of the run; the predictive draws derive theirs from it.
+        The seed of the run, from which those of the predictive draws are derived.
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     data = data.padded(max(len(observations), 1))  # NumPyro has no plate of no questions
     with jax.enable_x64(True):
-        reached = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
+        by_question = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
     tree = _container(
         draws.raw,
         draws.stats,
-        np.asarray(reached)[..., : len(observations)],
+        np.asarray(by_question)[..., : len(observations)],
         observations,
         weight,
         preset=preset,
@@ -157,7 +157,7 @@ def nuts_posterior(
     with jax.enable_x64(True):
         replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
         priors = raw_priors(preset, variant, total_weight=weight.sum(), **data.sizes)
-        log_prior = {name: np.asarray(own.log_prob(draws.raw[name])) for name, own in priors.items()}
+        log_prior = {name: np.asarray(density.log_prob(draws.raw[name])) for name, density in priors.items()}
     groups = _datasets(
         {
             "log_prior": log_prior,
@@ -175,7 +175,7 @@ def nuts_posterior(
 def prior_draws(
     data: LikelihoodData, *, n_draws: int, key: Key[Array, ""]
 ) -> dict[str, Shaped[np.ndarray, "draw ..."]]:
-    """Draw from the prior: raw and natural parameters, and a ``target`` for every question."""
+    """Draw raw and natural parameters from the prior, and a ``target`` for every question."""
     with jax.enable_x64(True):
         return {name: np.asarray(value) for name, value in _prior(key, data.unlabelled, n_draws=n_draws).items()}
 
@@ -194,12 +194,12 @@ def _predicted(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData)
 
 @jax.jit
 def _log_likelihoods(raw: RawDraws, data: LikelihoodData) -> Float[Array, "chain draw problem"]:
-    reached: Array = jax.lax.map(lambda chain: jax.lax.map(partial(log_likelihood, data=data), chain), raw)
-    return reached
+    by_question: Array = jax.lax.map(lambda chain: jax.lax.map(partial(log_likelihood, data=data), chain), raw)
+    return by_question
 
 
 def fitted_observations(tree: xr.DataTree) -> Observations:
-    """Return the questions of a container, as far as it holds them: answers by number, not as given."""
+    """Return the questions of a container; their answers are numbers, as the container does not hold the text."""
     data, right = tree["constant_data"].to_dataset(), tree["labels"]["correct"].to_numpy()
     candidate = data["candidate"].to_numpy()
     usable = candidate >= 0
@@ -236,21 +236,20 @@ def level_names(tree: xr.DataTree) -> tuple[str, ...]:
 
 
 def signal_names(tree: xr.DataTree) -> tuple[str, ...]:
-    """Return the signals of a report that a container knows, the first one that which stands for all elsewhere."""
+    """Return the names of a report's signals in a container; ``number`` where reports have a confidence alone."""
     return tuple(json.loads(tree.attrs.get("signals", '["number"]')))
 
 
 def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
-    """Return the labels that the model of a container tells apart, in string order; None if it does not ask."""
+    """Return the labels of a container's model, in string order; None if it has no votes by label."""
     posterior = tree["posterior"].to_dataset()
     return tuple(map(str, posterior["label"].to_numpy())) if "label" in posterior.coords else None
 
 
 def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
-    """Return the natural parameters of all draws, chains one after the other: a leading ``sample`` axis on each.
+    """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other.
 
-    With ``slots`` those of each column of some reports, see :meth:`Parameters.of_slots
-    <bayes_direag.model.evidence.Parameters.of_slots>`.
+    ``slots`` repeat them by column: see :meth:`~bayes_direag.model.evidence.Parameters.of_slots`.
     """
     samples = parameter_draws(posterior)
 
@@ -262,7 +261,7 @@ def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = Non
 
 
 def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
-    """Return all parameters by chain and draw: natural ones by name, fixed ones among them, and raw as ``NAME_raw``."""
+    """Return all parameters by chain and draw: natural ones, fixed ones included, and raw ones as ``NAME_raw``."""
     samples = tree["posterior"].to_dataset().merge(tree["unconstrained_posterior"].to_dataset(), join="exact")
     if "fixed_parameters" not in tree.children:
         return samples
@@ -271,25 +270,19 @@ def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
 
 
 def apart(samples: xr.Dataset) -> xr.Dataset:
-    """Return parameters with those of each signal under a name of their own, such as ``slope[words]``."""
-    several = [str(name) for name in samples if "signal" in samples[name].dims]
-    each = {
+    """Give parameters of each signal names of their own, such as ``slope[words]``."""
+    of_signals = [str(name) for name in samples if "signal" in samples[name].dims]
+    split = {
         f"{base}[{signal}]{'_raw' * raw}": samples[name].sel(signal=signal, drop=True)
-        for name in several
+        for name in of_signals
         for base, raw in [(name.removesuffix("_raw"), name.endswith("_raw"))]
         for signal in samples["signal"].to_numpy()
     }
-    return samples.drop_vars(several).assign(each) if several else samples
+    return samples.drop_vars(of_signals).assign(split) if of_signals else samples
 
 
 def require_format(tree: xr.DataTree) -> None:
-    """Make sure that a container is laid out as above.
-
-    Raises
-    ------
-    ValueError
-        If it is not.
-    """
+    """Raise ValueError unless a container has the layout above."""
     if tree.attrs.get("format") != FORMAT:
         raise ValueError(f"its layout is not format {FORMAT}, perhaps that of an earlier version")
 
@@ -307,11 +300,11 @@ def _container(
 ) -> xr.DataTree:
     natural, right, cluster = _natural(raw, preset, variant), observations.correct_candidate, observations.cluster
     fixed = {name: np.asarray(value[0, 0]) for name, value in natural.items() if name not in raw}
-    named = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
+    optional = {} if cluster is None else {"cluster": np.array([name or "" for name in cluster], dtype=object)}
     if preset.label_vote:
-        named["said"] = observations.label(observations.labels)
+        optional["said"] = observations.label(observations.labels)
     if observations.groups is not None:
-        named["group"] = np.array(observations.groups, dtype=object)
+        optional["group"] = np.array(observations.groups, dtype=object)
     tree = _datasets(
         {
             "posterior": {name: value for name, value in natural.items() if name in raw},
@@ -323,11 +316,11 @@ def _container(
             "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
-                **{signal_column(name): own for name, own in observations.signals.items()},
+                **{signal_column(name): values for name, values in observations.signals.items()},
                 "candidate": observations.candidate,
                 "n_candidates": observations.n_candidates,
                 "weight_in_likelihood": weight,
-                **named,
+                **optional,
             },
         },
         observations,
@@ -348,7 +341,7 @@ def _container(
 
 
 def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observations) -> xr.DataTree:
-    """Put arrays by group and name into datasets as ArviZ expects them; see :data:`_DIMS`."""
+    """Put arrays by group and name into datasets with named dimensions."""
     names = {
         "level": np.array(observations.learned_levels, dtype=object),
         "signal": np.array(observations.signal_names, dtype=object),
@@ -392,11 +385,11 @@ def _distinct(names: Iterable[str | None]) -> str:
     return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
 
 
-#: How many draws the prior groups hold, and what a drawn state is kept as.
+#: Number of draws in the prior groups, and the type in which states are kept.
 _PRIOR_DRAWS = 1000
 _STATE = np.int16
 
-#: The groups that do not hold draws.
+#: Groups without chain and draw.
 _DATA = ("fixed_parameters", "labels", "observed_data", "constant_data")
 
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")

@@ -1,9 +1,8 @@
 r"""The final calibration: from the support of the selected answer to its probability of being correct.
 
-The house form is Platt scaling on the logit of the support,
-:math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`, the MAP of one NumPyro model of whether selected answers
-are right. ``release`` stops the same objective after 1200 plain gradient steps; temperature scaling and isotonic
-regression are scikit-learn's.
+The default is Platt scaling of the logit of the support, :math:`\operatorname{sigmoid}(a + b \operatorname{logit} P)`,
+as the MAP of a NumPyro model of whether selected answers are right. ``release`` stops the same objective after 1200
+plain gradient steps. Temperature scaling and isotonic regression are those of scikit-learn.
 """
 
 from functools import partial
@@ -30,16 +29,16 @@ _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
 
 class Outcomes(NamedTuple):
-    """What the final calibration learns from, as a batch of fits sees it: whether selected answers are right.
+    """The data of the final calibration, for a batch of fits.
 
     Attributes
     ----------
     support : (batch, answer) array
-        Support of the selected answer.
+        Support of a selected answer.
     right : (batch, answer) array
         Whether it is right.
     weight : (batch, answer) array
-        How often each counts; 0 leaves it out.
+        How often it counts; 0 leaves it out.
     """
 
     support: Float[np.ndarray, "batch answer"]
@@ -54,20 +53,20 @@ class Outcomes(NamedTuple):
         weight: Float[np.ndarray, "batch problem"],
         *selections: Int[np.ndarray, "batch problem"],
     ) -> "Outcomes":
-        """Take selected candidates, of several selections each for an equal part.
+        """Take the support and correctness of selected candidates; several selections share the weight equally.
 
-        Where a question's own label tips the balance, the answer selected without it is always wrong, and the one
-        selected with it always right: half of each is even.
+        If a question's own label decides between two candidates, the answer selected without the label is always wrong
+        and the answer selected with it always right. With half the weight on each, the bias cancels.
         """
         parts = []
         for selected in selections:
-            own = np.take_along_axis(support, selected[..., None], axis=2)[..., 0]
-            parts.append((own, right[np.arange(len(right)), selected], weight / len(selections)))
+            of_selected = np.take_along_axis(support, selected[..., None], axis=2)[..., 0]
+            parts.append((of_selected, right[np.arange(len(right)), selected], weight / len(selections)))
         return cls(*(np.concatenate(part, axis=1) for part in zip(*parts, strict=True)))
 
 
 def from_dataset(stored: xr.Dataset) -> Recalibration:
-    """Return the recalibration that ``to_dataset`` stored."""
+    """Return the recalibration that its ``to_dataset`` stored."""
     if stored.attrs["method"] == "isotonic":
         return IsotonicRecalibration(stored["support"].to_numpy(), stored["probability"].to_numpy())
     coefficients = {name: stored[name].to_numpy() for name in IDENTITY if name in stored}
@@ -87,7 +86,7 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
     Raises
     ------
     DirEAGError
-        For ``temperature`` when answers are all right or all wrong: no temperature is then finite.
+        For ``temperature``, if answers are all right or all wrong: the temperature would not be finite.
     ConvergenceError
         If an optimum is not reached.
     """
@@ -95,9 +94,9 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
         case "none":
             return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]
         case "isotonic" | "temperature":
-            of_one = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
+            fit = _isotonic if settings.method == "isotonic" else partial(_temperature, eps=settings.eps)
             rows = zip(*outcomes, strict=True)
-            return [of_one(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
+            return [fit(support[w > 0], right[w > 0], w[w > 0]) for support, right, w in rows]
         case "platt" | "release":
             return _logistic(outcomes, settings)
 
@@ -105,7 +104,7 @@ def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Rec
 def padded_logits(
     outcomes: Outcomes, settings: RecalibrationSettings
 ) -> tuple[Float[np.ndarray, "batch size"], Bool[np.ndarray, "batch size"], Float[np.ndarray, "batch size"]]:
-    """Return the logits of support, what is right and the weights, filled up to one of few sizes; for the model."""
+    """Return the padded arguments of the model: logits of support, correctness and weights."""
     missing = (0, padded_size(outcomes.weight.shape[1], least=LEAST_SIZE) - outcomes.weight.shape[1])
     support, right, weight = (np.pad(part, ((0, 0), missing)) for part in outcomes)
     return clipped_logit(support, settings.eps), right, weight
@@ -116,12 +115,12 @@ def _logistic(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recal
     released = settings.method == "release"
     modes = partial(_logistic_modes, gradient_steps=released)
     with jax.enable_x64(True):
-        found = on_batch(modes, (*padded_logits(outcomes, settings), prior_scale))
+        mode = on_batch(modes, (*padded_logits(outcomes, settings), prior_scale))
     if not released:
-        require_converged("the recalibration", found.gradient, found.loss, found.n_steps)
+        require_converged("the recalibration", mode.gradient, mode.loss, mode.n_steps)
     return [
         LogisticRecalibration(
-            settings.method, {name: np.full((1, 1), found.coefficients[name][row]) for name in IDENTITY}, settings.eps
+            settings.method, {name: np.full((1, 1), mode.coefficients[name][row]) for name in IDENTITY}, settings.eps
         )
         for row in range(len(prior_scale))
     ]
@@ -144,9 +143,9 @@ def _logistic_modes(
     *,
     gradient_steps: bool,
 ) -> _LogisticMode:
-    """Find the mode of the first n of a batch."""
-    one = partial(_logistic_mode, gradient_steps=gradient_steps)
-    return each_in_turn(one, n, logit_support, right, weight, prior_scale)
+    """Find the modes of the first n members of a batch."""
+    mode = partial(_logistic_mode, gradient_steps=gradient_steps)
+    return each_in_turn(mode, n, logit_support, right, weight, prior_scale)
 
 
 def _logistic_mode(
@@ -167,15 +166,15 @@ def _logistic_mode(
 
 
 def _release_steps(model: object, identity: dict[str, Array], logit_support: Array, right: Array) -> _LogisticMode:
-    """Take the release's 1200 plain gradient steps; they do not end at an optimum, so the gradient is not checked."""
+    """Take the release's 1200 plain gradient steps, which do not reach the optimum."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
     svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
     state = svi.init(jax.random.key(0), logit_support, right)
     state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, logit_support, right)[0], state)
-    found = svi.get_params(state)
+    point = svi.get_params(state)
     unknown = jnp.full((), jnp.nan)
     steps = jnp.full((), _RELEASE_STEPS, jnp.int32)
-    return _LogisticMode({name: found[f"{name}_auto_loc"] for name in identity}, unknown, unknown, steps)
+    return _LogisticMode({name: point[f"{name}_auto_loc"] for name in identity}, unknown, unknown, steps)
 
 
 def _temperature(

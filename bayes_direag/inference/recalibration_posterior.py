@@ -1,15 +1,15 @@
-r"""The posterior of the final calibration, learned from support that had not seen the labels.
+r"""The posterior of the final calibration, learned from leave-one-out support.
 
-The data are, for every labelled question, the leave-one-out support of the selected answer, and whether it is right;
-so no question is judged by its own label. The coefficients :math:`(a, b)` of the calibration
+The data are the leave-one-out support of each labelled question's selected answer, which has not seen the question's
+label, and whether the answer is right. The coefficients :math:`(a, b)` of the calibration
 (:class:`~bayes_direag.model.settings.RecalibrationSettings`) have a normal prior at the identity:
 
 .. math:: p(a, b \mid P, y) \propto \mathrm{N}(a; 0, \sigma) \, \mathrm{N}(b; 1, \sigma)
           \prod_i p_i^{y_i} (1 - p_i)^{1 - y_i}, \qquad p_i = \operatorname{sigmoid}(a + b \operatorname{logit} P_i)
 
-One pair is drawn for every draw of the evidence parameters, which learn nothing back from it: a *cut* posterior.
-(Scores taken draw by draw would leave in each draw its own fit to the labels; on held-out questions that was worse with
-30 to 100 labels.)
+One pair is drawn for every draw of the evidence parameters, which do not depend on it: a *cut* posterior. (A
+calibration of each draw by its own support would also fit that draw's deviations to the labels; on held-out questions
+this was worse with 30 to 100 labels.)
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ _AT_ONCE = 64
 
 
 def require_posterior(final: RecalibrationSettings) -> None:
-    """Raise DirEAGError unless this final calibration has a posterior to be drawn from, or is left out."""
+    """Raise DirEAGError unless the posterior of this final calibration can be drawn, or there is no calibration."""
     if final.method not in ("platt", "none"):
         raise DirEAGError(
             f"recalibration method {final.method} is for MAP; expected platt or none under NUTS, which draws "
@@ -51,18 +51,18 @@ def draw_recalibration(
 ) -> LogisticRecalibration:
     """Draw the coefficients from their posterior.
 
-    By Metropolis-Hastings with independent proposals: four in five from a t distribution with 8 degrees of freedom at
-    the mode, its scale that of the normal approximation there; the others from one as wide as the prior, for the long
-    tail that a posterior has where labels are few or of one class. About three in four are taken; each chain begins 50
-    steps earlier than it is kept.
+    Metropolis-Hastings with independent proposals from a mixture of t distributions with 8 degrees of freedom: 80 % at
+    the mode with the scale of the normal approximation, and 20 % with the location and scale of the prior, for the long
+    tails of a posterior with few labels or a single class. About three proposals in four are accepted. The first 50
+    steps of each chain are dropped.
 
     Parameters
     ----------
     outcomes
-        Leave-one-out support and the state that occurred: a batch of one. One class alone is fine, the prior keeps the
+        Leave-one-out support and correctness: a batch of one. A single class is allowed; the prior keeps the
         coefficients finite.
     settings
-        Prior scale and eps; see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
+        Prior scale and eps: see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
     shape
         Number of chains and of draws in each.
     rng
@@ -71,11 +71,11 @@ def draw_recalibration(
     Raises
     ------
     ConvergenceError
-        If the mode is not reached.
+        If the mode is not found.
     """
-    found = recalibrate(outcomes, settings)[0]
-    assert isinstance(found, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
-    mode = np.array([found.coefficients[name][0, 0] for name in IDENTITY])
+    platt = recalibrate(outcomes, settings)[0]
+    assert isinstance(platt, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input
+    mode = np.array([platt.coefficients[name][0, 0] for name in IDENTITY])
     prior_scale = settings.prior_scale(outcomes.weight.sum())
     data = (*(part[0] for part in padded_logits(outcomes, settings)), prior_scale)
     with jax.enable_x64(True):
@@ -84,10 +84,10 @@ def draw_recalibration(
     n_steps = _SETTLING + n_draws
     points, log_proposal = _proposals(mode, curvature, prior_scale, n_chains * n_steps, rng)
     with jax.enable_x64(True):
-        reached = np.asarray(_log_densities(points, *data))
-    advantage = (reached - log_proposal).reshape(n_chains, n_steps)
-    taken = _accepted(advantage, np.log(rng.uniform(size=advantage.shape)))[:, _SETTLING:]
-    drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], taken]
+        log_densities = np.asarray(_log_densities(points, *data))
+    log_ratio = (log_densities - log_proposal).reshape(n_chains, n_steps)
+    accepted = _accepted(log_ratio, np.log(rng.uniform(size=log_ratio.shape)))[:, _SETTLING:]
+    drawn = points.reshape(n_chains, n_steps, -1)[np.arange(n_chains)[:, None], accepted]
     coefficients = {name: drawn[..., place] for place, name in enumerate(IDENTITY)}
     return LogisticRecalibration(settings.method, coefficients, settings.eps)
 
@@ -101,15 +101,15 @@ def _log_density(
 ) -> Float[Array, ""]:
     """Return the log density of the model at one pair of coefficients."""
     model = partial(recalibration, prior_scale=prior_scale, weight=weight)
-    reached: Array = log_density(model, (logit_support, right), {}, dict(zip(IDENTITY, point, strict=True)))[0]
-    return reached
+    density: Array = log_density(model, (logit_support, right), {}, dict(zip(IDENTITY, point, strict=True)))[0]
+    return density
 
 
 @jax.jit
 def _log_densities(points: Float[Array, "point coefficient"], *data: Array) -> Float[Array, " point"]:
-    """Return the log density of each point, a bounded number of points at once."""
-    reached: Array = jax.lax.map(lambda point: _log_density(point, *data), points, batch_size=_AT_ONCE)
-    return reached
+    """Return the log density at each point, computed in batches of limited memory."""
+    densities: Array = jax.lax.map(lambda point: _log_density(point, *data), points, batch_size=_AT_ONCE)
+    return densities
 
 
 @jax.jit
@@ -126,25 +126,25 @@ def _proposals(
     n: int,
     rng: np.random.Generator,
 ) -> tuple[Float[np.ndarray, "point coefficient"], Float[np.ndarray, " point"]]:
-    """Draw points around the mode and as widely as the prior, with the log density of the mixture at each."""
-    from scipy.stats import multivariate_t  # here, as its import takes long, and a MAP fit draws nothing
+    """Draw points from the mixture of proposals, with the log density of the mixture at each."""
+    from scipy.stats import multivariate_t  # a slow import, which a MAP fit does not need
 
     narrow = multivariate_t(mode, np.linalg.inv(curvature), _DEGREES_OF_FREEDOM)
     wide = multivariate_t(list(IDENTITY.values()), np.eye(len(mode)) * prior_scale**2, _DEGREES_OF_FREEDOM)
     is_narrow = rng.uniform(size=n) < _SHARE_AT_MODE
-    near, far = (one.rvs(n, random_state=rng).reshape(n, -1) for one in (narrow, wide))
+    near, far = (part.rvs(n, random_state=rng).reshape(n, -1) for part in (narrow, wide))
     points = np.where(is_narrow[:, None], near, far)
     parts = np.log(_SHARE_AT_MODE) + narrow.logpdf(points), np.log1p(-_SHARE_AT_MODE) + wide.logpdf(points)
     return points, np.logaddexp(*parts)
 
 
-def _accepted(advantage: Float[np.ndarray, "chain step"], log_uniform: Float[np.ndarray, "chain step"]) -> np.ndarray:
-    """Return the number of the proposal at which each chain stands after each step."""
-    chain = np.arange(len(advantage))
-    place = np.zeros(advantage.shape, int)
-    here = place[:, 0]
-    for step in range(1, advantage.shape[1]):
-        accept = log_uniform[:, step] < advantage[:, step] - advantage[chain, here]
-        here = np.where(accept, step, here)
-        place[:, step] = here
-    return place
+def _accepted(log_ratio: Float[np.ndarray, "chain step"], log_uniform: Float[np.ndarray, "chain step"]) -> np.ndarray:
+    """Return the index of the last accepted proposal of each chain after each step."""
+    chain = np.arange(len(log_ratio))
+    accepted = np.zeros(log_ratio.shape, int)
+    current = accepted[:, 0]
+    for step in range(1, log_ratio.shape[1]):
+        accept = log_uniform[:, step] < log_ratio[:, step] - log_ratio[chain, current]
+        current = np.where(accept, step, current)
+        accepted[:, step] = current
+    return accepted

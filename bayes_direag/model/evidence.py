@@ -1,7 +1,7 @@
 r"""The evidence equations, as pure functions on JAX arrays.
 
-Every report of a question, passed through its level's calibration curve, is evidence for its own answer
-and, with what it lacks of certainty, for the *null state* "no candidate is right":
+Every report of a question passes through its level's calibration curve. The calibrated confidence is evidence for the
+report's answer, and its complement is evidence for the *null state* "no candidate is right":
 
 .. math::
 
@@ -10,8 +10,8 @@ and, with what it lacks of certainty, for the *null state* "no candidate is righ
     \alpha_i(\varnothing) &= \frac{\eta}{K_i + 1} + \beta_0 + \gamma \sum_l w_l (1 - \tilde q_{il}) \\
     P_i &= \alpha_i / \textstyle\sum \alpha_i
 
-That is the paper: evidence adds up, so support is about a share of the votes, and six of ten agreeing reports cannot be
-worth more than 0.6. Beyond the paper evidence may be sharpened, and votes may multiply:
+That is the paper. Evidence adds up, so support is close to a share of the votes: six of ten agreeing reports cannot
+give much more than 0.6. Beyond the paper, evidence may be sharpened, and votes may multiply:
 
 .. math::
 
@@ -20,12 +20,11 @@ worth more than 0.6. Beyond the paper evidence may be sharpened, and votes may m
 
 with sharpness :math:`\kappa`, votes :math:`v_l`, votes by label :math:`t_{la}`, and vote slope :math:`u`;
 :math:`\kappa = 1`, :math:`v = t = u = 0` is the paper. Votes by label are for answers like yes and no, which mean the
-same in all questions: of a judge who says yes to everything, a no tells something.
+same in all questions: from a judge who nearly always says yes, a no is stronger evidence.
 
-Axes are named as everywhere in the project: ``problem``, ``level``, ``candidate``. A ``state`` is a candidate
-or, in the last place, the null; a question has at most as many candidates as there are levels, so there are
-``level + 1`` states, and a state that a question does not have carries concentration 0. Everything follows
-the dtype of its parameters; the project's own fits run in double precision.
+The axes are ``problem``, ``level`` and ``candidate``. A ``state`` is a candidate or, in the last place, the null. A
+question has at most one candidate a level, so there are ``level + 1`` states; those that a question lacks have
+concentration 0. The dtype of the parameters is kept; the project's own fits run in double precision.
 """
 
 import math
@@ -43,30 +42,30 @@ from bayes_direag.model.settings import LEVEL_PARAMETERS
 
 
 class Parameters(NamedTuple):
-    """The model's natural parameters; one that a variant lacks is None.
+    """The model's natural parameters; None for one that a variant or preset does not have.
 
     Attributes
     ----------
     weight : (level,) array, >= 0
         How much a level's reports count.
     prior_strength : () array, > 0
-        Concentration (eta) shared evenly by a question's candidates and the null before any report.
+        Concentration (eta) that a question's candidates and the null share evenly before any report.
     null_base : () array, >= 0
-        Concentration (beta_0) of the null before any report.
+        Concentration (beta_0) that the null has besides.
     bias : (level,) array or None
-        Shift of a level's reports on the logit scale. None: every report counts in full.
+        Shift of a level's confidences on the logit scale. None: every report counts in full.
     slope : () or (signal,) array or None
-        Stretch of the stated confidence, or of each signal, on the logit scale. None: none is used.
+        Factor of the stated confidence, or of each signal, on the logit scale. None: confidences are not used.
     null_gain : () array or None
-        How much of what a report lacks of certainty goes to the null (gamma). None: nothing does.
+        Factor of the complements' evidence for the null (gamma). None: 0.
     sharpness : () array or None, > 0
         Power to which the concentrations are raised. None: 1.
     vote : (level,) array or None
-        What a report adds to the log odds of its answer, whatever it states. None: nothing.
+        What a report adds to the log odds of its answer, at any confidence. None: 0.
     label_vote : (level, label) array or None
-        What it adds besides where its answer is that label. None: nothing.
+        What it adds if its answer is that label. None: 0.
     vote_slope : () or (signal,) array or None
-        What the logit of its stated confidence, or of each signal, adds besides. None: nothing.
+        What it adds for each unit of the logit of its confidence, or of each signal. None: 0.
     """
 
     weight: Float[Array, " level"]
@@ -82,7 +81,7 @@ class Parameters(NamedTuple):
 
     @property
     def is_additive(self) -> bool:
-        """Whether support is a share of the evidence, as in the paper."""
+        """Whether support is a share of the evidence, as in the paper: no sharpness and no votes."""
         return self.sharpness is None and not self.has_votes
 
     @property
@@ -91,31 +90,31 @@ class Parameters(NamedTuple):
         return not (self.vote is None and self.label_vote is None and self.vote_slope is None)
 
     def of_slots(self, slots: Sequence[int] | None) -> "Parameters":
-        """Return those of each column of reports, given which level it is of; as they are where each is of its own."""
+        """Repeat the parameters of each level for every column of reports that belongs to it; None: one column each."""
         if slots is None:
             return self
-        own = {name: getattr(self, name) for name in LEVEL_PARAMETERS}
-        of_columns = {name: value[..., list(slots)] for name, value in own.items() if value is not None}
+        by_level = {name: getattr(self, name) for name in LEVEL_PARAMETERS}
+        by_column = {name: value[..., list(slots)] for name, value in by_level.items() if value is not None}
         if self.label_vote is not None:
-            of_columns["label_vote"] = self.label_vote[..., list(slots), :]
-        return self._replace(**of_columns)
+            by_column["label_vote"] = self.label_vote[..., list(slots), :]
+        return self._replace(**by_column)
 
 
 class Reports(NamedTuple):
-    """What the model is told about each question: who said what, and how surely.
+    """What each level reported on each question.
 
     Attributes
     ----------
     logit_confidence : (problem, level) or (problem, level, signal) array
-        Stated confidences, clipped to ``[eps, 1 - eps]``, on the logit scale; 0, that of an even chance, where a report
-        lacks the signal or is only a vote; any finite number where there is no usable report.
+        Stated confidences, clipped to ``[eps, 1 - eps]``, on the logit scale. 0 (an even chance) where a report does
+        not state one; any finite number where there is no usable report.
     candidate : (problem, level) array
         Index of the reported answer among the question's own candidates; -1 where there is no usable report.
     n_candidates : (problem,) array
         Number of distinct answers, K.
     label : (problem, level) array or None
-        Which of the labels the reported answer is; -1 where it is none of them, or there is no usable report. None:
-        the model does not ask.
+        Index of the reported answer among the labels; -1 for any other answer, and where there is no usable report.
+        None: the model has no votes by label.
     """
 
     logit_confidence: Float[Array | np.ndarray, "problem level *signal"]
@@ -125,7 +124,7 @@ class Reports(NamedTuple):
 
     @classmethod
     def of(cls, observations: Observations, eps: float, labels: Sequence[str] | None = None) -> "Reports":
-        """Take the arrays that the model needs out of observations; with the labels, if it asks for them."""
+        """Take the model's arrays from observations; ``labels`` are needed for votes by label only."""
         return cls(
             logit_signals([observations.confidence, *observations.signals.values()], eps),
             observations.candidate,
@@ -134,7 +133,7 @@ class Reports(NamedTuple):
         )
 
     def select(self, index: Int[np.ndarray, " selected"] | slice) -> "Reports":
-        """Take some questions, by number."""
+        """Return some of the questions."""
         selected: Reports = jax.tree.map(lambda array: array[index], self)
         return selected
 
@@ -150,22 +149,22 @@ class Reports(NamedTuple):
 
 
 class Evidence(NamedTuple):
-    """Where the Dirichlet concentration of each question comes from.
+    """The parts of each question's Dirichlet concentration, and its votes; 0 where there is no usable report.
 
     Attributes
     ----------
     share : (problem,) array
-        What the prior strength gives each of the question's states, ``eta / (K + 1)``.
+        Each state's part of the prior strength, ``eta / (K + 1)``.
     given : (level, problem) array
-        What each report gives its answer, ``weight * calibrated``; 0 where there is no usable report.
+        What each report adds to its answer, ``weight * calibrated``.
     doubt : (level, problem) array
-        What each report gives the null, ``null_gain * weight * (1 - calibrated)``; 0 where there is none.
+        What each report adds to the null, ``null_gain * weight * (1 - calibrated)``.
     null : (problem,) array
         Concentration of the null.
     total : (problem,) array
         Concentration of all states together.
     vote : (level, problem) array or None
-        What each report adds to the log odds of its answer; 0 where there is none. None: without votes.
+        What each report adds to the log odds of its answer. None: the model has no votes.
     """
 
     share: Float[Array, " problem"]
@@ -177,15 +176,15 @@ class Evidence(NamedTuple):
 
 
 def evidence(reports: Reports, parameters: Parameters) -> Evidence:
-    """Weigh every report of every question.
+    """Return what every report adds to the states of its question.
 
-    Levels come first: sums over them then run along whole rows of questions, which is what takes the time in a fit.
+    The level axis comes first, because most of a fit's time goes into sums over levels, which then run along whole
+    rows.
     """
     weights, usable = parameters.weight, jnp.asarray(reports.candidate).T >= 0
     by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
     logits = jnp.swapaxes(jnp.asarray(reports.logit_confidence, weights.dtype), 0, 1)
-    each = calibrate(logits, by_level)
-    calibrated, complement = (jnp.where(usable, part, 0.0) for part in each)
+    calibrated, complement = (jnp.where(usable, part, 0.0) for part in calibrate(logits, by_level))
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
     share = parameters.prior_strength / (reports.n_candidates + 1)
     # sums over levels as products of matrices: twice as fast as reductions
@@ -196,20 +195,19 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     if parameters.has_votes:
         constant = 0.0 if parameters.vote is None else parameters.vote[:, None]
         if parameters.label_vote is not None:
-            besides = jnp.pad(parameters.label_vote, ((0, 0), (0, 1)))  # the last, or number -1, is no label
-            constant = constant + besides[jnp.arange(len(weights))[:, None], jnp.asarray(reports.label).T]
-        stated = 0.0 if parameters.vote_slope is None else over_signals(logits, parameters.vote_slope)
-        vote = jnp.where(usable, constant + stated, 0.0)
+            label_votes = jnp.pad(parameters.label_vote, ((0, 0), (0, 1)))  # the last column, index -1, is no label
+            constant = constant + label_votes[jnp.arange(len(weights))[:, None], jnp.asarray(reports.label).T]
+        from_confidence = 0.0 if parameters.vote_slope is None else over_signals(logits, parameters.vote_slope)
+        vote = jnp.where(usable, constant + from_confidence, 0.0)
     return Evidence(share, given, doubt, share + beyond_prior, total, vote)
 
 
 def calibrate(
     logit_confidence: Float[Array, "..."], parameters: Parameters
 ) -> tuple[Float[Array, "*shape"], Float[Array, "*shape"]]:
-    """Return the calibrated confidence of every report and its complement, each without cancellation.
+    """Return every report's calibrated confidence and its complement, each without cancellation.
 
-    Without ``bias`` every report counts 1; without ``slope`` a report counts what its level is worth, whatever
-    confidence it states.
+    Without ``bias`` the calibrated confidence is 1; without ``slope`` it depends on the level alone.
     """
     if parameters.bias is None:
         return jnp.ones_like(logit_confidence), jnp.zeros_like(logit_confidence)
@@ -220,7 +218,7 @@ def calibrate(
 
 
 def over_signals(logits: Float[Array, "..."], slope: Float[Array, "*signal"]) -> Float[Array, "*shape"]:
-    """Return the sum over signals of slope times logit; their product where there is a single one."""
+    """Return the sum over signals of slope times logit; a single signal has no axis of its own."""
     return jnp.tensordot(logits, slope, axes=jnp.ndim(slope))
 
 
@@ -236,7 +234,7 @@ def _belief_and_doubt(score: Float[Array, "*shape"]) -> tuple[Float[Array, "*sha
 def _slopes(
     primals: tuple[Float[Array, "*shape"]], tangents: tuple[Float[Array, "*shape"]]
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    """Return them with their slopes, which automatic differentiation would let overflow far out."""
+    """Return both with their derivatives, which overflow for large scores under automatic differentiation."""
     belief, doubt = _belief_and_doubt(*primals)
     slope = belief * doubt * tangents[0]
     return (belief, doubt), (slope, -slope)
@@ -245,21 +243,21 @@ def _slopes(
 def candidate_sums(
     values: Float[Array, "level problem"], reports: Reports, n_candidates: int
 ) -> Float[Array, "candidate problem"]:
-    """Add up what reports give, by candidate; 0 for one that a question does not have."""
+    """Add up the reports' values by candidate; 0 for a candidate that a question lacks."""
     candidate = jnp.asarray(reports.candidate).T
-    nothing = jnp.zeros((n_candidates, candidate.shape[1]), values.dtype)
-    return nothing.at[candidate, jnp.arange(candidate.shape[1])].add(values)
+    zeros = jnp.zeros((n_candidates, candidate.shape[1]), values.dtype)
+    return zeros.at[candidate, jnp.arange(candidate.shape[1])].add(values)
 
 
 def log_scores(
     reports: Reports, weighed: Evidence, parameters: Parameters, n_candidates: int
 ) -> Float[Array, "state problem"]:
-    """Return the log of what P is proportional to, the null last; minus infinity for a state that is not there.
+    """Return log P up to a constant for each question, the null last; minus infinity for a state that it lacks.
 
     Parameters
     ----------
     n_candidates
-        Room for so many candidates, at least as many as any question has.
+        Length of the candidate axis, at least the most candidates of any question.
     """
     sharpness = 1.0 if parameters.sharpness is None else parameters.sharpness
     exists = jnp.arange(n_candidates)[:, None] < jnp.asarray(reports.n_candidates)[None]
@@ -275,8 +273,8 @@ def concentration(
 ) -> Float[Array, "problem state"]:
     """Return the Dirichlet concentration of every state of every question, the null last.
 
-    States that a question does not have (beyond its K candidates) hold exactly 0. A question without usable
-    reports has the null as its only state. There is room for ``n_candidates``, or for as many as there are levels.
+    States beyond a question's K candidates have concentration exactly 0. A question without usable reports has the null
+    as its only state. The candidate axis is ``n_candidates`` long; by default, as long as there are levels.
     """
     weighed, size = evidence(reports, parameters), n_candidates or reports.candidate.shape[1]
     exists = jnp.arange(size)[:, None] < jnp.asarray(reports.n_candidates)[None]
@@ -285,9 +283,10 @@ def concentration(
 
 
 def support(reports: Reports, parameters: Parameters, n_candidates: int | None = None) -> Float[Array, "problem state"]:
-    """Return the probability that each state occurs, the null last; rows sum to 1.
+    """Return the probability P of each state, the null last; rows sum to 1.
 
-    Without sharpness and votes it is the Dirichlet mean, ``alpha / sum(alpha)``. States as in :func:`concentration`.
+    Without sharpness and votes P is the Dirichlet mean, ``alpha / sum(alpha)``. The axes are those of
+    :func:`concentration`.
     """
     if parameters.is_additive:
         alpha = concentration(reports, parameters, n_candidates)
@@ -298,13 +297,13 @@ def support(reports: Reports, parameters: Parameters, n_candidates: int | None =
 
 @jax.jit
 def supports(reports: Reports, parameters: Parameters) -> Float[Array, "sample problem state"]:
-    """Return :func:`support` for every sample of the parameters, each of which has a leading sample axis."""
+    """Return :func:`support` for parameters with a leading sample axis, one sample after the other."""
     by_sample: Array = jax.vmap(support, in_axes=(None, 0))(reports, parameters)
     return by_sample
 
 
 def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:
-    """Return the next of few sizes, which mean few compilations: so many between a number and its double.
+    """Round a size up, so that few shapes are compiled: ``per_octave`` sizes between a number and its double.
 
     Examples
     --------

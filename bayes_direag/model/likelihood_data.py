@@ -1,4 +1,4 @@
-"""What a fit is conditioned on: reports, the states that occurred, and how much each question counts."""
+"""The data of a fit: reports, the observed state of each question, and how much each question counts."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -26,26 +26,26 @@ class LikelihoodData:
     Attributes
     ----------
     reports : Reports
-        What was reported.
+        What each level reported.
     target : (problem,) array or None
-        The state that occurred: the index of the right candidate, -1 where none is right (the null). None: the states
-        are drawn, not observed.
+        The observed state: the index of the right candidate, or -1 (the null) if no candidate is right. None: the
+        states are drawn.
     merged : (problem, level) array
-        The candidates of the reports, with all right ones under one index where several are right.
+        The candidates of the reports; if several candidates are right, they share the index in ``target``.
     n_merged : (problem,) array
-        How many of the question's candidates the target stands for, whose concentrations add up; at least 1.
+        Number of candidates that share the index in ``target``, at least 1; their concentrations add up.
     weight : (problem,) array
-        Weight of each question's log-likelihood; 0 leaves it out.
+        Weight of each question's log-likelihood; 0 leaves the question out.
     preset, variant
-        What the parameters are, and their priors.
+        Which parameters there are, and their priors.
     most_candidates : int
-        At least as many as any question has.
+        Length of the candidate axis, at least the most candidates of any question.
     slots : tuple of int or None
-        Which level each column of the reports is of, where levels are groups; None where each is of its own.
+        The level of each column of the reports, where levels are groups. None: each column is a level.
     n_labels : int
-        How many labels the answers are of; 0 where the preset does not ask.
+        Number of labels that the answers come from; 0 if the preset has no votes by label.
     n_signals : int
-        How many signals a report carries.
+        Number of signals of a report.
 
     Examples
     --------
@@ -71,42 +71,42 @@ class LikelihoodData:
     def of(
         cls, observations: Observations, *, preset: str | Preset = "bayes", variant: Variant = "confidence"
     ) -> "LikelihoodData":
-        """Take what the model needs out of the labelled, answered questions; the others are left out.
+        """Take the labelled, answered questions; the others are left out.
 
         Raises
         ------
         DirEAGError
-            If there is no such question; or as :func:`likelihood_weights` does.
+            As :func:`likelihood_weights`, for one if there is no such question.
         """
         observations, settings, variant = fitted_to(observations, preset, variant)
-        everything = np.ones((1, len(observations)), bool)
-        weight = likelihood_weights(everything, observations, settings, by_pattern=True)[0]
+        chosen = np.ones((1, len(observations)), bool)
+        weight = likelihood_weights(chosen, observations, settings, by_pattern=True)[0]
         return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
 
     @classmethod
     def weighted(
         cls, observations: Observations, weight: Float[np.ndarray, " problem"], *, preset: Preset, variant: Variant
     ) -> "LikelihoodData":
-        """Take all questions, each with its weight; an unlabelled one must weigh 0."""
+        """Take all questions with these weights, which must be 0 for unlabelled questions."""
         labels = observations.labels if preset.label_vote else None
         reports = Reports.of(observations, preset.eps, labels)
         right = observations.correct_candidate
         n_right = right.sum(axis=1)
         target = np.where(n_right > 0, right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
-        # one of few numbers, for few compilations
+        # rounded up, so that few shapes are compiled
         most = min(padded_size(int(observations.n_candidates.max(initial=0)), least=8), reports.candidate.shape[1])
         sizes = most, observations.slots, len(labels or ()), len(observations.signal_names)
         return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, *sizes)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the arrays, and the static parts."""
+        """Return the arrays and the static parts."""
         parts = tuple(getattr(self, field.name) for field in fields(self))
         return parts[:_N_ARRAYS], parts[_N_ARRAYS:]
 
     @classmethod
     def tree_unflatten(cls, static: tuple[Any, ...], arrays: tuple[Any, ...]) -> "LikelihoodData":
-        """Put them together again; JAX may have put anything in the place of the arrays."""
+        """Build it without checks, since JAX puts other objects in the place of the arrays."""
         data = object.__new__(cls)
         for field, value in zip(fields(cls), (*arrays, *static), strict=True):
             object.__setattr__(data, field.name, value)
@@ -119,20 +119,20 @@ class LikelihoodData:
 
     @property
     def sizes(self) -> dict[str, int]:
-        """What the shapes of raw parameters follow from, as :func:`~bayes_direag.model.settings.raw_shape` takes it."""
+        """The sizes that determine the shapes of raw parameters: see :func:`~bayes_direag.model.settings.raw_shape`."""
         return {"n_levels": self.n_levels, "n_labels": self.n_labels, "n_signals": self.n_signals}
 
     @property
     def unlabelled(self) -> "LikelihoodData":
-        """The same reports, whose states are to be drawn: for prior and posterior prediction."""
+        """The same reports without states, for prior and posterior prediction."""
         return replace(self, target=None)
 
     def with_weight(self, weight: Float[Array | np.ndarray, "*batch problem"]) -> "LikelihoodData":
-        """Let each question count so much."""
+        """Return the same data with other weights."""
         return replace(self, weight=weight)
 
     def select(self, index: Int[np.ndarray, " selected"]) -> "LikelihoodData":
-        """Take some questions, by number."""
+        """Return some of the questions."""
         selected: LikelihoodData = jax.tree.map(lambda array: array[index], self)
         return selected
 
@@ -149,11 +149,11 @@ class LikelihoodData:
         )
 
     def patterns(self) -> Patterns:
-        """Find the questions whose likelihood is the same whatever the parameters; weights are not looked at.
+        """Find questions that have the same likelihood under all parameters; weights are ignored.
 
-        They are those in which, level for level, the reports are absent, wrong or right in both and, where the
-        model uses it, equally confident, and which have as many answers, and as many right ones. Where evidence adds
-        up, it does not matter which answer a wrong report gave; else the reports must agree alike in both.
+        Such questions have the same number of answers and of right answers. At each level both reports are absent, both
+        wrong or both right, and equally confident if the model uses confidences. If evidence only adds up, it does not
+        matter which wrong answer a report gave; otherwise the same levels must agree with each other.
         """
         target = np.asarray(self.target)
         usable = np.asarray(self.merged) >= 0
@@ -171,7 +171,7 @@ class LikelihoodData:
         return distinct_rows(columns)
 
     def counted(self) -> "LikelihoodData":
-        """Put a weight in the place of repetition, and fill up to one of few sizes; the likelihood stays the same."""
+        """Merge equal questions into one with their total weight, and pad; the likelihood stays the same."""
         patterns = self.patterns()
         total = patterns.total(np.asarray(self.weight)[None])[0]
         size = padded_size(len(patterns.member), least=64, per_octave=8)
@@ -181,36 +181,37 @@ class LikelihoodData:
 def fitted_to(
     observations: Observations, preset: str | Preset, variant: Variant
 ) -> tuple[Observations, Preset, Variant]:
-    """Return what a fit is to, the preset for its signals, and the variant that it can be of.
+    """Return the observations, preset and variant that a fit uses.
 
-    Without the signals that preset or variant do not use, and ``level`` in the place of ``confidence`` where no report
-    states one.
+    Signals that preset or variant do not use are dropped. Variant ``confidence`` becomes ``level`` if no report states
+    a confidence.
     """
     preset = named_preset(preset)
     if preset.signals == "first" or variant != "confidence":
         observations = observations.of_signals(observations.signal_names[:1])
-    votes = variant == "confidence" and not observations.stated.any()
-    return observations, preset.for_signals(len(observations.signal_names)), "level" if votes else variant
+    if variant == "confidence" and not observations.stated.any():
+        variant = "level"
+    return observations, preset.for_signals(len(observations.signal_names)), variant
 
 
 def likelihood_weights(
     chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset, *, by_pattern: bool = False
 ) -> Float[np.ndarray, "batch problem"]:
-    """Return what each question weighs in each fit of a batch.
+    """Return the weight of each question in each fit of a batch.
 
-    A chosen question counts 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
-    unanswered questions count 0, chosen or not.
+    A chosen question has weight 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
+    unanswered questions have weight 0.
 
     Parameters
     ----------
     by_pattern
-        Whether a row may stand for several questions; it then counts as often.
+        Whether a row may stand for several equal questions; its weight is then multiplied by their number.
 
     Raises
     ------
     DirEAGError
-        If a fit is left without a question, or has none to balance against; or if rows stand for several questions
-        and may not.
+        If a fit has no question left; if ``balanced`` weights have no question with a right answer; or if rows stand
+        for several questions and ``by_pattern`` is false.
     """
     if observations.multiplicity is not None and (preset.label_vote or not by_pattern):
         raise DirEAGError(

@@ -1,11 +1,12 @@
 r"""The NumPyro models: evidence aggregation and the final calibration.
 
-Which state of a question occurs is a categorical draw with the probabilities P. Without sharpness and votes these are
-the Dirichlet mean, and it is a one-trial Dirichlet-multinomial with concentration alpha. One draw a question says
-nothing about the spread of that Dirichlet: intervals come from the posterior over parameters alone.
+The state of a question is a categorical draw with the probabilities P of :mod:`bayes_direag.model.evidence`. Without
+sharpness and votes P is the Dirichlet mean, and the draw is a one-trial Dirichlet-multinomial with concentration alpha.
+One draw a question carries no information on the spread of that Dirichlet, so intervals come from the posterior of the
+parameters alone.
 
-Parameters are sampled *raw*, on the real line, so that the mode AutoDelta finds and the density NUTS explores
-are the same; the natural ones are deterministic functions of them.
+Parameters are sampled *raw*, on the real line, and natural parameters are deterministic functions of them. So AutoDelta
+finds the mode of the very density that NUTS samples.
 """
 
 import math
@@ -32,10 +33,10 @@ RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
 
 
 def direag(data: LikelihoodData) -> None:
-    """Draw the parameters, then the state of each question that occurs (site ``target``).
+    """Draw the parameters, then the state of each question (site ``target``).
 
     Sites ``NAME_raw`` are the free raw parameters, ``NAME`` the natural ones. The target is observed if the data hold
-    it; else it is drawn.
+    it, and drawn otherwise.
 
     Examples
     --------
@@ -60,12 +61,12 @@ def direag(data: LikelihoodData) -> None:
 
 
 class State(dist.Distribution):  # type: ignore[misc]
-    """The state of each question that occurs: the index of a candidate, or -1 for the null, with probability P.
+    """The distribution of each question's state: the index of a candidate, or -1 for the null, with probability P.
 
     Parameters
     ----------
     data : LikelihoodData
-        The reports, which candidates count as one, and how often each question counts.
+        The reports, which candidates are merged into one state, and the weight of each question.
     parameters : Parameters
         Natural parameters.
     """
@@ -79,7 +80,7 @@ class State(dist.Distribution):  # type: ignore[misc]
         super().__init__(batch_shape=(len(data.weight),))
 
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
-        """Return ``weight * log P(value)``: a question of weight 2 counts as two that are alike."""
+        """Return ``weight * log P(value)``: a question of weight 2 counts as two equal questions."""
         value = jnp.asarray(value)
         if self._parameters.is_additive:
             share, given, _, null, total, _ = self._evidence
@@ -93,7 +94,7 @@ class State(dist.Distribution):  # type: ignore[misc]
         return jnp.asarray(self._data.weight) * occurred
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
-        """Draw states, each candidate for itself."""
+        """Draw states; candidates that are merged in the data are drawn as separate states."""
         scores = self._log_scores()
         drawn = jax.random.categorical(key, scores, axis=0, shape=(*sample_shape, *self.batch_shape))
         return jnp.where(drawn == len(scores) - 1, -1, drawn)
@@ -102,10 +103,10 @@ class State(dist.Distribution):  # type: ignore[misc]
         return log_scores(self._data.reports, self._evidence, self._parameters, self._data.most_candidates)
 
     def _states(self) -> Int[Array, "state problem"]:
-        """Return the value that stands for each state: the same one for candidates that count as one."""
-        merged, named = jnp.asarray(self._data.merged).T, jnp.asarray(self._data.reports.candidate).T
-        each = jnp.arange(self._data.most_candidates)[:, None, None]
-        candidates = jnp.max(jnp.where(named[None] == each, merged[None], -2), axis=1)
+        """Return the value of each state; merged candidates share one."""
+        merged, reported = jnp.asarray(self._data.merged).T, jnp.asarray(self._data.reports.candidate).T
+        candidate = jnp.arange(self._data.most_candidates)[:, None, None]
+        candidates = jnp.max(jnp.where(reported[None] == candidate, merged[None], -2), axis=1)
         return jnp.concatenate([candidates, jnp.full_like(candidates[:1], -1)])
 
 
@@ -121,13 +122,13 @@ def recalibration(
     Parameters
     ----------
     logit_support
-        Of the selected answers.
+        Logit of the selected answer's support.
     right
-        Whether they are right. None: draw it.
+        Whether the selected answer is right. None: it is drawn.
     prior_scale
         Standard deviation of the coefficients' normal priors.
     weight
-        How often each question counts; once if left out.
+        How often each question counts; by default, once.
     """
     drawn = {name: numpyro.sample(name, dist.Normal(value, prior_scale)) for name, value in IDENTITY.items()}
     outcome = dist.Bernoulli(logits=drawn["intercept"] + drawn["slope"] * logit_support)
@@ -139,10 +140,10 @@ def recalibration(
 
 
 def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters:
-    """Map raw parameters to natural ones, each through its link; fixed ones take their fixed value.
+    """Map raw parameters to natural ones through their links; a fixed parameter takes its fixed value.
 
-    A pooled parameter is put together first: ``centre + spread * offset``. Of several signals each has a part of what
-    a single one has: where they all say the same, they count as one.
+    A pooled parameter is ``link(centre + spread * offset)``. With n signals each slope is divided by n, so that signals
+    that all say the same count as one.
     """
     pooled = _pooled_over_levels(raw, preset)
     dtype = next(iter(raw.values())).dtype
@@ -153,7 +154,7 @@ def natural_parameters(raw: Raw, preset: Preset, variant: Variant) -> Parameters
             natural[name] = jnp.asarray(settings.fixed, dtype)
         elif preset.pools(name):
             centre = pooled[f"{name}_centre"]
-            centre = centre[None] if jnp.ndim(centre) else centre  # one for each label
+            centre = centre[None] if jnp.ndim(centre) else centre  # each label has its own centre
             natural[name] = linked(centre + pooled[f"{name}_spread"] * raw[name], settings.link)
         else:
             natural[name] = linked(raw[name], settings.link)
@@ -169,19 +170,19 @@ def named_parameters(parameters: Parameters, raw: Raw, preset: Preset) -> Raw:
 
 
 def log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, " problem"]:
-    """Return the log probability of the state that occurred, question by question, each counted once."""
+    """Return the log probability of each question's state, without weights."""
     once = data.with_weight(jnp.ones_like(data.weight))
     return State(once, natural_parameters(raw, data.preset, data.variant)).log_prob(jnp.asarray(data.target))
 
 
 def log_joint(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
-    """Return the log joint density of the raw parameters and the states that occurred."""
+    """Return the log joint density of the raw parameters and the observed states."""
     density: Float[Array, ""] = log_density(direag, (data,), {}, sites(raw))[0]
     return density
 
 
 def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
-    """Return the log density of the raw parameters before any state is observed."""
+    """Return the log prior density of the raw parameters."""
     priors = raw_priors(data.preset, data.variant, total_weight=jnp.sum(data.weight), **data.sizes)
     return sum((jnp.sum(prior.log_prob(raw[name])) for name, prior in priors.items()), jnp.zeros(()))
 
@@ -189,7 +190,7 @@ def log_prior(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
 def raw_priors(
     preset: Preset, variant: Variant, n_levels: int, total_weight: ArrayLike, n_labels: int = 0, n_signals: int = 1
 ) -> dict[str, dist.Normal]:
-    """Return the prior of each free raw parameter; a penalty is read as Normal(0, sqrt(D / (2 lambda W)))."""
+    """Return the prior of each free raw parameter; a penalty stands for Normal(0, sqrt(D / (2 lambda W)))."""
     names = preset.free_parameters(variant)
     n_raw = sum(math.prod(raw_shape(name, n_levels, n_labels, n_signals)) for name in names)
     from_penalty = jnp.sqrt(n_raw / (2 * preset.penalty * jnp.asarray(total_weight))) if preset.penalty else None
@@ -208,14 +209,14 @@ def raw_from_vector(
     n_labels: int = 0,
     n_signals: int = 1,
 ) -> Raw:
-    """Name the entries of a flat raw vector, which come in the order of ``preset.free_parameters(variant)``.
+    """Split a flat raw vector, in the order of ``preset.free_parameters(variant)``, into named parameters.
 
-    Centre and spread of a pooled parameter follow its offsets.
+    The centre and spread of a pooled parameter follow its offsets.
 
     Raises
     ------
     ValueError
-        If its length is not that of the variant's free parameters.
+        If its length is not the number of the variant's free parameters.
     """
     names = preset.free_parameters(variant)
     shapes = [raw_shape(name, n_levels, n_labels, n_signals) for name in names]
@@ -233,17 +234,17 @@ def sites(raw: dict[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _plates(name: str, data: LikelihoodData) -> Iterator[None]:
-    """Open the plates that a parameter is drawn in: those of levels and labels, one of them, or none."""
+    """Open the plates of a parameter's axes, if it has any."""
     shape = raw_shape(name, **data.sizes)
-    alone = "signal" if name in SIGNAL_PARAMETERS else "label" if name == "label_vote_centre" else None
+    own_axis = "signal" if name in SIGNAL_PARAMETERS else "label" if name == "label_vote_centre" else None
     with ExitStack() as stack:
-        for place, (dim, size) in enumerate(zip([alone] if alone else ["level", "label"], shape, strict=False)):
+        for place, (dim, size) in enumerate(zip([own_axis] if own_axis else ["level", "label"], shape, strict=False)):
             stack.enter_context(numpyro.plate(dim, size, dim=place - len(shape)))
         yield
 
 
 def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:
-    """Return centre and spread of each pooled parameter, on the scale of its raw value; empty without pooling."""
+    """Return the centre and spread of each pooled parameter, before its link."""
     return {
         name: linked(value, preset.parameter(name).link)
         for name, value in raw.items()

@@ -1,28 +1,27 @@
-r"""The models of several settings that borrow from each other: evidence and final calibration.
+r"""The NumPyro models of several settings that are partially pooled: evidence and final calibration.
 
-A *setting* is a (model, dataset) pair, or whatever else questions are grouped by. Every raw parameter of
-:mod:`bayes_direag.model.model`, and every coefficient of the final calibration, is a setting's own, and settings are
-draws from a population. Levels of one name are the same kind of level wherever they are asked, so each name has a
-centre; slope, null_base and null_gain have one each. The log-likelihood is the sum over the settings. A level that a
-setting was not asked at is there all the same, and says what the others teach of it.
+A *setting* is a (model, dataset) pair, or another grouping of questions. Each setting has its own raw parameters of
+:mod:`bayes_direag.model.model` and its own final calibration, drawn from a population of settings. The weight and bias
+of levels with the same name share a centre; slope, null_base and null_gain have one centre each. The log-likelihood is
+the sum over the settings. A setting also has parameters for levels that it was not asked at, learned from the others.
 
-A parameter of one setting alone has a prior :math:`\mathrm{N}(\mu, \sigma)`. Of S settings together this makes
+If a parameter has the prior :math:`\mathrm{N}(\mu, \sigma)` in a single setting, its prior in S settings is
 
 .. math::
 
     \theta_s = \mu + \sigma \bigl(\sqrt{1 - r}\, c + \sqrt{r}\, \tau u_s\bigr), \qquad
     c \sim \mathrm{N}(0, 1), \quad u_s \sim \mathrm{N}(0, 1), \quad \tau \sim \mathrm{HalfNormal}(1).
 
-As :math:`\mathrm{E}\,\tau^2 = 1`, a setting's own parameter has the mean and the variance of its prior, whatever S, and
-r is the share of that variance that lies between settings. It is 1/9: settings are expected to lie a third of the
-prior's standard deviation apart, under preset ``bayes`` 0.5 for a level's weight and 0.7 for its bias, which is about
-how far levels are believed to lie apart. The labels of several settings then say how alike they are. Over :math:`\tau`
-the tails are hardly heavier than a normal's: the kurtosis is 3.07. A level borrows from the same level of other
-settings, not from its neighbours: of several settings the labels say more of a level than its neighbours do.
+As :math:`\mathrm{E}\,\tau^2 = 1`, each setting's parameter has the mean and variance of that prior, for any S, and r is
+the expected share of the variance between settings. It is 1/9: settings are expected to differ by a third of the
+prior's standard deviation, which under ``bayes`` is 0.5 for a level's weight and 0.7 for its bias, about as much as
+levels are expected to differ. The labels then show how similar the settings are. Marginally over :math:`\tau` the prior
+is nearly normal: its kurtosis is 3.07. A level is pooled with the same level of other settings, not with the other
+levels of its setting, which say less about it.
 
-The centre need not be sampled. With it integrated out the settings have covariance :math:`a^2 I + (1 - r) J` (J all
-ones, :math:`a = \sqrt{r}\,\tau`), whose symmetric root gives them from standard normal z, and given them the centre is
-normal:
+The centre need not be sampled. With the centre integrated out, the settings have covariance :math:`a^2 I + (1 - r) J`
+(J all ones, :math:`a = \sqrt{r}\,\tau`). Its symmetric root maps standard normal z to the settings, and given these the
+centre is normal:
 
 .. math::
 
@@ -44,21 +43,21 @@ from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, log_likelihood, raw_priors
 from bayes_direag.model.settings import IDENTITY, LEVEL_PARAMETERS
 
-#: The share r of a parameter's prior variance that is expected to lie between settings.
+#: The expected share r of a parameter's prior variance between settings.
 BETWEEN = 1 / 9
 
 
 class Population(NamedTuple):
-    """Draws of what settings have in common, and of one that nothing else is known of.
+    """Draws of a parameter's centre and spread over settings, and of its value in a new setting.
 
     Attributes
     ----------
     centre : (chain, draw, ...) array
-        On the scale of the parameter; a trailing level axis where each level has its own.
+        On the scale of the parameter; with a trailing level axis for parameters of levels.
     spread : (chain, draw) array
-        Standard deviation of the settings around it, on that scale.
+        Standard deviation of the settings around the centre, on that scale.
     new : (chain, draw, ...) array
-        The parameter of another setting of the same population.
+        The parameter of a new setting from the same population.
     """
 
     centre: Float[np.ndarray, "chain draw ..."]
@@ -67,12 +66,12 @@ class Population(NamedTuple):
 
 
 def multi_setting_direag(data: LikelihoodData) -> None:
-    """Draw the parameters of every setting, and add up the log-likelihoods of the states that occurred.
+    """Draw the parameters of every setting, and add up the log-likelihoods of the observed states.
 
     Parameters
     ----------
     data
-        Each array with a leading axis, setting, and levels of one meaning at one place.
+        Each array with a leading axis, setting, and the same levels in the same order.
     """
     n_settings = len(data.weight)
     priors = raw_priors(data.preset, data.variant, data.n_levels, 1.0)
@@ -81,10 +80,10 @@ def multi_setting_direag(data: LikelihoodData) -> None:
         for name, prior in priors.items()
     }
 
-    def reached(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
+    def weighted(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
         return jnp.asarray(data.weight) @ log_likelihood(raw, data)
 
-    numpyro.factor("target", jnp.sum(jax.vmap(reached)(raw, data)))
+    numpyro.factor("target", jnp.sum(jax.vmap(weighted)(raw, data)))
 
 
 def multi_setting_recalibration(
@@ -101,14 +100,14 @@ def multi_setting_recalibration(
     logit_support, right
         As in :func:`bayes_direag.model.model.recalibration`.
     setting
-        How much a question counts in its setting, 0 in the others; one of none does not count.
+        The question's weight in its setting, 0 in the others. A question of weight 0 everywhere does not count.
     prior_scale
-        Standard deviation of the priors of one setting alone.
+        Standard deviation of the priors in a single setting.
     """
     counts = setting.sum(axis=1)
-    belongs = setting / jnp.where(counts > 0, counts, 1.0)[:, None]
+    indicator = setting / jnp.where(counts > 0, counts, 1.0)[:, None]
     of_question = {
-        name: belongs @ sample_settings(name, dist.Normal(value, prior_scale), (setting.shape[1],))
+        name: indicator @ sample_settings(name, dist.Normal(value, prior_scale), (setting.shape[1],))
         for name, value in IDENTITY.items()
     }
     outcome = dist.Bernoulli(logits=of_question["intercept"] + of_question["slope"] * logit_support)
@@ -121,9 +120,9 @@ def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Fl
     Parameters
     ----------
     prior
-        Of one setting alone.
+        The parameter's prior in a single setting.
     shape
-        Number of settings, and of levels where each level has its own.
+        Number of settings, and of levels for parameters of levels.
     """
     tau = numpyro.sample(f"{name}_tau", dist.HalfNormal(1.0))
     z = numpyro.sample(f"{name}_z", dist.Normal(0.0, 1.0).expand(shape).to_event(len(shape)))
@@ -133,10 +132,10 @@ def sample_settings(name: str, prior: dist.Normal, shape: tuple[int, ...]) -> Fl
 def settings_from(
     tau: Float[Array, ""], z: Float[Array, "setting ..."], prior: dist.Normal
 ) -> Float[Array, "setting ..."]:
-    """Return the parameter of every setting, the centre integrated out."""
-    own = BETWEEN**0.5 * tau
-    shared = jnp.sqrt(own**2 + (1 - BETWEEN) * len(z)) - own
-    values: Array = prior.loc + prior.scale * (own * z + shared * jnp.mean(z, axis=0, keepdims=True))
+    """Return the parameter of every setting, with the centre integrated out."""
+    spread = BETWEEN**0.5 * tau
+    shared = jnp.sqrt(spread**2 + (1 - BETWEEN) * len(z)) - spread
+    values: Array = prior.loc + prior.scale * (spread * z + shared * jnp.mean(z, axis=0, keepdims=True))
     return values
 
 
@@ -146,12 +145,12 @@ def draw_population(
     prior: dist.Normal,
     rng: np.random.Generator,
 ) -> Population:
-    """Draw centre and new setting, given the parameter of every setting."""
+    """Draw the centre and a new setting, given the parameter of every setting."""
     loc, scale = float(prior.loc), float(prior.scale)
-    own = BETWEEN**0.5 * tau
-    wide = own.reshape(*own.shape, *(1,) * (values.ndim - 3))
+    spread = BETWEEN**0.5 * tau
+    spreads = spread.reshape(*spread.shape, *(1,) * (values.ndim - 3))
     total = (1 - BETWEEN) * (values - loc).sum(axis=2) / scale
-    precision = wide**2 + (1 - BETWEEN) * values.shape[2]
-    centre = total / precision + wide * np.sqrt((1 - BETWEEN) / precision) * rng.normal(size=total.shape)
-    new = centre + wide * rng.normal(size=total.shape)
-    return Population(loc + scale * centre, scale * own, loc + scale * new)
+    precision = spreads**2 + (1 - BETWEEN) * values.shape[2]
+    centre = total / precision + spreads * np.sqrt((1 - BETWEEN) / precision) * rng.normal(size=total.shape)
+    new = centre + spreads * rng.normal(size=total.shape)
+    return Population(loc + scale * centre, scale * spread, loc + scale * new)

@@ -1,56 +1,54 @@
-r"""Frozen settings of a fit: how raw parameters become natural ones, what is believed of them, how they are found.
+r"""The presets: links, priors and starts of all parameters, and the final calibration.
 
 ======================  ==================================================================================
 ``paper``               the equations as printed
 ``release``             the paper's released implementation: signed slope, null questions weighted to balance,
                         bounds on the raw parameters, a recalibration stopped after 1200 gradient steps
-``bayes``               the default: evidence that is sharpened, levels that borrow from each other, and proper priors
-                        whose scale does not depend on the number of questions
-``judges``              ``bayes`` for answers that are labels, such as yes and no, of one meaning in all questions: what
-                        a vote counts depends on the label too
+``bayes``               the default: sharpened evidence, partially pooled levels, and proper priors whose scale does not
+                        depend on the number of questions
+``judges``              ``bayes`` for answers that are labels, such as yes and no, with one meaning in all questions:
+                        what a vote counts depends on the label too
 ======================  ==================================================================================
 
 The priors of ``bayes``, and why:
 
-- ``prior_strength`` is 1. The likelihood sees only ratios of weight, prior_strength and null_base, so one of them is
-  the unit; the other two then say how many times the prior something counts.
-- ``weight``: the levels' centre is log-normal with median e\ :sup:`2`, about 7: a lone sure report outweighs the prior,
-  as it should before anything is known. A factor of twenty either way holds 95 %, from "all but ignored" to "a hundred
-  times the prior".
-- ``bias``: the levels' centre is normal around 0 with sd 2. Stated confidences crowd between 80 % and 99 %, 1.4 to 4.6
-  on the logit scale; to tell those apart takes a bias of up to minus that, times the slope.
+- ``prior_strength`` is 1. The likelihood depends only on ratios of weight, prior_strength and null_base, so one of them
+  is the unit, and the other two count in multiples of the prior.
+- ``weight``: the levels' centre is log-normal with median e\ :sup:`2`, about 7: before any labels, one certain report
+  outweighs the prior. 95 % lie within a factor of twenty, from "all but ignored" to "a hundred times the prior".
+- ``bias``: the levels' centre is normal around 0 with sd 2. Most stated confidences lie between 80 % and 99 %, which is
+  1.4 to 4.6 on the logit scale; a bias of minus that times the slope tells them apart.
 - spreads of the levels: log-normal with medians 0.25 (weight, a factor of 1.3) and 0.5 (bias); 95 % lie within a factor
-  of 2.7. Levels of one file are of one kind, so they are expected to be alike, and labels have to say otherwise.
-- ``slope``: log-normal with median 0.5, the paper's start: stated confidences are overconfident. 95 % lie between 0.13
+  of 2.7. The levels of a file are of one kind, so they are expected to be similar unless the labels show otherwise.
+- ``slope``: log-normal with median 0.5, the paper's start, as stated confidences are too high. 95 % lie between 0.13
   and 2.
-- ``null_gain``: log-normal around 1: what a report lacks of certainty counts against all candidates as much as what
-  it has counts for its own.
-- ``null_base``: softplus of normal(0, 2), median 0.7 and 95 % below 4, that is, of the size of the prior itself. The
-  softplus keeps the posterior near a normal where null_base and null_gain trade off; on the log scale NUTS diverged
-  now and then.
+- ``null_gain``: log-normal around 1: the complement of a confidence counts for the null as much as the confidence
+  counts for the answer.
+- ``null_base``: softplus of normal(0, 2), with median 0.7 and 95 % below 4: about the size of the prior itself. On the
+  log scale, where null_base and null_gain trade off, NUTS diverged now and then; under the softplus the posterior
+  stays close to a normal.
 - ``sharpness``: log-normal around 1, the paper's value. 95 % lie between 0.37 and 2.7: two reports that agree against
   one count between 1.3 and 6.3 to one.
-- ``vote``: the levels' centre is normal around 0 with sd 0.1, since what agreement is worth for all levels alike is
-  for ``sharpness`` to say; their spread is log-normal with median 0.15. A single signal has no ``vote_slope``: it costs
-  as much as it brings.
-- several signals of a report: their slopes are each what a single one's is, divided by their number. Signals mostly say
-  the same of a report, and where they do they are to count as one. ``vote_slope`` of each is normal around 0 with sd 1,
-  divided likewise: 1 for all of them together is what a calibrated report would count that nothing else repeats.
-- ``eps`` is 0.005: stated percentages are whole numbers as a rule, so 100 % says "at least 99.5 %".
-- final calibration: each of its coefficients has sd 0.35 around the value that leaves support as it is. So the odds of
-  an answer of even support are believed to be right within a factor of two, and the slope to be between 0.3 and 1.7:
-  the support of this model is a probability already. It learns from support that has not seen the label:
-  leave-one-out under NUTS, out of five folds for a MAP.
+- ``vote``: the levels' centre is normal around 0 with sd 0.1, since sharpness already says what agreement is worth for
+  all levels; the spread is log-normal with median 0.15. There is no ``vote_slope`` for a single signal: it gained
+  nothing.
+- several signals of a report: each slope has the prior of a single one, divided by the number of signals, so that
+  signals that say the same count as one. Each ``vote_slope`` is normal around 0 with sd 1, divided likewise: a total of
+  1 is right for calibrated reports that are independent.
+- ``eps`` is 0.005: stated percentages are mostly whole numbers, so 100 % means "at least 99.5 %".
+- final calibration: each coefficient has sd 0.35 around the value that leaves support as it is, since support is
+  already a probability under this model. The odds at even support are then within a factor of two, and the slope
+  between 0.3 and 1.7. It learns from support that has not seen the label: leave-one-out under NUTS, five folds for a
+  MAP.
 
 ``judges`` differs in two things:
 
-- ``label_vote``: a vote counts more or less with the label that it gives. Where all judges vote, what they have in
-  common of a label adds up, so it has sd 0.1: of ten judges together about 1, a factor of 2.7 in odds. The labels of a
-  level lie around this and its own vote, with a spread of median 0.05: its votes are alike until labels say otherwise.
-- no final calibration. Of questions that are all of one kind, with two or a few labels, support is a regression on the
-  votes already.
+- ``label_vote``: what a vote counts depends on its label. The effect that all judges share adds up over them, so it has
+  sd 0.1: for ten judges together about 1, a factor of 2.7 in odds. The labels of a level lie around this, with a spread
+  of median 0.05: they are similar unless the labels of the questions show otherwise.
+- no final calibration: with questions of one kind and few labels, support is already a regression on the votes.
 
-What they imply together is in ``docs/presets.md``, and checked by the tests.
+``docs/presets.md`` shows what these priors imply together, and the tests check it.
 
 Any field can be overridden: ``preset("paper").override(eps=0.005, weight={"start": 0.0})``.
 """
@@ -65,7 +63,7 @@ from bayes_direag.model.settings import Preset, RawParameter, RecalibrationSetti
 
 
 def preset(name: "str | Preset") -> Preset:
-    """Return a preset by name (a Preset is handed back as it is)."""
+    """Return a preset by name; a Preset is returned as it is."""
     if isinstance(name, Preset):
         return name
     if name not in PRESETS:
@@ -74,25 +72,24 @@ def preset(name: "str | Preset") -> Preset:
 
 
 def label(preset: Preset) -> str:
-    """Return its name, and each setting that is not as in the preset of that name: ``paper with eps=0.005``."""
+    """Return its name, and each setting that differs from the preset of that name: ``paper with eps=0.005``."""
     if preset.name not in PRESETS:
         return preset.name
     named = PRESETS[preset.name].for_signals(2 if preset.vote_slope else 1)
-    own, usual = _flat(preset.model_dump()), _flat(named.model_dump())
-    changed = [f"{field}={value}" for field, value in own.items() if value != usual.get(field)]
+    settings, defaults = _flat(preset.model_dump()), _flat(named.model_dump())
+    changed = [f"{field}={value}" for field, value in settings.items() if value != defaults.get(field)]
     return f"{preset.name} with {', '.join(changed)}" if changed else preset.name
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
     """Read ``FIELD=VALUE`` texts, as a command line gives them, into the arguments of :meth:`Preset.override`.
 
-    A value is read as JSON where it is JSON, and stands for itself where it is not. Of two values for one field
-    the later holds.
+    A value is read as JSON if it is JSON, and as text otherwise. If a field is given twice, the last value counts.
 
     Raises
     ------
     DirEAGError
-        If a text has no ``=``, or goes on into a field that another has given a plain value.
+        If a text has no ``=``, or names a part of a field that has a plain value.
 
     Examples
     --------

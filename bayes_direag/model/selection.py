@@ -1,7 +1,7 @@
-r"""Which answer a question gets, and how probably it is right, over the draws of a posterior; on NumPy arrays alone.
+r"""Select the answers of questions, with their probabilities, from draws of a posterior; on NumPy arrays, without JAX.
 
-The equations are those of :mod:`bayes_direag.model.evidence`, here without JAX: many draws of few questions are sooner
-done so, and what answers questions as a service needs no more than this. The tests hold them against those.
+The equations are those of :mod:`bayes_direag.model.evidence`. NumPy is faster for many draws of few questions, and a
+service that answers questions need not install JAX. The tests compare the two.
 """
 
 import math
@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float, Int, Shaped
 if TYPE_CHECKING:
     import xarray
 
-#: Natural parameters by name, those that the model has, each with a leading sample axis.
+#: The model's natural parameters by name, each with a leading sample axis.
 type Samples = Mapping[str, Float[np.ndarray, "sample ..."]]
 
-#: Columns by name, each as long as there are questions.
+#: Columns of a table of questions, by name.
 Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
 _VOTES = frozenset({"vote", "label_vote", "vote_slope"})
@@ -32,14 +32,14 @@ def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float
 
 
 def logit_signals(signals: Sequence[Float[np.ndarray, "*shape"]], eps: float) -> Float[np.ndarray, "*shape_and_signal"]:
-    """Return the clipped logits of some signals, 0 where one is missing; those of a single one without an axis."""
+    """Return the clipped logits of signals, 0 where one is missing; a single signal has no axis of its own."""
     logits = clipped_logit(np.nan_to_num(np.stack(signals, axis=-1), nan=0.5), eps)
     return logits if len(signals) > 1 else logits[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """An intercept and a slope of the logit of support, for every posterior draw.
+    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw.
 
     Attributes
     ----------
@@ -55,11 +55,11 @@ class LogisticRecalibration:
 
     @classmethod
     def identity(cls, shape: tuple[int, int], eps: float) -> "LogisticRecalibration":
-        """Leave support as it is, for so many chains and draws."""
+        """Return the calibration that leaves support as it is, for this number of chains and draws."""
         return cls("none", {"intercept": np.zeros(shape), "slope": np.ones(shape)}, eps)
 
     def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers in every draw, from their support there, or one for all."""
+        """Return the final probability of selected answers in every draw; one row of support may serve all draws."""
         if self.method == "none":
             return support
         intercept, slope = (self.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
@@ -67,7 +67,7 @@ class LogisticRecalibration:
             return np.asarray(1 / (1 + np.exp(-intercept - slope * clipped_logit(support, self.eps))))
 
     def to_dataset(self) -> "xarray.Dataset":
-        """Return the coefficients by chain and draw."""
+        """Return the coefficients as a dataset, by chain and draw."""
         import xarray as xr
 
         variables = {name: (("chain", "draw"), values) for name, values in self.coefficients.items()}
@@ -76,18 +76,18 @@ class LogisticRecalibration:
 
 @dataclass(frozen=True, eq=False)
 class IsotonicRecalibration:
-    """The monotone function of isotonic regression: linear between its knots, constant beyond."""
+    """The monotone function of an isotonic regression: linear between its knots, constant beyond them."""
 
     support: Float[np.ndarray, " knot"]
     probability: Float[np.ndarray, " knot"]
     method: str = "isotonic"
 
     def of_selected(self, support: Float[np.ndarray, "#sample problem"]) -> Float[np.ndarray, "sample problem"]:
-        """Return the final probability of selected answers, from their support."""
+        """Return the final probability of selected answers."""
         return np.asarray(np.interp(support, self.support, self.probability))
 
     def to_dataset(self) -> "xarray.Dataset":
-        """Return the knots."""
+        """Return the knots as a dataset."""
         import xarray as xr
 
         variables = {"support": ("knot", self.support), "probability": ("knot", self.probability)}
@@ -99,21 +99,21 @@ Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
 class Selection(NamedTuple):
-    """The selected answers of some questions.
+    """The selected answer of each question.
 
     Attributes
     ----------
     candidate : (problem,) array
-        The candidate of greatest mean support over the samples; -1 for a question without candidates. Ties go to
-        the one whose canonical answer comes first in string order, which is the order of the candidates.
+        The candidate with the greatest mean support over the samples; -1 without candidates. Ties go to the first
+        candidate; candidates are in string order of their canonical answers.
     support : (sample, problem) array
         Its support in every sample; NaN without candidates.
     mean_support : (problem, state) array
-        Mean support of every state, the null last; 0 for one that a question does not have.
+        Mean support of every state, the null last; 0 for states that a question lacks.
     change_probability : (problem,) array
-        Share of the samples in which another candidate has more support; NaN without candidates.
+        Share of the samples in which another candidate would be selected; NaN without candidates.
     tied : (problem,) array
-        Whether another candidate has as much support, in the mean or in a sample, so that their order matters.
+        Whether another candidate has equal support, in the mean or in a sample, so that their order decides.
     """
 
     candidate: Int[np.ndarray, " problem"]
@@ -124,18 +124,18 @@ class Selection(NamedTuple):
 
 
 class Table(NamedTuple):
-    """What reports count.
+    """What each distinct report adds to the states of its question, looked up by every report.
 
     Attributes
     ----------
     given : (entry, sample) array
-        Concentration that a report gives its answer; the last entry is that of no report, 0.
+        Concentration added to its answer. The last entry stands for no report and is 0.
     doubt : (entry, sample) array
-        Concentration that it gives the null for what it lacks of certainty.
+        Concentration added to the null.
     vote : (entry, sample) array or None
-        What it adds to the log odds of its answer; None without votes.
+        What is added to the log odds of its answer; None without votes.
     entry : (problem, level) array
-        Which entry is that of each report.
+        The entry of each report.
     """
 
     given: Float[np.ndarray, "entry sample"]
@@ -152,10 +152,10 @@ def worth(
 ) -> tuple[
     Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"] | None
 ]:
-    """Return what each report gives its answer, what the null, and its vote, in every sample."""
+    """Return what each report adds to its answer and to the null, and its vote, in every sample."""
     weight = np.asarray(samples["weight"].T[level])
 
-    def times(slope: Float[np.ndarray, "sample *signal"]) -> Float[np.ndarray, "report sample"]:
+    def over_signals(slope: Float[np.ndarray, "sample *signal"]) -> Float[np.ndarray, "report sample"]:
         n_signals = slope[0].size
         return np.asarray(logit_confidence.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
 
@@ -163,15 +163,15 @@ def worth(
     if samples.keys() & _VOTES:
         vote = np.asarray(samples["vote"].T[level]) if "vote" in samples else np.zeros_like(weight)
         if "label_vote" in samples:
-            besides = np.pad(samples["label_vote"], ((0, 0), (0, 0), (0, 1)))  # the last, or number -1, is no label
-            vote = vote + besides[:, level, label].T
+            label_votes = np.pad(samples["label_vote"], ((0, 0), (0, 0), (0, 1)))  # the last, index -1, is no label
+            vote = vote + label_votes[:, level, label].T
         if "vote_slope" in samples:
-            vote = vote + times(samples["vote_slope"])
+            vote = vote + over_signals(samples["vote_slope"])
     if "bias" not in samples:
         return weight, np.zeros_like(weight), vote
     score = samples["bias"].T[level]
     if "slope" in samples:
-        score = score + times(samples["slope"])
+        score = score + over_signals(samples["slope"])
     odds_against = np.exp(np.minimum(-score, _LARGEST))
     given = weight / (1 + odds_against)
     return given, samples.get("null_gain", np.zeros(1)) * (given * odds_against), vote
@@ -183,16 +183,16 @@ def select(
     table: Table,
     samples: Samples,
 ) -> Selection:
-    """Select one answer a question from what its reports count: the one of greatest mean support."""
+    """Select each question's answer: the candidate with the greatest mean support."""
     entry = table.entry
-    n, n_levels = candidate.shape
-    question = np.arange(n)
+    n_questions, n_levels = candidate.shape
+    question = np.arange(n_questions)
     share = samples["prior_strength"] / (n_candidates[:, None] + 1)
     states = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
     alpha, null = states[:-1], states[-1]
     null += samples["null_base"]
     for level in range(n_levels):
-        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # without a report, nothing to the last
+        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # no report (-1) adds 0 to the last
         null += table.doubt[entry[:, level]]
     alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
     if samples.keys() & {"sharpness", *_VOTES}:
@@ -207,17 +207,16 @@ def select(
     states /= states.sum(axis=0)
     mean = states.mean(axis=2)
     best = mean[:-1].argmax(axis=0)
-    mine = states[best, question]
-    changes, tied = np.zeros(mine.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
-    for other, reached in enumerate(alpha if len(alpha) > 1 else ()):
-        same = reached == mine
-        changes |= (reached > mine) | (same & (other < best)[:, None])
-        tied |= (other != best) & same.any(axis=1)
-    some = n_candidates > 0
-    mine[~some] = np.nan
-    return Selection(
-        np.where(some, best, -1), mine.T, mean.T, np.where(some, changes.mean(axis=1), np.nan), some & tied
-    )
+    selected = states[best, question]
+    changes, tied = np.zeros(selected.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
+    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
+        equal = support == selected
+        changes |= (support > selected) | (equal & (other < best)[:, None])
+        tied |= (other != best) & equal.any(axis=1)
+    answered = n_candidates > 0
+    selected[~answered] = np.nan
+    change_probability = np.where(answered, changes.mean(axis=1), np.nan)
+    return Selection(np.where(answered, best, -1), selected.T, mean.T, change_probability, answered & tied)
 
 
 def final_distribution(
@@ -225,10 +224,10 @@ def final_distribution(
     candidate: Int[np.ndarray, " problem"],
     probability: Float[np.ndarray, " problem"],
 ) -> Float[np.ndarray, "problem state"]:
-    """Return the final probability of every state, the null last; those of a question sum to 1.
+    """Return the final probability of every state, the null last; the states of a question sum to 1.
 
-    What the selected answer leaves is divided among the other states by their support. No other candidate gets as much
-    as the selected answer: what is above that is the null's, as is all of a question without candidates.
+    The other states share the rest in proportion to their support, but no other candidate gets as much as the selected
+    answer; the null takes any excess, and everything where there are no candidates.
 
     Parameters
     ----------
@@ -239,19 +238,19 @@ def final_distribution(
     """
     question = np.flatnonzero(candidate >= 0)
     selected = question, candidate[question]
-    own = np.where(candidate >= 0, probability, 0.0)[:, None]
+    of_selected = np.where(candidate >= 0, probability, 0.0)[:, None]
     others = support.copy()
     others[selected] = 0.0
     total = others.sum(axis=1, keepdims=True)
-    share = np.divide(1 - own, total, out=np.zeros_like(total), where=total > 0)
-    states = np.minimum(others * share, np.nextafter(own, 0.0))
-    states[selected] = own[question, 0]
+    share = np.divide(1 - of_selected, total, out=np.zeros_like(total), where=total > 0)
+    states = np.minimum(others * share, np.nextafter(of_selected, 0.0))
+    states[selected] = of_selected[question, 0]
     states[:, -1] = np.maximum(1 - states[:, :-1].sum(axis=1), 0.0)
     return np.asarray(states)
 
 
 def summary(selection: Selection, final: Recalibration, interval_level: float) -> Columns:
-    """Return what a prediction says of selected answers, by name."""
+    """Return the columns of a prediction."""
     confidence = final.of_selected(selection.support)
     mean = confidence.mean(axis=0)
     columns = {"candidate": selection.candidate, "confidence": mean}

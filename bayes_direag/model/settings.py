@@ -1,4 +1,4 @@
-"""The settings of a fit: frozen, typo-proof, and complete enough to repeat it."""
+"""The settings of a fit: frozen, checked for misspelt names, and complete enough to repeat it."""
 
 import math
 from typing import Any, Literal, get_args
@@ -15,8 +15,7 @@ PresetName = Literal["paper", "release", "bayes", "judges"]
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
 
-#: Which parameters a variant can have, in the order of the raw vector; from sharpness on they are there if the preset
-#: says so.
+#: The parameters of each variant, in the order of the raw vector; those from sharpness on only if the preset has them.
 _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     "count": ("weight", "prior_strength", "null_base", "sharpness", "vote", "label_vote"),
     "level": ("weight", "bias", "prior_strength", "null_base", "null_gain", "sharpness", "vote", "label_vote"),
@@ -26,9 +25,9 @@ _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     ),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
-#: Of these each signal has its own, where reports carry several.
+#: Parameters with one value a signal, where reports carry several signals.
 SIGNAL_PARAMETERS = frozenset({"slope", "vote_slope"})
-#: The coefficients of the final calibration that leave support as it is.
+#: The coefficients of the final calibration under which it leaves support as it is.
 IDENTITY = {"intercept": 0.0, "slope": 1.0}
 
 
@@ -41,7 +40,7 @@ def raw_shape(name: str, n_levels: int, n_labels: int = 0, n_signals: int = 1) -
 
 
 class Settings(BaseModel):
-    """Base of all settings: frozen, every number finite, and a misspelt name is an error."""
+    """Base of all settings: frozen; numbers are finite; a misspelt name is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
@@ -49,9 +48,9 @@ class Settings(BaseModel):
 class RawParameter(Settings):
     """One parameter as the optimiser and the sampler see it: a number on the real line.
 
-    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it is the one that the
-    preset's penalty stands for. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out
-    of inference; a parameter of which each level has its own cannot be fixed.
+    ``natural = link(raw)``. The prior on raw is ``Normal(loc, scale)``; without a ``scale`` it comes from the preset's
+    penalty. ``low`` and ``high`` bound raw. ``fixed`` (a natural value) takes the parameter out of inference; a
+    parameter with one value a level cannot be fixed.
     """
 
     link: Link
@@ -71,7 +70,7 @@ class RawParameter(Settings):
 
     @property
     def bounds(self) -> tuple[float, float]:
-        """The interval that raw is kept in; infinite where there is no bound."""
+        """Lower and upper bound of raw; infinite where there is none."""
         return -math.inf if self.low is None else self.low, math.inf if self.high is None else self.high
 
 
@@ -83,24 +82,23 @@ class RecalibrationSettings(Settings):
     Attributes
     ----------
     method
-        ``platt``: the above, of the support P of the selected answer, to the optimum. ``release``: the same objective,
-        1200 plain gradient steps of 0.05 from the identity. ``temperature``: the slope alone, unpenalised.
-        ``isotonic``: a monotone function of support. ``none``: support as it is.
+        ``platt``: the equation above for the support P of the selected answer, at the optimum. ``release``: the same
+        objective after 1200 plain gradient steps of 0.05 from the identity. ``temperature``: the slope alone,
+        unpenalised. ``isotonic``: a monotone function of support. ``none``: support as it is.
     penalty
         lambda in ``mean NLL + lambda / 2 * (a**2 + (b - 1)**2)``: a normal prior at the identity whose scale is
         ``1 / sqrt(lambda * n)``. Ignored when ``scale`` is given, and by temperature and isotonic.
     scale
-        Standard deviation of the normal prior at the identity, the same for all coefficients and any number of
-        questions.
+        Standard deviation of the normal prior at the identity, for every coefficient and any number of questions.
     eps
         Support is clipped to ``[eps, 1 - eps]`` before its logit is taken.
     out_of_fold
-        Number of inner folds (fewer for fewer questions; none for a single one) from which a MAP predicts each
-        fitting question's support; 0 recalibrates on the very questions that the evidence parameters were fitted to, as
-        the paper's release does. NUTS does not look at it: leave-one-out support has not seen the label.
+        Number of inner folds over which a MAP predicts the support of its own fitting questions: at most the number of
+        questions, and none for a single question. 0 recalibrates on the same questions as the evidence parameters were
+        fitted to, as the paper's release does. NUTS ignores it: leave-one-out support has not seen the label.
     split
-        Of so many parts of the labelled questions one is kept from the evidence parameters, and teaches the final
-        calibration alone; 0 keeps none. For a MAP, in place of ``out_of_fold``.
+        Number of parts of the labelled questions, one of which is used for the final calibration alone; 0: no split.
+        For a MAP, in place of ``out_of_fold``.
     """
 
     method: RecalibrationMethod = "platt"
@@ -121,38 +119,37 @@ class RecalibrationSettings(Settings):
         return self
 
     def prior_scale(self, n: float | int) -> float:
-        """Return the standard deviation of every coefficient's prior, for ``n`` questions, around :data:`IDENTITY`."""
+        """Return the standard deviation of every coefficient's prior for ``n`` questions."""
         return self.scale or 1 / math.sqrt(self.penalty * n)
 
 
 class Preset(Settings):
-    """Everything that defines a fit beside its data and its variant.
+    """Everything that defines a fit, except its data and variant.
 
     Attributes
     ----------
     weight, bias, slope, prior_strength, null_base, null_gain
-        The model's parameters, see :mod:`bayes_direag.model.evidence`.
+        The paper's parameters: see :mod:`bayes_direag.model.evidence`.
     sharpness, vote, label_vote, vote_slope
-        Its parameters beyond the paper. None: as in the paper, where sharpness is 1 and there is no vote. With
-        ``label_vote``, for answers that are labels, of which each means the same in all questions, what a vote adds
-        depends on the label too.
+        The parameters beyond the paper. None: sharpness 1 and votes 0, as in the paper. ``label_vote`` is for answers
+        that are labels with one meaning in all questions.
     signal_vote_slope
-        Its ``vote_slope`` where reports carry several signals, if it has none of its own.
+        ``vote_slope`` for reports with several signals, if that is None.
     weight_spread, bias_spread, vote_spread, label_vote_spread
-        How far levels lie apart. Given, a level's raw weight (bias, vote) is ``centre + spread * offset`` with a
-        standard normal offset, and what ``weight`` (``bias``, ``vote``) says is believed of the centre: levels are
-        exchangeable and borrow from each other. None: levels are independent. Of ``label_vote`` each label has a
-        centre.
+        Standard deviation of the levels around their centre. Given, levels are exchangeable and partially pooled: a
+        level's raw weight (bias, vote) is ``centre + spread * offset`` with a standard normal offset, and ``weight``
+        (``bias``, ``vote``) is the prior of the centre. Each label has its own centre of ``label_vote``. None: levels
+        are independent.
     eps
         Stated confidences are clipped to ``[eps, 1 - eps]``.
     penalty
         lambda of the penalty ``lambda * mean(raw**2)`` on the mean loss: a Normal(0, sqrt(D / (2 lambda W))) prior on
-        each of the D raw parameters, W being the total weight of the questions. None: every free parameter brings its
+        each of the D raw parameters, where W is the total weight of the questions. None: every free parameter has its
         own scale.
     null_target_weight
         Weight of a question whose right answer no level gave. ``balanced``: questions with it / questions without.
     signals
-        Which signals of a report are used: ``all``, or the ``first`` alone, as a rule the stated confidence.
+        Which signals of a report are used: ``all``, or only the ``first``, usually the stated confidence.
     """
 
     name: str
@@ -189,16 +186,16 @@ class Preset(Settings):
     @model_validator(mode="after")
     def _levels_are_free(self) -> "Preset":
         for name in (*sorted(LEVEL_PARAMETERS), "label_vote"):
-            own = getattr(self, name)
-            if own is None:
+            settings = getattr(self, name)
+            if settings is None:
                 if self.pools(name):
                     raise ValueError(f"there is {name}_spread without {name}; give both, or neither")
                 continue
-            if own.fixed is not None:
+            if settings.fixed is not None:
                 raise ValueError(f"{name} has a value for each level, so it cannot be fixed at one; narrow its scale")
             if not self.pools(name):
                 continue
-            if own.low is not None or own.high is not None:
+            if settings.low is not None or settings.high is not None:
                 raise ValueError(f"{name} is pooled over levels ({name}_spread), so it cannot be bounded")
             if getattr(self, f"{name}_spread").fixed is not None:
                 raise ValueError(f"{name}_spread cannot be fixed; narrow its scale")
@@ -218,24 +215,24 @@ class Preset(Settings):
 
     @property
     def is_weighted(self) -> bool:
-        """Whether questions count unequally, so that the likelihood is not that of a probability model."""
+        """Whether questions count unequally; the likelihood is then not that of a probability model."""
         return self.null_target_weight != 1.0
 
     @property
     def model_settings(self) -> "Preset":
-        """The same preset less its name, its weights and its recalibration: equal for equal evidence models."""
-        rest = {"name": "model", "null_target_weight": 1.0, "recalibration": RecalibrationSettings()}
-        return self.model_copy(update=rest)
+        """The preset without its name, weights and recalibration: equal for equal evidence models."""
+        defaults = {"name": "model", "null_target_weight": 1.0, "recalibration": RecalibrationSettings()}
+        return self.model_copy(update=defaults)
 
     @property
     def is_bounded(self) -> bool:
-        """Whether some free raw parameter is kept in an interval."""
+        """Whether some free raw parameter has bounds."""
         names = self.free_parameters("confidence")
         return any(not math.isinf(bound) for name in names for bound in self.parameter(name).bounds)
 
     @property
     def is_additive(self) -> bool:
-        """Whether support is a share of the evidence, as in the paper: neither sharpened nor multiplied by votes."""
+        """Whether support is a share of the evidence, as in the paper: no sharpness and no votes."""
         return not (self.sharpness or self.vote or self.label_vote or self.vote_slope)
 
     def parameters(self, variant: Variant) -> tuple[str, ...]:
@@ -243,31 +240,31 @@ class Preset(Settings):
         return tuple(name for name in _VARIANT_PARAMETERS[variant] if getattr(self, name) is not None)
 
     def for_signals(self, n: int) -> "Preset":
-        """Return the preset under which reports of so many signals are fitted."""
+        """Return the preset for reports with ``n`` signals."""
         if n == 1 or self.vote_slope or not self.signal_vote_slope:
             return self
         return self.model_copy(update={"vote_slope": self.signal_vote_slope})
 
     def pools(self, name: str) -> bool:
-        """Whether levels borrow from each other in this parameter."""
+        """Whether this parameter is partially pooled over levels."""
         return name in {*LEVEL_PARAMETERS, "label_vote"} and getattr(self, f"{name}_spread") is not None
 
     def parameter(self, name: str) -> RawParameter:
-        """Return the settings of one parameter as inference sees it.
+        """Return the settings of one raw parameter.
 
-        Of a pooled one ``NAME`` is the standard normal offset, ``NAME_centre`` and ``NAME_spread`` the other two.
+        A pooled parameter has three: the standard normal offset ``NAME``, ``NAME_centre`` and ``NAME_spread``.
         """
-        centred = name.removesuffix("_centre")
-        found = getattr(self, centred)
-        assert isinstance(found, RawParameter)  # noqa: S101 - narrows the type, guards no input
-        if name != centred:
-            return found.model_copy(update={"link": "identity"})
+        field = name.removesuffix("_centre")
+        settings = getattr(self, field)
+        assert isinstance(settings, RawParameter)  # noqa: S101 - narrows the type, guards no input
+        if name != field:
+            return settings.model_copy(update={"link": "identity"})
         if self.pools(name):
-            return found.model_copy(update={"start": 0.0, "loc": 0.0, "scale": 1.0})
-        return found
+            return settings.model_copy(update={"start": 0.0, "loc": 0.0, "scale": 1.0})
+        return settings
 
     def free_parameters(self, variant: Variant) -> tuple[str, ...]:
-        """Return the parameters that inference has to find, in the order of the raw vector."""
+        """Return the raw parameters of the fit, in the order of the raw vector."""
         names: list[str] = []
         for name in self.parameters(variant):
             if self.pools(name):
@@ -322,12 +319,13 @@ class SamplingSettings(Settings):
     Attributes
     ----------
     n_chains
-        Independent chains, each from a start of its own. At least 2, for R-hat to mean something.
-    n_warmup, n_draws
-        Steps of each chain that adapt step size and mass matrix and are thrown away; steps that are kept, at least 25
-        for leave-one-out predictions to be had.
+        Independent chains, each from its own start. At least 2, since R-hat compares chains.
+    n_warmup
+        Steps of each chain that adapt step size and mass matrix; they are not kept.
+    n_draws
+        Steps of each chain that are kept. At least 25, for leave-one-out predictions.
     target_accept
-        Acceptance rate that the step size is adapted to; nearer 1 means smaller steps and fewer divergences.
+        Acceptance rate that the step size is adapted to; closer to 1 means smaller steps and fewer divergences.
     """
 
     n_chains: int = Field(default=4, ge=2)

@@ -1,9 +1,8 @@
-"""Observations drawn from the model itself: for examples, for tests, and to see what a fit can recover.
+"""Simulated observations whose right answers are drawn from the model, for examples and tests.
 
-The reports (who says what, how surely) come from a simple picture of steered prompts: a question's ease
-decides how often its common answer is given, and each level states confidences around its own habit. Which
-answer is *right* is then exactly the model's draw: the state that comes true has the probabilities that
-:mod:`bayes_direag.model.evidence` computes from known parameters.
+Answers and confidences come from a simple picture of steered prompts: a question's ease decides how often its common
+answer is given, and each level states confidences around its own mean. The state of each question is then drawn with
+the probabilities that :mod:`bayes_direag.model.evidence` computes from known parameters.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,10 +20,10 @@ from bayes_direag.model.presets import preset
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
-#: What a simulated question's dataset and model are called, in every file and table made from it.
+#: The dataset and model name of simulated questions.
 SIMULATED = "simulated"
 
-_HABIT = np.array([45.0, 65.0, 80.0, 88.0, 94.0])
+_MEAN = np.array([45.0, 65.0, 80.0, 88.0, 94.0])
 _SPREAD = np.array([24.0, 18.0, 14.0, 10.0, 7.0])
 _MISSING = 0.02
 
@@ -32,7 +31,7 @@ _support = jax.jit(support)
 
 
 def default_parameters(n_signals: int = 1) -> Parameters:
-    """Return the parameters that simulated observations are drawn from unless others are given."""
+    """Return the parameters from which observations are simulated by default."""
     shape = () if n_signals == 1 else (n_signals,)
     with jax.enable_x64(True):
         return Parameters(
@@ -57,10 +56,10 @@ def simulate_observations(
     seed
         Equal seeds give equal observations.
     parameters
-        The truth; :func:`default_parameters` when left out.
+        The true parameters; by default, :func:`default_parameters`.
     signals
-        Names of further signals, one in ten of them missing; the truth then has a slope for each: the
-        number's, then the others' in order of their names.
+        Names of further signals, of which one in ten values is missing. The true slopes are then those of the stated
+        confidence and of the signals, in order of their names.
 
     Examples
     --------
@@ -71,7 +70,7 @@ def simulate_observations(
     rng = np.random.default_rng(seed)
     truth = default_parameters(1 + len(signals)) if parameters is None else parameters
     ease = rng.normal(0.8, 1.6, n)
-    said = np.array([_answers(one, rng) for one in ease], int).reshape(n, len(LEVEL_NAMES))
+    said = np.array([_answers(e, rng) for e in ease], int).reshape(n, len(LEVEL_NAMES))
     stated = _confidences(ease, said, rng)
     missing = rng.random(said.shape) < _MISSING
     names = rng.integers(1, 900, n)[:, None] + rng.permuted(np.tile(np.arange(0, 60, 7), (n, 1)), axis=1)
@@ -84,7 +83,7 @@ def simulate_observations(
                 said[number],
                 stated[number],
                 missing[number],
-                {name: own[number] for name, own in further.items()},
+                {name: values[number] for name, values in further.items()},
             )
             for number in range(n)
         ],
@@ -99,7 +98,7 @@ def simulate_observations(
 
 
 def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]:
-    """Draw which of the question's possible answers each level gives; 0 is the common one."""
+    """Draw which of the question's five possible answers each level gives; 0 is the common one."""
     common = 1 / (1 + np.exp(-ease))
     rest = rng.dirichlet(np.full(4, 0.7)) * (1 - common)
     return rng.choice(5, size=len(LEVEL_NAMES), p=np.concatenate([[common], rest]))
@@ -108,9 +107,9 @@ def _answers(ease: float, rng: np.random.Generator) -> Int[np.ndarray, " level"]
 def _confidences(
     ease: Float[np.ndarray, " problem"], said: Int[np.ndarray, "problem level"], rng: np.random.Generator
 ) -> Float[np.ndarray, "problem level"]:
-    """Draw stated confidences, mostly in steps of 5: a level's habit, higher where the question is easy."""
+    """Draw stated confidences, mostly in steps of 5: around the level's mean, and higher for easy questions."""
     lift = 6 * np.tanh(ease / 2)[:, None] + np.where(said == 0, 3, -5)
-    exact = np.clip(_HABIT[None, :] + lift + _SPREAD[None, :] * rng.normal(size=said.shape), 0, 100)
+    exact = np.clip(_MEAN[None, :] + lift + _SPREAD[None, :] * rng.normal(size=said.shape), 0, 100)
     return np.asarray(np.where(rng.random(said.shape) < 0.8, 5 * np.round(exact / 5), np.round(exact)))
 
 
@@ -128,7 +127,7 @@ def _question(
             level_name=level_name,
             answer=str(names[said[level]]),
             confidence=float(stated[level]),
-            **_signals({name: float(own[level]) for name, own in further.items()}),
+            **_signals({name: float(values[level]) for name, values in further.items()}),
         )
         for level, level_name in enumerate(LEVEL_NAMES)
         if not missing[level]
@@ -143,7 +142,7 @@ def _question(
 
 
 def _signals(given: dict[str, float]) -> dict[str, Any]:
-    return {"confidences": {name: own for name, own in given.items() if own == own}} if given else {}
+    return {"confidences": {name: value for name, value in given.items() if value == value}} if given else {}
 
 
 def _golds(
@@ -152,13 +151,13 @@ def _golds(
     truth: Parameters,
     rng: np.random.Generator,
 ) -> list[str]:
-    """Draw which state comes true; under the null the right answer is one that no level gave."""
+    """Draw the state of each question; under the null the right answer is one that no level gave."""
     reports = Reports.of(observations, preset("paper").eps).padded(padded_size(len(observations)))
     with jax.enable_x64(True):
         cumulative = np.cumsum(np.asarray(_support(reports, truth))[: len(observations)], axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [
-        str(never_said[i]) if k >= len(own) else own[k]
-        for i, (k, own) in enumerate(zip(state, observations.candidates, strict=True))
+        candidates[k] if k < len(candidates) else str(never_said[i])
+        for i, (k, candidates) in enumerate(zip(state, observations.candidates, strict=True))
     ]
