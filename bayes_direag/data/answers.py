@@ -1,8 +1,8 @@
 r"""Canonical answers, so that two ways of writing one answer count as one candidate.
 
-An answer is compared in a declared kind: ``numeric`` (an exact rational number), ``choice`` (one letter) or
-``text`` (words, without case, a leading article and the punctuation around them). What cannot be read without guessing
-has no canonical form: a text with two numbers is read as neither of them.
+Answers are compared in a declared kind: ``numeric`` (an exact rational number), ``choice`` (one letter) or ``text``
+(words, without case, leading articles and surrounding punctuation). An answer that would have to be guessed at, such
+as a text with two numbers, has no canonical form.
 """
 
 import re
@@ -18,11 +18,11 @@ from bayes_direag.errors import ObservationError
 
 AnswerKind = Literal["numeric", "choice", "text"]
 
-_MAX_TEXT = 4000  # characters of an answer that is read as a number or a choice
-_MAX_SIZE = 400  # characters of a number, and its decimal exponent: more would only cost memory
-_PLAIN_DIGITS = 30  # decimal exponents up to here are written out
+_MAX_TEXT = 4000  # characters; longer answers are not read as numbers or choices
+_MAX_SIZE = 400  # largest decimal exponent, and number of characters, of a number: limits memory
+_PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
 
-#: What is its own canonical form, as most answers are: they need no parsing.
+# Answers that are canonical already, as most are: they skip the parsing.
 _PLAIN: dict[AnswerKind, re.Pattern[str]] = {
     "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
     "choice": re.compile(r"[A-Z]"),
@@ -59,7 +59,7 @@ _REWRITES = tuple(
     )
 )
 _RELATION = re.compile(r"[<>≤≥≠]|!=")
-_SEVERAL = re.compile(r"[;,]\s|\b(?:and|or)\b")  # between two equals signs: two equations
+_SEVERAL = re.compile(r"[;,]\s|\b(?:and|or)\b")  # if between two equals signs, there are two equations
 _NOT_A_NUMBER = re.compile(
     r"[\\√π∞±]|\b(?:sqrt|log|ln|sin|cos|tan|exp)\b|\band (?:a|one) (?:half|third|quarter)\b", re.IGNORECASE
 )
@@ -85,17 +85,17 @@ _LABEL = re.compile(r"(?<!\w)[A-Z](?:\s*[).:\]]|$)")
 
 @lru_cache(maxsize=2**16)
 def canonical(text: str | None, kind: AnswerKind) -> str | None:
-    r"""Return the one spelling that stands for an answer and all its equivalents.
+    r"""Return the spelling shared by an answer and all its equivalents.
 
-    For ``numeric`` the text must hold exactly one number; currency, units, thousands separators, Markdown, LaTeX and
-    closing punctuation are tolerated, and of an equation only the part after the last equals sign counts. Percent is a
-    unit (``12%`` is 12), an ordinal its number (``5th`` is 5), number words are not read. For ``choice`` it must name
+    A ``numeric`` text must hold exactly one number. Currency, units, thousands separators, Markdown, LaTeX and closing
+    punctuation are tolerated; of an equation only the part after the last equals sign counts. Percent is a unit
+    (``12%`` is 12), an ordinal is its number (``5th`` is 5), and number words are not read. A ``choice`` text must name
     one letter, with or without the option's text.
 
-    The spelling is a decimal (``"-0.125"``), a fraction in lowest terms where the decimal does not end (``"1/3"``) or
-    scientific form where the exponent passes 30 (``"1e31"``); a capital letter; or folded text. None where the answer
-    is missing, blank, ambiguous or not of this kind, for numbers whose decimal exponent or length passes 400, and for
-    numbers and choices in texts of more than 4000 characters.
+    The spelling of a number is a decimal (``"-0.125"``), a fraction in lowest terms if the decimal does not end
+    (``"1/3"``), or scientific form if the exponent exceeds 30 (``"1e31"``). That of a choice is a capital letter, that
+    of a text the folded text. None if the answer is missing, blank, ambiguous or not of this kind, if the exponent or
+    the length of a number exceeds 400, or if a numeric or choice text has more than 4000 characters.
 
     Examples
     --------
@@ -114,15 +114,15 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
 
 
 def same_answer(first: str | None, second: str | None, kind: AnswerKind) -> bool:
-    """Tell whether two answers are one; an answer without a canonical form equals none, not even itself."""
+    """Tell whether two answers are equal; an answer without a canonical form equals none, not even itself."""
     spelling = canonical(first, kind)
     return spelling is not None and spelling == canonical(second, kind)
 
 
 def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKind:
-    """Return the kind of answer that gold answers show: all numbers, all single letters, or else text.
+    """Infer the kind of answers: numeric or choice if all gold answers are numbers or single letters, else text.
 
-    Raises ObservationError, which names the file, if there is no gold answer to infer from.
+    Raises ObservationError, with ``path``, if there are no gold answers.
     """
     golds = tuple(golds)
     if not golds:
@@ -138,7 +138,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
 
 
 def _plain(text: str) -> str:
-    """Return a text without markup: one kind of digit, dash and exponent, no Markdown, LaTeX or currency."""
+    """Remove Markdown, LaTeX and currency signs, and normalise digits, dashes and exponents."""
     text = re.sub(r"([¼-¾⅐-⅞↉])", r" \1", text)  # NFKC would glue "2½" to "21/2"
     text = re.sub(r"([⁰¹²³⁴-⁹⁺⁻]+)", r"^\1", text)  # and "10²" to "102"
     text = re.sub(r"([₀-₉]+)", r"_\1", text)
@@ -152,7 +152,7 @@ def _plain(text: str) -> str:
 
 
 def _number(text: str) -> Fraction | None:
-    """Return the one number that a plain text states, None where there is none, or more than one."""
+    """Return the number that a plain text states, None if there is none or more than one."""
     if _RELATION.search(text):
         return None
     *left, text = re.split(r"[=≈]", text)
@@ -170,7 +170,7 @@ def _number(text: str) -> Fraction | None:
 
 
 def _value(match: re.Match[str]) -> Fraction | None:
-    """Return the exact, unsigned value of a match of ``_NUMBER``, None where it is malformed or too large."""
+    """Return the exact unsigned value of a match of ``_NUMBER``, None if it is malformed or too large."""
     whole, bottom, exponent = match["whole"], match["bottom"], match["exponent"] or "0"
     terms = (match["top"], bottom or "1")
     if not all(_WELL_FORMED.fullmatch(term) for term in terms) or (bottom and match["exponent"]):
@@ -183,10 +183,10 @@ def _value(match: re.Match[str]) -> Fraction | None:
 
 
 def _spell(value: Fraction | None) -> str | None:
-    """Return the canonical spelling of a rational number, None where that would be too long."""
+    """Return the canonical spelling of a rational number, None if it would be too long."""
     if value is None:
         return None
-    places = value.denominator.bit_length()  # as many decimals as could be needed if they end at all
+    places = value.denominator.bit_length()  # a decimal that ends has no more places than this
     scaled, rest = divmod(value.numerator * 10**places, value.denominator)
     if rest:
         spelling = str(value)
@@ -201,7 +201,7 @@ def _spell(value: Fraction | None) -> str | None:
 
 
 def _letter(text: str) -> str | None:
-    """Return the capital letter that a plain text chooses, None where it names none or several."""
+    """Return the capital letter that a plain text names, None if it names none or several."""
     match = _CHOICE.fullmatch(text)
     if match is None or _LABEL.search(match["rest"] or ""):
         return None
@@ -209,7 +209,7 @@ def _letter(text: str) -> str | None:
 
 
 def _folded(text: str) -> str | None:
-    """Return a text with case, compatibility forms, spaces, articles and punctuation folded, None if it is blank."""
+    """Fold case, compatibility forms, spaces, articles and punctuation; None if the text is blank."""
     folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     folded = " ".join(folded.split())
     words = " ".join(_AROUND_WORDS.sub("", folded).split()) or folded

@@ -1,7 +1,7 @@
-"""Labelled questions counted by pattern: one row for all that a fit cannot tell apart, with how many they are.
+"""Labelled questions counted by pattern: one row for all questions that a fit cannot tell apart, and their number.
 
-Of a question only this is kept: level by level whether there is a report, which of the question's own answers it gives,
-how confidently and if rightly. What is left is as large as the number of patterns, however many questions there are.
+A pattern holds for each level whether it has a usable report, which of the question's candidates it names, its
+confidence, and whether it is right. Memory grows with the number of patterns, not of questions.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -23,34 +23,34 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import ParquetScan, group_edges, scan_parquet
 from bayes_direag.data.records import Columns, Origin, Question, Status, signal_column
 
-#: A Parquet file with more rows than this is counted by pattern unless told otherwise.
+#: By default, a Parquet file with more rows than this is counted by pattern.
 LARGEST_KEPT = 1_000_000
-#: In the place of a confidence, as tables know no NaN that equals another.
+# Stands for a missing confidence, as one NaN does not equal another.
 _NOT_STATED = -1.0
 
 
 class Patterns(NamedTuple):
-    """How questions fall into patterns.
+    """Which pattern each question has.
 
     Attributes
     ----------
     member : (pattern,) array
-        The number of a question of each pattern, in an order that depends on the patterns alone.
+        A question of each pattern; the order of the patterns does not depend on that of the questions.
     pattern : (problem,) array
-        The number of each question's pattern.
+        The pattern of each question.
     """
 
     member: Int[np.ndarray, " pattern"]
     pattern: Int[np.ndarray, " problem"]
 
     def total(self, weight: Float[np.ndarray, "batch problem"]) -> Float[np.ndarray, "batch pattern"]:
-        """Add up what the questions of each pattern weigh."""
+        """Sum the weights of the questions of each pattern."""
         totals = [np.bincount(self.pattern, row, len(self.member)) for row in weight]
-        return np.stack(totals).astype(float)  # without questions bincount counts in whole numbers
+        return np.stack(totals).astype(float)  # bincount returns integers if there are no questions
 
 
 def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
-    """Find the rows of a table that differ, given its columns, at least one.
+    """Find the distinct rows of a table, given its columns, at least one.
 
     Examples
     --------
@@ -59,13 +59,11 @@ def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
     """
     code = np.zeros(len(columns[0]), np.int64)
     for column in columns:
-        own, values = pd.factorize(column)
-        code, _ = pd.factorize(code * len(values) + own)
+        place, values = pd.factorize(column)
+        code, _ = pd.factorize(code * len(values) + place)
     _, first = np.unique(code, return_index=True)
     order = np.lexsort([column[first] for column in reversed(columns)])
-    place = np.empty_like(order)
-    place[order] = np.arange(len(order))
-    return Patterns(first[order], place[code])
+    return Patterns(first[order], np.argsort(order)[code])
 
 
 def read_labelled(
@@ -85,10 +83,10 @@ def read_labelled(
     Parameters
     ----------
     by_pattern
-        Keep a row a pattern instead of a row a question. Left out: for Parquet files of more than
-        :data:`LARGEST_KEPT` rows, and on another engine than this process.
+        Keep a row for each pattern instead of each question. By default for Parquet files of more than
+        :data:`LARGEST_KEPT` rows, and on engines other than local.
     columns
-        The names of what a table holds; it is then read whole, in this process.
+        The names of the file's columns; the file is then read whole, in this process.
     """
     prepare(engine, path, columns)
     if by_pattern is None and columns is None:
@@ -108,110 +106,102 @@ def count_parquet(
 ) -> Observations:
     """Read a Parquet file as patterns, in parts; see :func:`read_labelled`.
 
-    A pattern goes by the first question that has it, its candidates by their number; the records behind the rows name
-    the datasets and models of the file, and nothing else.
+    A pattern has the name of its first question, and its candidates are named by number. The records of the result hold
+    only the datasets and models of the file.
     """
-    on_step(f"looking through {source}")
-    found = scan_parquet(source, answers, labels=True)
-    start, done, n_counted = monotonic(), 0, 0
+    on_step(f"scanning {source}")
+    scan = scan_parquet(source, answers, labels=True)
+    start, n_done, n_counted = monotonic(), 0, 0
     tables: list[pyarrow.Table] = []
-    for table in found.run(partial(_patterns, found), engine):
+    for table in scan.run(partial(_patterns, scan), engine):
         tables.append(table)
-        if sum(part.num_rows for part in tables) > 2 * n_counted:  # so seldom that it costs little, however many parts
+        if sum(part.num_rows for part in tables) > 2 * n_counted:  # the total cost stays linear in the number of parts
             tables = [_counted(pyarrow.concat_tables(tables))]
             n_counted = tables[0].num_rows
-        done += int(table["multiplicity"].to_numpy().sum())
-        rate = done / (monotonic() - start)
-        on_step(f"counted {done:,} of {found.n_questions:,} questions, {rate:,.0f} a second")
-    return _observations(_counted(pyarrow.concat_tables(tables)), found)
+        n_done += int(table["multiplicity"].to_numpy().sum())
+        rate = n_done / (monotonic() - start)
+        on_step(f"counted {n_done:,} of {scan.n_questions:,} questions, {rate:,.0f} per second")
+    return _observations(_counted(pyarrow.concat_tables(tables)), scan)
 
 
 def count_patterns(observations: Observations) -> Observations:
-    """Return the first question of every pattern, with its ``multiplicity``: how many there are, of whatever clusters.
+    """Return the first question of every pattern, with its ``multiplicity``, regardless of clusters.
 
-    A fit to these is a fit to all.
+    A fit to the patterns equals a fit to all questions.
     """
-    times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
-    table = _counted(_table(observations, np.arange(len(observations)), times))
+    table = _counted(_table(observations, np.arange(len(observations)), observations.row_counts))
     first = observations.select(table["question"].to_numpy())
     return replace(first, multiplicity=table["multiplicity"].to_numpy(), cluster=None)
 
 
-def _patterns(file: ParquetScan, span: Span | None) -> Iterator[pyarrow.Table]:
-    for names, questions in file.arrays(span):
+def _patterns(scan: ParquetScan, span: Span | None) -> Iterator[pyarrow.Table]:
+    for names, questions in scan.arrays(span):
         yield _counted(_table(questions, names, np.ones(len(names), int)))
 
 
 def _table(
     questions: QuestionArrays | Observations,
-    name: pyarrow.Array | Int[np.ndarray, " problem"],
-    times: Int[np.ndarray, " problem"],
+    names: pyarrow.Array | Int[np.ndarray, " problem"],
+    counts: Int[np.ndarray, " problem"],
 ) -> pyarrow.Table:
-    """Return a row a question: which it is, how many it stands for, and what its pattern is made of.
+    """Return a row for each question: its name, its count, and the columns that make its pattern.
 
-    A report is one number: twice the candidate, and 1 more where it is right; or minus the status, where not usable.
+    A usable report is one number, twice the candidate, plus 1 if it is right. Another is minus its status.
     """
     usable = questions.candidate >= 0
-    report = np.where(usable, 2 * questions.candidate + questions.correct, -questions.status.astype(int))
-    stated = {"confidence": questions.confidence, **{signal_column(s): own for s, own in questions.signals.items()}}
-    return pyarrow.table(
-        {
-            "question": name,
-            "multiplicity": times,
-            **{f"report {level}": column for level, column in enumerate(report.astype(np.int16).T)},
-            **{
-                f"{name} {level}": np.ascontiguousarray(column)
-                for name, own in stated.items()
-                for level, column in enumerate(np.nan_to_num(own, nan=_NOT_STATED).T)
-            },
-            "labelled": questions.labelled,
-            "conflicting": questions.conflicting,
-        }
-    )
+    reports = np.where(usable, 2 * questions.candidate + questions.correct, -questions.status.astype(int))
+    columns: dict[str, object] = {"question": names, "multiplicity": counts}
+    columns |= {f"report {level}": column for level, column in enumerate(reports.astype(np.int16).T)}
+    signals = {signal_column(name): values for name, values in questions.signals.items()}
+    for name, values in {"confidence": questions.confidence, **signals}.items():
+        stated = np.nan_to_num(values, nan=_NOT_STATED).T
+        columns |= {f"{name} {level}": np.ascontiguousarray(column) for level, column in enumerate(stated)}
+    return pyarrow.table({**columns, "labelled": questions.labelled, "conflicting": questions.conflicting})
 
 
 def _counted(table: pyarrow.Table) -> pyarrow.Table:
-    """Put a row in the place of all that differ in nothing but the question, the first one's, and add up how many."""
+    """Keep the first row of each pattern, with the sum of the counts."""
     patterns = distinct_rows([table[name].to_numpy() for name in table.column_names[2:]])
-    times = patterns.total(table["multiplicity"].to_numpy()[None].astype(float))[0]
+    counts = patterns.total(table["multiplicity"].to_numpy()[None].astype(float))[0]
     first = table.take(patterns.member)
-    return first.set_column(1, "multiplicity", pyarrow.array(times.astype(np.int64)))
+    return first.set_column(1, "multiplicity", pyarrow.array(counts.astype(np.int64)))
 
 
-def _observations(table: pyarrow.Table, found: ParquetScan) -> Observations:
-    levels = range(len(found.levels))
-    report = np.stack([table[f"report {level}"].to_numpy() for level in levels], axis=1)
+def _observations(table: pyarrow.Table, scan: ParquetScan) -> Observations:
+    def by_level(name: str) -> Shaped[np.ndarray, "pattern level"]:
+        return np.stack([table[f"{name} {level}"].to_numpy() for level in range(len(scan.levels))], axis=1)
 
     def stated(name: str) -> Float[np.ndarray, "pattern level"]:
-        own = np.stack([table[f"{name} {level}"].to_numpy() for level in levels], axis=1)
-        return np.where(own == _NOT_STATED, np.nan, own)
+        values = by_level(name)
+        return np.where(values == _NOT_STATED, np.nan, values)
 
-    usable = report >= 0
-    candidate = np.where(usable, report // 2, -1).astype(np.int32)
-    numbers = [tuple(str(number) for number in range(n)) for n in range(len(levels) + 1)]
-    record = Question(problem_id="any", dataset=found.datasets or None, model=found.models or None, observations=())
+    reports = by_level("report")
+    usable = reports >= 0
+    candidate = np.where(usable, reports // 2, -1).astype(np.int32)
+    numbers = [tuple(str(number) for number in range(n)) for n in range(len(scan.levels) + 1)]
+    record = Question(problem_id="any", dataset=scan.datasets or None, model=scan.models or None, observations=())
     return Observations(
         problem_id=tuple(table["question"].to_pylist()),
-        level_names=tuple(found.levels.values()),
-        kind=found.kind,
+        level_names=tuple(scan.levels.values()),
+        kind=scan.kind,
         confidence=stated("confidence"),
-        signals={name: stated(signal_column(name)) for name in found.signals[1:]},
-        first_signal=found.signals[0],
+        signals={name: stated(signal_column(name)) for name in scan.signals[1:]},
+        first_signal=scan.signals[0],
         candidate=candidate,
         candidates=tuple(numbers[n] for n in (candidate.max(axis=1, initial=-1) + 1).tolist()),
-        correct=usable & (report % 2 == 1),
+        correct=usable & (reports % 2 == 1),
         labelled=table["labelled"].to_numpy(),
-        status=np.where(usable, Status.USABLE, -report).astype(np.int8),
+        status=np.where(usable, Status.USABLE, -reports).astype(np.int8),
         conflicting=table["conflicting"].to_numpy(),
         questions=(record,) * table.num_rows,
-        origin=Origin(found.path, (None,) * table.num_rows),
+        origin=Origin(scan.path, (None,) * table.num_rows),
         multiplicity=table["multiplicity"].to_numpy(),
-        groups=found.groups,
+        groups=scan.groups,
     )
 
 
 def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
-    """Return each question's candidates numbered in the order in which its levels name them; -1 stays.
+    """Renumber each question's candidates in the order in which its levels name them; -1 stays.
 
     Examples
     --------
@@ -220,12 +210,11 @@ def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndar
            [-1,  0,  0,  0,  0]])
     """
     n, n_levels = candidate.shape
-    question, label = np.arange(n), np.full(candidate.shape, -1)
-    number, n_named = np.full((n, n_levels + 1), -1), np.zeros(n, int)  # the last for no report
-    for level in range(n_levels):
-        said = candidate[:, level]
-        fresh = (said >= 0) & (number[question, said] < 0)
-        number[question[fresh], said[fresh]] = n_named[fresh]
+    question, renumbered = np.arange(n), np.full(candidate.shape, -1)
+    number, n_named = np.full((n, n_levels + 1), -1), np.zeros(n, int)  # the last column stands for no report
+    for level, named in enumerate(candidate.T):
+        fresh = (named >= 0) & (number[question, named] < 0)
+        number[question[fresh], named[fresh]] = n_named[fresh]
         n_named += fresh
-        label[:, level] = number[question, said]
-    return label
+        renumbered[:, level] = number[question, named]
+    return renumbered

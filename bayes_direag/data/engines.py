@@ -1,6 +1,6 @@
-"""Where a large file is worked through: here, or on a cluster by Ray; the work is the same function of a span.
+"""Where a large file is processed: in this process, or on a Ray cluster; the job is the same function of a span.
 
-On Ray the tables come back in order, and the spans of a worker that dies are worked through again.
+Ray returns the tables in order, and repeats the spans of a worker that dies.
 """
 
 import logging
@@ -16,7 +16,7 @@ from bayes_direag.errors import DirEAGError
 if TYPE_CHECKING:
     import pyarrow
 
-#: Where a large Parquet file is worked through.
+#: Where a large Parquet file is processed.
 Engine = Literal["local", "ray"]
 
 _ERROR = "expected error"
@@ -29,12 +29,12 @@ class Span(NamedTuple):
     stop: int
 
 
-#: What is done to a span of whole questions, or to the whole file (None): one table after the other.
+#: Makes tables, one after the other, of a span of whole questions, or of the whole file (None).
 Job = Callable[[Span | None], Iterator["pyarrow.Table"]]
 
 
 def is_parquet(path: str | Path) -> bool:
-    """Tell by its first bytes whether there is a Parquet file."""
+    """Tell by its first bytes whether a file is Parquet; False if it cannot be read."""
     try:
         with Path(path).open("rb") as file:
             return file.read(4) == b"PAR1"
@@ -43,22 +43,22 @@ def is_parquet(path: str | Path) -> bool:
 
 
 def prepare(engine: Engine, path: Path, columns: Columns | None = None) -> None:
-    """Make sure that an engine is there, and reads such a file; before anything that takes long.
+    """Check that an engine is installed and can read a file, and start it, before anything that takes long.
 
-    Ray joins the cluster that it knows of, or starts one on this machine; best before JAX has any threads.
-    Raises DirEAGError if it is not installed, or the file is not Parquet, or not under our own names.
+    Ray joins the cluster that it knows of, or starts one on this machine, best before JAX has started threads. Raises
+    DirEAGError if Ray is not installed, the file is not Parquet, or ``columns`` are given.
     """
     if engine == "local":
         return
     if not is_parquet(path):
         raise DirEAGError(
-            f"--engine {engine}: saw {path}, which is not a Parquet file; expected one. Convert it, or do without "
-            "--engine."
+            f"--engine {engine}: saw {path}, which is not a Parquet file; expected one. Convert it, or leave --engine "
+            "out."
         )
     if columns is not None:
         raise DirEAGError(
-            f"--engine {engine} reads the columns that observation files have; saw --column or --scale. Do without one "
-            "of them."
+            f"--engine {engine} needs the standard column names and percentages; saw --column, --scale or --equal. "
+            "Leave one of them out."
         )
     _join_cluster()
 
@@ -76,15 +76,15 @@ def _join_cluster() -> None:
         return
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     with warnings.catch_warnings():
-        # what JAX fears of a fork does not befall one that at once becomes another program
+        # JAX warns of forks; this one is safe, as it runs another program at once
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)
         ray.init(include_dashboard=False, log_to_driver=False, logging_level="ERROR")
 
 
 def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
-    """Yield the tables that a job makes of each span of a file, in order; all workers must see the file.
+    """Yield the tables that a job makes of each span of a file, in order; all workers must be able to read the file.
 
-    Raises DirEAGError as the job does in a worker, or if Ray is not installed.
+    Raises DirEAGError if the job does in a worker, or if Ray is not installed.
     """
     _join_cluster()
     import ray
@@ -92,9 +92,9 @@ def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
     context = ray.data.DataContext.get_current()
     context.execution_options.preserve_order = True
     context.enable_progress_bars = False
-    kept = ray.put(job)  # here, for as long as workers may have to be replaced
+    reference = ray.put(job)  # kept in this process, as workers may have to be replaced
     tables = ray.data.from_items([span._asdict() for span in spans], override_num_blocks=len(spans)).map_batches(
-        _done, fn_kwargs={"kept": [kept]}, batch_size=1, batch_format="pyarrow", num_cpus=1
+        _run_job, fn_kwargs={"references": [reference]}, batch_size=1, batch_format="pyarrow", num_cpus=1
     )
     for table in tables.iter_batches(batch_size=None, batch_format="pyarrow"):
         if _ERROR in table.column_names:
@@ -102,14 +102,11 @@ def run_on_ray(job: Job, spans: Sequence[Span]) -> Iterator["pyarrow.Table"]:
         yield table
 
 
-def _done(spans: "pyarrow.Table", kept: list[Any]) -> Iterator["pyarrow.Table"]:
-    """Do the job on some spans.
-
-    An expected error comes back as a table: raised, it would come wrapped in pages of Ray's own account of it.
-    """
+def _run_job(spans: "pyarrow.Table", references: list[Any]) -> Iterator["pyarrow.Table"]:
+    """Run the job on some spans; return an expected error as a table, as Ray would bury it in its own traceback."""
     import pyarrow
 
-    job = _job(kept[0])
+    job = _fetched(references[0])
     for span in spans.to_pylist():
         try:
             yield from job(Span(**span))
@@ -118,9 +115,9 @@ def _done(spans: "pyarrow.Table", kept: list[Any]) -> Iterator["pyarrow.Table"]:
 
 
 @lru_cache(maxsize=1)
-def _job(kept: Any) -> Job:
-    """Return the job from where it is kept, with what it remembers of the spans before."""
+def _fetched(reference: Any) -> Job:
+    """Fetch the job once per worker, so that it keeps what it has cached."""
     import ray
 
-    job: Job = ray.get(kept)
+    job: Job = ray.get(reference)
     return job

@@ -194,7 +194,7 @@ class Observations:
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
         if columns is not None and columns.same_answer is not None:
-            questions = merged(questions, kind, columns.same_answer)
+            questions = tuple(merged(question, kind, columns.same_answer) for question in questions)
             table = long_table(questions, origin)
         groups = overview.groups(levels, path)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups), overview.signals)
@@ -231,6 +231,11 @@ class Observations:
     def n_levels(self) -> int:
         """The number of levels."""
         return len(self.level_names)
+
+    @property
+    def row_counts(self) -> Int[np.ndarray, "problem"]:
+        """How many questions each row stands for: 1 unless they are counted by pattern."""
+        return np.ones(len(self), int) if self.multiplicity is None else self.multiplicity
 
     @property
     def learned_levels(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""How much of a set of observations can be used, and which levels stand out: copies, mistakes alike, one confidence."""
+"""How many observations are usable, and which levels stand out: copies, equal mistakes, constant confidences."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -6,35 +6,35 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Int
 
 from bayes_direag.data.records import Status
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
 
-#: From this share of equal reports on (answer and confidence), one level is called a copy of the other.
+#: The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
 COPIED = 0.95
-#: From this share of equal wrong answers on, two levels are said to make the same mistakes.
+#: The smallest share of equal wrong answers for two levels to be said to make the same mistakes.
 SHARED_MISTAKES = 2 / 3
-#: From this share of one confidence on, a level is said to state hardly any other.
+#: The smallest share of one confidence for it to be called constant.
 ONE_CONFIDENCE = 0.6
-#: Shares of fewer reports, or of fewer mistakes, are not spoken of.
+#: The smallest number of reports, or of mistakes, of which a share is remarked on.
 FEWEST = 20
 
 
 @dataclass(frozen=True, eq=False)
 class ObservationQuality:
-    """How much of a set of observations can be used.
+    """How many observations are usable.
 
     Attributes
     ----------
     n_questions, n_answered, n_labelled : int
-        Questions in all, with at least one usable observation, and with known correctness.
+        All questions, those with a usable observation, and those with known correctness.
     n_gold_generated, n_several_correct : int
-        Questions to which some level gave a right answer, and with more than one right candidate.
+        Questions with a right candidate, and with more than one.
     n_conflicts : int
-        Answers to a question whose ``correct`` flags disagree; the majority of them was taken.
+        Candidates whose ``correct`` flags disagree, so that the majority was taken.
     counts : array, (level, status)
         Observations by level and :class:`Status`; every row sums to the number of questions.
     """
@@ -50,22 +50,22 @@ class ObservationQuality:
 
     @classmethod
     def of(cls, observations: "Observations") -> "ObservationQuality":
-        """Count what can be used, by level and over all."""
-        times = np.ones(len(observations), int) if observations.multiplicity is None else observations.multiplicity
+        """Count the usable observations, overall and by level."""
+        counts = observations.row_counts
         return cls(
-            n_questions=int(times.sum()),
-            n_answered=int(times @ observations.answered),
-            n_labelled=int(times @ observations.labelled),
-            n_gold_generated=int(times @ observations.gold_generated),
-            n_several_correct=int(times @ (observations.correct_candidate.sum(axis=1) > 1)),
-            n_conflicts=int(times @ observations.conflicting),
+            n_questions=int(counts.sum()),
+            n_answered=int(counts @ observations.answered),
+            n_labelled=int(counts @ observations.labelled),
+            n_gold_generated=int(counts @ observations.gold_generated),
+            n_several_correct=int(counts @ (observations.correct_candidate.sum(axis=1) > 1)),
+            n_conflicts=int(counts @ observations.conflicting),
             level_names=observations.level_names,
-            counts=np.tensordot(times, observations.status[:, :, None] == np.array(Status), axes=1),
+            counts=np.tensordot(counts, observations.status[:, :, None] == np.array(Status), axes=1),
         )
 
     @property
     def summary(self) -> str:
-        """The numbers in a line."""
+        """The counts in one line."""
         n, n_levels, shown = self.n_questions, len(self.level_names), self.level_names[:5]
         more = f" and {n_levels - len(shown)} more" if n_levels > len(shown) else ""
         return (
@@ -82,32 +82,30 @@ class ObservationQuality:
 
 
 def level_remarks(observations: "Observations", among: Collection[str] | None = None) -> tuple[str, ...]:
-    """Say which levels repeat another, and which hardly vary in their confidence; nothing where no level stands out.
+    """Say which levels repeat another, and which state nearly constant confidences; empty if no level stands out.
 
-    Two levels are compared where both are usable; confidences are equal to the last digit. Mistakes are those in
-    labelled questions that at least one of the two got wrong.
+    Two levels are compared on the questions where both are usable, and their mistakes on the labelled ones that at
+    least one of them got wrong. Confidences must be equal to the last digit.
 
     Parameters
     ----------
     among
-        The levels to speak of, by name; all if left out.
+        The names of the levels to remark on; by default all.
     """
-    names = observations.level_names
-    columns = [column for column, name in enumerate(names) if among is None or name in among]
-    times = observations.multiplicity
-    times = np.ones(len(observations), int) if times is None else times
-    return (*_repetitions(observations, columns, times), *_constant_confidences(observations, columns, times))
+    columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
+    return (*_repetitions(observations, columns), *_constant_confidences(observations, columns))
 
 
-def _repetitions(observations: "Observations", columns: list[int], times: Int[np.ndarray, " problem"]) -> list[str]:
+def _repetitions(observations: "Observations", columns: list[int]) -> list[str]:
     names, candidate = observations.level_names, observations.candidate
     right = np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0), axis=1)
+    confidence = np.nan_to_num(observations.confidence, nan=-1)  # two missing ones are equal
     remarks = []
     for a, b in combinations(columns, 2):
-        both = times * (observations.usable[:, a] & observations.usable[:, b])
+        both = observations.row_counts * (observations.usable[:, a] & observations.usable[:, b])
         mistaken = both * (observations.labelled & ~(right[:, a] & right[:, b]))
         agrees = candidate[:, a] == candidate[:, b]
-        equal = agrees & _equal(observations.confidence[:, a], observations.confidence[:, b])
+        equal = agrees & (confidence[:, a] == confidence[:, b])
         if both.sum() >= FEWEST and both @ equal >= COPIED * both.sum():
             remarks.append(
                 f"{names[b]} is nearly a copy of {names[a]}: the same answer and confidence in "
@@ -122,23 +120,17 @@ def _repetitions(observations: "Observations", columns: list[int], times: Int[np
     return remarks
 
 
-def _constant_confidences(
-    observations: "Observations", columns: list[int], times: Int[np.ndarray, " problem"]
-) -> list[str]:
-    found = []
+def _constant_confidences(observations: "Observations", columns: list[int]) -> list[str]:
+    constant = []
     for column in columns:
         name, confidence = observations.level_names[column], observations.confidence[:, column]
         stated = observations.usable[:, column] & ~np.isnan(confidence)
         values, place = np.unique(confidence[stated], return_inverse=True)
-        if times[stated].sum() >= FEWEST:
-            counts = np.bincount(place, times[stated])
-            share, value = counts.max() / counts.sum(), values[counts.argmax()]
-            found.append((share, f"{name} ({100 * value:.3g}% in {share:.0%})"))
-    constant = [text for share, text in sorted(found, key=lambda each: -each[0]) if share >= ONE_CONFIDENCE]
+        counts = np.bincount(place, observations.row_counts[stated])
+        if counts.sum() >= FEWEST and counts.max() >= ONE_CONFIDENCE * counts.sum():
+            share = counts.max() / counts.sum()
+            constant.append((share, f"{name} ({100 * values[counts.argmax()]:.3g}% in {share:.0%})"))
     if not constant:
         return []
-    return [f"Most reports of these levels state the same confidence, which tells little: {', '.join(constant)}."]
-
-
-def _equal(one: Float[np.ndarray, " problem"], other: Float[np.ndarray, " problem"]) -> Bool[np.ndarray, " problem"]:
-    return np.asarray((one == other) | (np.isnan(one) & np.isnan(other)))
+    named = ", ".join(text for _, text in sorted(constant, key=lambda level: -level[0]))
+    return [f"Most reports of these levels state the same confidence, which tells little: {named}."]

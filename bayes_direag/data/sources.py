@@ -1,4 +1,4 @@
-"""What functions take for observations: the table itself, what it is read from, or the bundled example."""
+"""What functions accept as observations: Observations, what they are read from, or the bundled examples."""
 
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -15,9 +15,9 @@ Example = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
 
 def example_observations(name: Example = "steered") -> Observations:
-    """Return bundled observations, really elicited from a small model; see docs/example.md and docs/judges.md.
+    """Return bundled observations that were elicited from a small model; see docs/example.md and docs/judges.md.
 
-    ``steered``: 300 word problems under five confidence-steering prompts. ``samples``, ``topk``: of 100 of them also
+    ``steered``: 300 word problems under five confidence-steering prompts. ``samples`` and ``topk``: for 100 of these,
     five samples of the neutral prompt, and one list of guesses. ``gsm8k``: 150 harder problems under the five prompts.
     ``judges``: verdicts of five prompts on 150 answers.
 
@@ -33,7 +33,7 @@ def example_observations(name: Example = "steered") -> Observations:
 
 
 def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:
-    """Return observations as they are, or read those of a path, a frame in long form, or records.
+    """Return Observations as they are, and read them from a path, a frame in long form, or records.
 
     Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
     """
@@ -49,7 +49,7 @@ def observations_of(source: object, answers: AnswerKind | None, function: str = 
 
 
 def takes_observations[**P, R](function: Callable[P, R]) -> Callable[P, R]:
-    """Have a function refuse, by ArgumentError, as its argument ``observations`` what is none."""
+    """Make a function raise ArgumentError if its argument ``observations`` is not Observations."""
     parameters = signature(function)
 
     @wraps(function)

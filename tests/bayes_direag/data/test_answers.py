@@ -173,5 +173,5 @@ def test_a_file_joins_in_its_question_or_in_all(cluster_file):
 def test_a_line_that_is_no_cluster_is_named(tmp_path, line):
     path = tmp_path / "equal.jsonl"
     path.write_text('\n{"answers": ["a", "b"]}\n' + line)
-    with pytest.raises(ObservationError, match=r"equal\.jsonl.*3.*no cluster"):
+    with pytest.raises(ObservationError, match=r"equal\.jsonl.*3.*not a cluster"):
         read_equal(path)
