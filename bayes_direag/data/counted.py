@@ -109,7 +109,7 @@ def count_parquet(
     A pattern has the name of its first question, and its candidates are named by number. The records of the result hold
     only the datasets and models of the file.
     """
-    on_step(f"scanning {source}")
+    on_step(f"looking through {source}")
     scan = scan_parquet(source, answers, labels=True)
     start, n_done, n_counted = monotonic(), 0, 0
     tables: list[pyarrow.Table] = []
@@ -120,7 +120,7 @@ def count_parquet(
             n_counted = tables[0].num_rows
         n_done += int(table["multiplicity"].to_numpy().sum())
         rate = n_done / (monotonic() - start)
-        on_step(f"counted {n_done:,} of {scan.n_questions:,} questions, {rate:,.0f} per second")
+        on_step(f"counted {n_done:,} of {scan.n_questions:,} questions, {rate:,.0f} a second")
     return _observations(_counted(pyarrow.concat_tables(tables)), scan)
 
 

@@ -1,4 +1,4 @@
-"""Observation files: told apart by content when read, by suffix when written; a file is whole or not there at all."""
+"""Observation files: recognised by content when read, by suffix when written, and never written in part."""
 
 import csv
 import io
@@ -36,22 +36,21 @@ if TYPE_CHECKING:
 #: Questions, and where they were read.
 type Records = tuple[tuple[Question, ...], Origin]
 
-# Where files of the paper's released implementation hold replies, samples and guesses, and what answers are called.
-_RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
-
-#: The forms in which tables are written.
+#: The formats in which tables are written.
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 
-#: A record with one of these is a question, one without is a row.
+# The fields of replies, samples and guesses in files of the paper's released implementation, and of their answers.
+_RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
+# A record with one of these fields is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
 
 @contextmanager
 def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path, in the same folder, that takes the place of ``path`` once the block has succeeded.
+    """Yield a temporary path in the same folder, which replaces ``path`` once the block has succeeded.
 
-    If the block raises, it is removed and what stood at ``path`` before is untouched. Raises FileNotFoundError if the
-    block wrote nothing to it.
+    If the block raises, the temporary file is removed and ``path`` stays as it was. Raises FileNotFoundError if the
+    block wrote no file.
     """
     path = Path(path)
     temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
@@ -63,7 +62,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
 
 
 def as_records(table: "pandas.DataFrame") -> list[dict[str, object]]:
-    """Return the rows as plain Python values by column: missing ones (None, NaN, NA) as None."""
+    """Return the rows as Python values by column; missing ones (None, NaN, NA) are None."""
     import pandas as pd
 
     return [
@@ -85,10 +84,10 @@ def check_table_path(path: str | Path) -> None:
 
 
 def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
-    """Write a table as CSV, JSON Lines or Parquet, by suffix, to the last digit; completely or not at all.
+    """Write a table as CSV, JSON Lines or Parquet, by suffix, in full precision; completely or not at all.
 
-    Missing values are empty in CSV and null elsewhere, so CSV alone cannot tell a missing text from an empty one. A
-    table without rows keeps its columns, but for JSON Lines. Raises ObservationError for another suffix.
+    Missing values are empty in CSV and null in the others, so only CSV cannot tell a missing text from an empty one.
+    Without rows, CSV and Parquet keep the columns. Raises ObservationError for another suffix.
     """
     check_table_path(path)
     with atomic_path(path) as partial_path:
@@ -108,13 +107,12 @@ def _write_lines(lines: Iterable[str], path: Path) -> None:
 
 
 def write_questions(questions: Sequence[Question], path: str | Path) -> None:
-    """Write questions as JSON Lines, Parquet or CSV, whichever the suffix says; whole or not at all.
+    """Write questions as JSON Lines, Parquet or CSV, by suffix; completely or not at all.
 
-    JSON Lines keep every field; the tables are those of :func:`long_frame`. Raises ObservationError if the suffix
-    is none of these, or the file cannot be written.
+    JSON Lines keep every field; tables are those of :func:`long_frame`. Raises ObservationError for another suffix, or
+    if the file cannot be written.
     """
     path = Path(path)
-    check_table_path(path)
     try:
         if path.suffix.lower() == ".jsonl":
             with atomic_path(path) as temporary:
@@ -134,10 +132,10 @@ def write_questions(questions: Sequence[Question], path: str | Path) -> None:
 
 
 def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
-    """Return questions in long form: a row an observation, in :data:`~bayes_direag.data.records.COLUMNS`.
+    """Return questions in long form: one row for each observation, in :data:`~bayes_direag.data.records.COLUMNS`.
 
-    There is one more column a further signal, after the stated confidence; a question without observations is one row
-    with an empty level.
+    Further signals have columns after the stated confidence. A question without observations is one row with an empty
+    level.
     """
     import pandas as pd
 
@@ -145,11 +143,11 @@ def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
     for question in questions:
         about = {name: getattr(question, name) for name in ("problem_id", *OF_QUESTION)}
         for report in question.observations or (None,):
-            own: Row = {name: getattr(report, name, None) for name in OF_OBSERVATION}
-            signals = {signal_column(name): said for name, said in getattr(report, "confidences", {}).items()}
-            rows.append({**about, **signals, **own})
+            signals = {signal_column(name): value for name, value in getattr(report, "confidences", {}).items()}
+            rows.append({**about, **signals, **{name: getattr(report, name, None) for name in OF_OBSERVATION}})
     further = sorted({name for row in rows for name in row if is_signal(name)} - {signal_column(NUMBER)})
-    columns = [own for name in COLUMNS for own in ((name, *further) if name == "confidence" else (name,))]
+    place = COLUMNS.index("confidence") + 1
+    columns = [*COLUMNS[:place], *further, *COLUMNS[place:]]
     types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"} | dict.fromkeys(further, "Float64")
     return pd.DataFrame(rows, columns=columns).astype({name: types.get(name, "str") for name in columns})
 
@@ -157,10 +155,10 @@ def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
 def read_records(path: Path, columns: Columns | None = None) -> Records:
     """Read the questions of a file, at least one, and the line on which each begins.
 
-    JSON Lines hold one question a line, in this project's form or in that of the released implementation of the paper;
-    CSV and Parquet are tables in long form. If ``columns`` are named, so may JSON Lines be.
+    JSON Lines hold one question a line, in this project's form or in that of the paper's released implementation. CSV
+    and Parquet are tables in long form, and so may JSON Lines be if ``columns`` are given.
 
-    Raises ObservationError if the file cannot be read, or something in it cannot be used.
+    Raises ObservationError if the file cannot be read, or a value in it cannot be used.
     """
     if is_parquet(path):
         from bayes_direag.data.parquet import read_rows
@@ -181,14 +179,14 @@ def read_records(path: Path, columns: Columns | None = None) -> Records:
 
 
 def read_questions(path: str | Path) -> list[Question]:
-    """Read the records of an observation file, in its order; ObservationError if something in it cannot be used."""
+    """Read the records of an observation file, in its order; ObservationError if a value in it cannot be used."""
     return list(read_records(Path(path))[0])
 
 
 def questions_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, columns: Columns | None) -> Records:
-    """Make a question of each record or, if columns are named and none holds observations, of the rows that they are.
+    """Make a question of each numbered record; or of rows in long form, if ``columns`` are given and none has reports.
 
-    Raises ObservationError if something in them cannot be used; ``path`` and the records' numbers are for that.
+    Raises ObservationError if a value cannot be used.
     """
     if columns is not None:
         rows = [(line, row) for line, row in numbered if isinstance(row, Mapping) and not _WITH_REPORTS & row.keys()]
@@ -202,7 +200,7 @@ def questions_of_records(numbered: Sequence[tuple[int, object]], path: Path | No
             for report in (record.get("observations") or () if isinstance(record, dict) else ())
             if isinstance(report, dict)
         ]
-        columns.in_our_form(reports, path)
+        columns.converted(reports, path)
     spelling = {} if columns is None else columns.spelling
     origin = Origin(path, tuple(line for line, _ in numbered))
     return check_unique(tuple(_question(record, path, line, spelling) for line, record in numbered), origin)
@@ -214,48 +212,46 @@ def questions_of_rows(
     path: Path | None,
     columns: Columns | None,
 ) -> Records:
-    """Make the questions of a table in long form, in the order of their first rows, each with the line of that.
+    """Make questions of a table in long form, in the order of their first rows, each with the line of that row.
 
-    Raises ObservationError as :func:`questions_of_records` does, and if a column is not there.
+    Raises ObservationError if a value cannot be used, or a column is missing.
     """
-    (columns or Columns()).check(header, path)
-    if columns is None:
-        return _grouped(numbered, path, {})
-    rows = [(line, columns.row(row)) for line, row in numbered]
-    columns.in_our_form(rows, path)
-    return _grouped(rows, path, columns.spelling)
+    names = columns or Columns()
+    names.check(header, path)
+    if columns is not None:
+        numbered = columns.converted(((line, columns.row(row)) for line, row in numbered), path)
+    return _grouped(numbered, path, names.spelling)
 
 
 def questions_of_wide(
     table: "pandas.DataFrame", columns: Columns, *, answer: str, confidence: str, correct: str
 ) -> Records:
-    """Make the questions of a table with a row each; in what a level's columns are called, its name is ``{level}``.
+    """Make questions of a table with a row for each; in the names of a level's columns, ``{level}`` is its name.
 
-    Raises ObservationError as :func:`questions_of_records` does, and if one of the columns is not there.
+    Raises ObservationError if a value cannot be used, or a column is missing.
     """
     header = [str(name) for name in table.columns]
     before, marked, after = answer.partition("{level}")
-    found = [name for name in header if name.startswith(before) and name.endswith(after) and marked]
-    levels = columns.levels or [name[len(before) : len(name) - len(after)] for name in found]
-    own = {level: [pattern.replace("{level}", level) for pattern in (answer, confidence, correct)] for level in levels}
-    needed = [columns.question, *(name for names in own.values() for name in names[:2])]
-    missing = [name for name in (needed if own else [answer]) if name not in header]
+    matching = [name for name in header if name.startswith(before) and name.endswith(after) and marked]
+    levels = columns.levels or [name[len(before) : len(name) - len(after)] for name in matching]
+    patterns = {"answer": answer, "confidence": confidence, "correct": correct}
+    named = {level: {our: theirs.replace("{level}", level) for our, theirs in patterns.items()} for level in levels}
+    needed = [columns.question, *(names[our] for names in named.values() for our in ("answer", "confidence"))]
+    missing = [name for name in (needed if named else [answer]) if name not in header]
     if missing:
         raise ObservationError(
             f"the table has no column {missing[0]}",
             seen=", ".join(header),
-            expected="one of that name, {level} standing for the name of a level",
-            remedy="Say what the columns are called: question='id', answer='{level}_answer', "
-            "confidence='{level}_confidence'.",
+            expected="a column of that name, where {level} stands for the name of a level",
+            remedy="Name the columns: question='id', answer='{level}_answer', confidence='{level}_confidence'.",
         )
     rows: list[tuple[int, Row]] = []
     for line, record in enumerate(as_records(table), 1):
         about = {name: value for name, value in columns.row(record).items() if name in ("problem_id", *OF_QUESTION)}
-        for level, names in own.items():
-            said = zip(("answer", "confidence", "correct"), map(record.get, names), strict=True)
-            rows.append((line, {**about, "level": level, **dict(said)}))
-    columns.in_our_form(rows, None)
-    return _grouped(rows, None, columns.spelling)
+        for level, names in named.items():
+            report = {our: record.get(theirs) for our, theirs in names.items()}
+            rows.append((line, {**about, "level": level, **report}))
+    return _grouped(columns.converted(rows, None), None, columns.spelling)
 
 
 def _grouped(
@@ -269,14 +265,14 @@ def _grouped(
 
 
 def _under_our_names(record: object, columns: Columns) -> object:
-    """Return a record, and the reports that it holds, under our names."""
+    """Rename the fields of a record and of its reports."""
     if not isinstance(record, Mapping):
         return record
-    ours = columns.row(record)
-    reports = ours.get("observations")
+    renamed = columns.row(record)
+    reports = renamed.get("observations")
     if isinstance(reports, Sequence):
-        ours["observations"] = [columns.row(own) if isinstance(own, Mapping) else own for own in reports]
-    return ours
+        renamed["observations"] = [columns.row(report) if isinstance(report, Mapping) else report for report in reports]
+    return renamed
 
 
 def _text(path: Path) -> str:
@@ -299,35 +295,39 @@ def _text(path: Path) -> str:
             line=data.count(b"\n", 0, error.start) + 1,
             seen=data[error.start : error.end],
             expected="UTF-8",
-            remedy="Save the file in UTF-8, or check that it is an observation file at all.",
+            remedy="Save the file in UTF-8, and check that it is an observation file.",
         ) from error
 
 
 def json_lines(path: Path, text: str | None = None) -> Iterator[tuple[int, object]]:
-    """Yield the values of a file of JSON Lines, each with its line; ObservationError if it cannot be read."""
+    """Yield the values of a JSON Lines file, each with its line number; ObservationError if it cannot be read."""
     text = _text(path) if text is None else text
     numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    for position, (number, line) in enumerate(numbered):
+    for n_before, (number, line) in enumerate(numbered):
         try:
             yield number, from_json(line)
         except ValueError as error:
-            raise _not_json(error, path, number, line, position, last=line is numbered[-1][1]) from error
+            reason = str(error).replace("line 1 ", "")
+            if 0 < n_before == len(numbered) - 1:
+                problem, seen = f"this last line is cut off ({reason})", line[-40:]
+                remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
+            else:
+                problem, seen = f"this line is not JSON ({reason})", line
+                remedy = "Correct the line. An object or a list must stand on one line."
+            raise ObservationError(
+                problem, path=path, line=number, seen=seen, expected="one complete JSON object a line", remedy=remedy
+            ) from error
 
 
 def _question(record: object, path: Path | None, line: int, spelling: Mapping[str, str]) -> Question:
     if not isinstance(record, dict) or "observations" in record:
-        return question_from_record(record, path, line, spelling=spelling)
+        return question_from_record(record, path, line, spelling)
     for form, answer in _RELEASED.items():
         if form in record:
-            spelled = {
-                "observations": form,
-                "level": "level_index",
-                "gold_answer": "gold_answer_norm",
-                "answer": answer,
-            }
-            return question_from_record(_renamed(record, form), path, line, spelling=spelled)
+            spelling = {"observations": form, "level": "level_index", "gold_answer": "gold_answer_norm"}
+            return question_from_record(_renamed(record, form), path, line, {**spelling, "answer": answer})
     raise ObservationError(
-        "this object holds neither observations nor outputs",
+        "this object has neither observations nor outputs",
         path=path,
         line=line,
         seen=sorted(record),
@@ -337,25 +337,11 @@ def _question(record: object, path: Path | None, line: int, spelling: Mapping[st
     )
 
 
-def _not_json(error: ValueError, path: Path, number: int, line: str, complete: int, *, last: bool) -> ObservationError:
-    """Return the error of a line that is not JSON: cut off, if it is the last of several."""
-    reason = str(error).replace("line 1 ", "")
-    if last and complete:
-        problem, seen = f"this last line is cut off ({reason})", line[-40:]
-        remedy = f"The lines before it ({complete}) are whole and fine: remove this one, or resume the run."
-    else:
-        problem, seen = f"this line is not JSON ({reason})", line
-        remedy = "Correct the line; an object or a list that spans several lines must stand on one."
-    return ObservationError(
-        problem, path=path, line=number, seen=seen, expected="one whole JSON object a line", remedy=remedy
-    )
-
-
 def _renamed(record: dict[str, object], form: str) -> dict[str, object]:
-    """Return a record of the released implementation under this project's names.
+    """Rename the fields of a record of the released implementation.
 
-    Its normalised answers go before its raw ones, which stand in only where the field is absent (a null means
-    that there was no answer). Its ``level``, the signed strength of the prompt, gives way to ``level_index``.
+    Its raw answers are used only if the field of the normalised ones is absent, as a null there means no answer. Its
+    ``level`` is the signed strength of the prompt, so the level is its ``level_index``.
     """
     items, gold = record[form], record.get("gold_answer_norm")
     renamed = {name: value for name, value in record.items() if name not in (form, "confidence", "raw_output")}
@@ -378,7 +364,7 @@ def _renamed_item(item: object, form: str, place: int) -> object:
 
 
 def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[tuple[int, Row]]]:
-    """Return the header of a CSV table, and its rows as numbers, flags and texts, each with the line it begins on."""
+    """Return the header of a CSV table, and its rows as numbers, flags and texts, each with its first line."""
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     line, rows = 1, []
     try:
@@ -396,7 +382,7 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[
                         line=line,
                         seen=",".join(cells),
                         expected=f"{len(header)} cells, as in the header",
-                        remedy="Put quotation marks around cells that hold commas.",
+                        remedy="Put quotation marks around cells that contain commas.",
                     )
                 values = (meaning(cell) if cell else None for meaning, cell in zip(convert, cells, strict=True))
                 rows.append((line, dict(zip(header, values, strict=True))))
@@ -406,8 +392,8 @@ def _csv_rows(text: str, path: Path, columns: Columns) -> tuple[list[str], list[
             f"this is not CSV ({error})",
             path=path,
             line=line,
-            expected="comma-separated cells, quotation marks in pairs",
-            remedy="Write the table with a CSV library, which quotes what needs it.",
+            expected="comma-separated cells with paired quotation marks",
+            remedy="Write the table with a CSV library, which adds quotation marks where needed.",
         ) from error
     return header, rows
 

@@ -1,4 +1,4 @@
-"""One question with its observations, as a file states them; what tables call its fields; what is wrong with one."""
+"""Questions with their observations: their validated fields, the column names of tables, and the errors of a file."""
 
 import math
 from collections import Counter
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
-from pydantic_core import ErrorDetails, PydanticCustomError
+from pydantic_core import PydanticCustomError
 
 from bayes_direag.errors import DirEAGError, ObservationError
 
@@ -18,7 +18,7 @@ Scale = Literal["percent", "fraction"]
 
 type Row = dict[str, object]
 type SameAnswer = Callable[[str, str, "Question"], bool]
-"""Says of two different canonical answers to a question whether they are one."""
+"""Tells whether two different canonical answers to a question are equal."""
 
 
 def _blank_is_missing(text: str | None) -> str | None:
@@ -29,23 +29,23 @@ OptionalText = Annotated[str | None, AfterValidator(_blank_is_missing)]
 Percent = Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)]
 SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 
-#: The signal that is the stated confidence.
+#: The name of the stated confidence among the signals.
 NUMBER = "number"
 _SIGNAL = "confidence_"
 
 
 def signal_column(name: str) -> str:
-    """Return what a table calls a signal beside the stated confidence."""
+    """Return the name of the column of a signal other than the stated confidence."""
     return f"{_SIGNAL}{name}"
 
 
 def signal_of(column: str) -> str:
-    """Return the signal that a column of a table holds."""
+    """Return the name of the signal in a column."""
     return column.removeprefix(_SIGNAL)
 
 
 def is_signal(column: str) -> bool:
-    """Tell whether a column of a table holds a signal beside the stated confidence."""
+    """Tell whether a column holds a signal other than the stated confidence."""
     return column.startswith(_SIGNAL)
 
 
@@ -64,22 +64,22 @@ class Status(IntEnum):
 
 
 class Observation(BaseModel):
-    """What one level reported on one question.
+    """The report of one level on one question.
 
-    Numbers given for texts become text, a blank text is a missing one, and further fields are kept as given.
+    Numbers in text fields become text, blank texts are missing, and further fields are kept as given.
 
     Attributes
     ----------
     level, level_name
-        The 0-based number of the level, which means the same in every question, and what it is called.
+        The number of the level, from 0 and the same in every question, and its name.
     answer, confidence
-        As given, and as stated, in percent, 0..100.
+        The answer as given, and the stated confidence in percent, 0..100.
     confidences
-        Signals of how sure it is, by name, each in percent: ``number`` is the stated confidence itself.
+        Signals of confidence by name, each in percent; ``number`` is the stated confidence.
     correct
-        Whether the answer is right, where equality with the gold answer does not decide that.
+        Whether the answer is right, if equality with the gold answer does not decide that.
     group
-        What exchangeable levels, such as runs of one model, have in common: all that a fit learns of them.
+        The name that exchangeable levels, such as runs of one model, share; they have the same parameters.
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", coerce_numbers_to_str=True)
@@ -106,16 +106,16 @@ class Observation(BaseModel):
 
 
 class Question(BaseModel):
-    """A question, its gold answer if known, and its observations: no level twice, any level missing.
+    """A question, its gold answer if known, and at most one observation of each level.
 
     Attributes
     ----------
     problem_id
-        The name of the question, which no other question of the file has.
+        The name of the question, unique in the file.
     dataset, model, question
-        Where the question is from, which model answered it, and its text.
+        The source of the question, the model that answered it, and its text.
     cluster
-        What it hangs together by with others of the same cluster: a prompt, a document, a paraphrased question.
+        What dependent questions share: a prompt, a document, a paraphrased question.
     observations
         In the order of the file; may be empty.
     """
@@ -141,11 +141,10 @@ class Question(BaseModel):
         return observations
 
 
-#: The columns of a table in long form: one row an observation, or a question that has none.
+#: The columns of a table in long form, with one row for each observation, or for a question that has none.
 OF_OBSERVATION = ("level", "level_name", "answer", "confidence", "correct", "group")
 OF_QUESTION = ("gold_answer", "cluster", "dataset", "model", "question")
 COLUMNS = ("problem_id", *OF_OBSERVATION, *OF_QUESTION)
-
 
 _NAMED = ("question", "level", "answer", "confidence", "gold", "correct", "cluster", "group")
 _OURS = {"question": "problem_id", "gold": "gold_answer"}
@@ -153,20 +152,20 @@ _OURS = {"question": "problem_id", "gold": "gold_answer"}
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a table, or the fields of records, are called.
+    """The names of the columns of a table, or of the fields of records.
 
     Attributes
     ----------
     question, level, answer, confidence, gold, correct, cluster, group : str
-        The name of each. A level may be a number from 0, or a name: names are numbered. Reports of a group need none:
-        they are the first, second ... of their group in the question.
+        The name of each column. Levels may be numbers from 0 or names, which are then numbered. Reports with a group
+        need no level: they are the first, second ... of their group in the question.
     levels : sequence of str, optional
-        The names of the levels in their order; by default that in which they appear.
+        The names of the levels in order; by default in order of appearance.
     scale : {"percent", "fraction"}, optional
-        Whether confidences go from 0 to 100 or from 0 to 1. Left out: percent, and what looks like fractions is
-        refused.
+        Whether confidences go from 0 to 100 or from 0 to 1. By default percent, and confidences that look like
+        fractions are an error.
     same_answer : callable, optional
-        Which answers are one; see :mod:`bayes_direag.data.answers`.
+        Tells which answers are equal; see :mod:`bayes_direag.data.equality`.
     """
 
     question: str = "problem_id"
@@ -185,61 +184,62 @@ class Columns:
     def named(
         cls, pairs: Iterable[str], scale: Scale | None = None, same_answer: SameAnswer | None = None
     ) -> "Columns":
-        """Read pairs ``FIELD=NAME``; raise DirEAGError for one that is none."""
+        """Read pairs ``FIELD=NAME``; raise DirEAGError for anything else."""
         names: dict[str, str] = {}
         for pair in pairs:
             field, _, name = pair.partition("=")
             if field not in _NAMED or not name:
                 raise DirEAGError(
                     f"--column {pair}: expected FIELD=NAME, the field one of {', '.join(_NAMED)} and the name that "
-                    "of a column, as in level=model."
+                    "of a column, such as level=model."
                 )
             names[field] = name
         return cls(**names, scale=scale, same_answer=same_answer)
 
     @cached_property
     def spelling(self) -> dict[str, str]:
-        """The names in the table by those in an observation file."""
+        """The column names by the field names of observation files."""
         return {_OURS.get(name, name): getattr(self, name) for name in _NAMED}
 
     def check(self, given: Sequence[str], path: Path | None) -> None:
-        """Raise ObservationError unless a table has the columns that are needed or named here, each once."""
+        """Raise ObservationError unless a table has the columns that are required or renamed, each once."""
         default = Columns().spelling
         required = ("problem_id", *(() if self.group in given else ("level",)), "answer", "confidence")
         wanted = [name for our, name in self.spelling.items() if our in required or name != default[our]]
         missing = [name for name in wanted if name not in given]
         if missing or len(set(given)) < len(given):
             raise ObservationError(
-                f"the table has no column {missing[0]}" if missing else "the table has two columns of one name",
+                f"the table has no column {missing[0]}" if missing else "the table has two columns of the same name",
                 path=path,
                 line=None if path is None else 1,
                 seen=", ".join(given),
                 expected=f"the columns {', '.join(wanted)}, each once",
-                remedy="Say what they are called (--column level=NAME; in Python level='NAME'), or rename them; a file "
-                "in another form than a table begins with { on every line.",
+                remedy="Name the columns (--column level=NAME; in Python level='NAME'), or rename them. A file that is "
+                "not a table must begin with { on every line.",
             )
 
     def row(self, given: Mapping[str, object]) -> Row:
-        """Return a row, or record, under our names, with plain values: what is missing (NaN, NA) is None."""
+        """Return a row or record under our names, with plain values: None for missing ones (NaN, NA)."""
         named = {self._ours.get(str(name), str(name)): value for name, value in given.items()}
         return {name: _plain(value) for name, value in named.items() if name is not None}
 
     @cached_property
     def _ours(self) -> dict[str, str | None]:
-        """Our names by theirs; None for a column whose name is ours for another."""
+        """Our names by theirs; None for a column that has our name for another column."""
         return {**dict.fromkeys(self.spelling), **{their: our for our, their in self.spelling.items()}}
 
-    def in_our_form(self, numbered: Iterable[tuple[int, Row]], path: Path | None) -> None:
-        """Make numbers of levels that are names, and percentages of fractions; in place.
+    def converted(self, numbered: Iterable[tuple[int, Row]], path: Path | None) -> list[tuple[int, Row]]:
+        """Change rows in place, and return them: levels with names get numbers, and fractions become percentages.
 
-        Raises ObservationError for a level that is not among those given, or a fraction above 1.
+        Raises ObservationError for a level that is not in ``levels``, or a fraction outside 0..1.
         """
         numbered = list(numbered)
-        n_of: Counter[tuple[object, object]] = Counter()
+        n_of_group: Counter[tuple[object, object]] = Counter()
         for _, row in numbered:
             if row.get("group") is not None and row.get("level") is None:
-                n_of[row.get("problem_id"), row["group"]] += 1
-                row["level"] = f"{row['group']} {n_of[row.get('problem_id'), row['group']]}"
+                group = row.get("problem_id"), row["group"]
+                n_of_group[group] += 1
+                row["level"] = f"{row['group']} {n_of_group[group]}"
         place = {name: number for number, name in enumerate(self.levels or ())}
         named = all(isinstance(row["level"], str) for _, row in numbered if row.get("level") is not None)
         for line, row in numbered:
@@ -257,31 +257,32 @@ class Columns:
                     )
                 row |= {"level": place.setdefault(level, len(place)), "level_name": level}
             if self.scale == "fraction":
-                stated = {name: own for name, own in row.items() if name == "confidence" or is_signal(name)}
-                row |= {name: self._percent(own, name, path, line) for name, own in stated.items()}
+                stated = {name: value for name, value in row.items() if name == "confidence" or is_signal(name)}
+                row |= self._percentages(stated, path, line)
                 if isinstance(signals := row.get("confidences"), dict):
-                    row["confidences"] = {name: self._percent(own, name, path, line) for name, own in signals.items()}
+                    row["confidences"] = self._percentages(signals, path, line)
             if row.get("correct") in (0, 1):
                 row["correct"] = bool(row["correct"])
+        return numbered
 
-    def _percent(self, fraction: object, name: str, path: Path | None, line: int) -> object:
-        if not isinstance(fraction, int | float):
-            return fraction
-        if not 0 <= fraction <= 1:
-            raise ObservationError(
-                "this confidence is not a fraction",
-                path=path,
-                line=line,
-                field=self.spelling.get(name, name),
-                seen=fraction,
-                expected="a number from 0 to 1",
-                remedy="Correct it, or say that the confidences are percentages (scale percent).",
-            )
-        return round(100 * float(fraction), 12)
+    def _percentages(self, fractions: Row, path: Path | None, line: int) -> Row:
+        numbers = {name: value for name, value in fractions.items() if isinstance(value, int | float)}
+        for name, fraction in numbers.items():
+            if not 0 <= fraction <= 1:
+                raise ObservationError(
+                    "this confidence is not a fraction",
+                    path=path,
+                    line=line,
+                    field=self.spelling.get(name, name),
+                    seen=fraction,
+                    expected="a number from 0 to 1",
+                    remedy="Correct it, or declare percentages (scale percent).",
+                )
+        return fractions | {name: round(100 * float(fraction), 12) for name, fraction in numbers.items()}
 
 
 def _plain(value: object) -> object:
-    """Return a value as plain Python has it: that of a NumPy scalar, and None for what is missing."""
+    """Return the Python value of a NumPy scalar, and None for a missing value."""
     if getattr(value, "ndim", None) == 0:
         value = value.item()  # type: ignore[attr-defined]
     missing = (isinstance(value, float) and math.isnan(value)) or type(value).__name__ in ("NAType", "NaTType")
@@ -289,14 +290,14 @@ def _plain(value: object) -> object:
 
 
 class Origin(NamedTuple):
-    """Where questions were read: the file, and the line on which each begins; None if they were not."""
+    """Where questions were read: the file, and the line on which each begins; None if there is none."""
 
     path: Path | None
     lines: tuple[int | None, ...]
 
 
 def no_questions(path: Path | None) -> ObservationError:
-    """Return the error of a file that holds no question."""
+    """Return the error of a file without questions."""
     return ObservationError(
         "there are no questions",
         path=path,
@@ -306,7 +307,7 @@ def no_questions(path: Path | None) -> ObservationError:
 
 
 def check_unique(questions: tuple[Question, ...], source: Origin) -> tuple[tuple[Question, ...], Origin]:
-    """Return what is given; raise ObservationError if there is no question, or two go by one problem_id."""
+    """Return the arguments; raise ObservationError if there is no question, or two have the same problem_id."""
     if not questions:
         raise no_questions(source.path)
     lines: dict[str, int | None] = {}
@@ -326,24 +327,24 @@ def check_unique(questions: tuple[Question, ...], source: Origin) -> tuple[tuple
     return questions, source
 
 
-# What each field takes, and what to do where it holds something else.
+# By field: the values that it takes, and what to do about others.
 _EXPECTED = {
     "": ("an object with problem_id and observations", "Write one JSON object a line, one line a question."),
     "problem_id": ("a name that is not empty", "Give every question its own problem_id."),
-    "observations": ("a list of objects, one a level", "Write the levels' observations as a list, empty if none."),
+    "observations": ("a list of objects, one a level", "Write the observations as a list, empty if there are none."),
     "level": (
         "a whole number from 0, once a question",
-        "Number the levels 0, 1, 2 ..., the same way in every question; names of levels are read with --column "
-        "level=NAME, NAME being that of the column.",
+        "Number the levels 0, 1, 2 ..., the same way in every question. To read names of levels, give --column "
+        "level=NAME, where NAME is that of the column.",
     ),
-    "answer": ("text, a number or null", "Write the answer as text, and null where there is none."),
+    "answer": ("text, a number or null", "Write the answer as text, and null if there is none."),
     "confidence": (
         "a number from 0 to 100, or null",
-        "Write confidences in percent, and null (in a table nothing) where none was stated.",
+        "Write confidences in percent, and null (in a table nothing) if none was stated.",
     ),
     "confidences": (
         "names (a letter, then letters, digits, _, - or .) with numbers from 0 to 100, or null",
-        "Rename the signal, as in words or logprob.",
+        "Rename the signal, for example to logprob.",
     ),
     "correct": ("true, false or null", "Write true or false without quotation marks, or leave the field out."),
 }
@@ -351,37 +352,31 @@ _OTHERWISE = ("text, a number or null", "Correct the value, or leave the field o
 
 
 def question_from_record(
-    record: object,
-    path: Path | None,
-    line: int,
-    *,
-    rows: Sequence[int] = (),
-    spelling: Mapping[str, str] | None = None,
+    record: object, path: Path | None, line: int, spelling: Mapping[str, str] | None = None, rows: Sequence[int] = ()
 ) -> Question:
     """Validate one record of a file, under the field names of :class:`Question`.
 
-    The rest is for the error: where it stands, the lines of its observations if these are rows, and how the file
-    spells the names that differ from ours. Raises ObservationError on the first field that cannot be used; it names
-    the place, the value, and how many more there are.
+    ``spelling`` holds the file's names of fields where they differ, and ``rows`` the lines of the observations if these
+    are rows of a table. Raises ObservationError for the first value that cannot be used; it gives the place, the value,
+    and the number of further errors.
     """
     try:
         return Question.model_validate(record)
     except ValidationError as error:
-        more = error.error_count() - 1
-        raise _record_error(error.errors(include_url=False)[0], more, path, line, rows, spelling or {}) from error
+        raise _record_error(error, path, line, spelling or {}, rows) from error
 
 
 def question_from_rows(
     numbered: Sequence[tuple[int, Mapping[str, object]]], path: Path | None, spelling: Mapping[str, str] | None = None
 ) -> Question:
-    """Make a question of its numbered rows in a table; a row without anything of a report is no observation.
+    """Make a question of its numbered rows in a table; a row without any field of a report is not an observation.
 
     Raises ObservationError if the rows disagree about the question, or as :func:`question_from_record` does.
     """
     first, row = numbered[0]
     name = row.get("problem_id")
     record: dict[str, object] = {} if name is None else {"problem_id": name}
-    observations, places = [], []
+    observations, lines = [], []
     for line, row in numbered:
         for column in OF_QUESTION:
             value = row.get(column)
@@ -396,27 +391,23 @@ def question_from_rows(
                     remedy="Make the rows agree, or give the questions different ids.",
                 )
         observation = {column: row[column] for column in OF_OBSERVATION if row.get(column) is not None}
-        signals = {signal_of(name): own for name, own in row.items() if is_signal(name) and own is not None}
+        signals = {signal_of(name): value for name, value in row.items() if is_signal(name) and value is not None}
         if signals or row.get("confidences"):
             observation["confidences"] = signals or row["confidences"]
         level = observation.get("level")
-        if isinstance(level, float) and level.is_integer():  # tables hold levels as floats where one is missing
+        if isinstance(level, float) and level.is_integer():  # a table holds levels as floats if one is missing
             observation["level"] = int(level)
         if observation:
             observations.append(observation)
-            places.append(line)
-    return question_from_record({**record, "observations": observations}, path, first, rows=places, spelling=spelling)
+            lines.append(line)
+    return question_from_record({**record, "observations": observations}, path, first, spelling, lines)
 
 
 def _record_error(
-    first: ErrorDetails,
-    more: int,
-    path: Path | None,
-    line: int,
-    rows: Sequence[int],
-    spelling: Mapping[str, str],
+    error: ValidationError, path: Path | None, line: int, spelling: Mapping[str, str], rows: Sequence[int]
 ) -> ObservationError:
-    """Return the error of a record, told in the words of the file."""
+    """Return the first error of a record, with the names that the file uses."""
+    first, n_further = error.errors(include_url=False)[0], error.error_count() - 1
     steps, seen, problem = list(first["loc"]), first["input"], "this value cannot be used"
     if first["type"] == "duplicate_level":
         steps += [first["ctx"]["index"], "level"]
@@ -438,7 +429,7 @@ def _record_error(
     spelled = (f"[{step}]" if isinstance(step, int) else f".{spelling.get(step, step)}" for step in steps)
     expected, remedy = _EXPECTED.get(name, _OTHERWISE)
     return ObservationError(
-        f"{problem}{f' (and {more} more in this question)' if more else ''}",
+        f"{problem}{f' (and {n_further} more in this question)' if n_further else ''}",
         path=path,
         line=line,
         field="".join(spelled).removeprefix(".") or None,
