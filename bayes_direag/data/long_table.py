@@ -1,7 +1,7 @@
-"""Observations in long form, in columns: what every form of file comes to, whole or in parts.
+"""Observations in long form, by column: what every file format is turned into, whole or in parts.
 
-A row is what one level said of one question. From these follow the levels of a file, the kind of its answers, the
-arrays of its questions: which reports are usable, which answers are right.
+A row is the report of one level on one question. The rows give the levels of a file, the kind of its answers, and the
+arrays of its questions: which reports are usable, and which answers are right.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from bayes_direag.errors import LevelError, ObservationError
 
 
 class Texts(NamedTuple):
-    """A column of texts: the distinct ones, none of them blank, and the place of each row's among them, or -1."""
+    """A coded column of texts: the distinct ones, none of them blank, and the place of each row's text, or -1."""
 
     values: tuple[str, ...]
     code: Int[np.ndarray, " row"]
@@ -26,18 +26,18 @@ class Texts(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class LongTable:
-    """Some whole questions, a row a report.
+    """Some whole questions, with one row for each report.
 
     Attributes
     ----------
     record : callable
-        Returns a question by number. Raises what is wrong with it, if its rows cannot be a question.
+        Returns a question by number, or raises ObservationError if its rows cannot be used.
     question, level : (row,) arrays
-        The number of the question, and that of the level.
+        The numbers of the question and of the level.
     percents : dict of (row,) arrays
-        The stated confidence, ``number``, and any further signals; NaN where there is none.
+        The stated confidence, ``number``, and any further signals, in percent; NaN if missing.
     flag : (row,) array
-        1 where the answer is flagged as right, 0 where as wrong, -1 where it is not flagged.
+        1 if the answer is flagged as right, 0 as wrong, -1 if it is not flagged.
     gold : Texts
         The gold answer of each question.
     """
@@ -81,19 +81,19 @@ def _coded(texts: Iterable[str | None]) -> Texts:
 
 @dataclass
 class Overview:
-    """What has to be known of a whole file before any of it becomes arrays; add all its parts first.
+    """What must be known of a whole file before any of it becomes arrays; add all its parts first.
 
     Attributes
     ----------
     pairs, grouped : dict
-        The pairs of level and level name that occur, in the order of the file, with the line of the first question;
-        and those of level and group.
+        The line of the first question with each pair of level and level name, in the order of the file; likewise for
+        each pair of level and group.
     kinds, flagged
-        What the gold answers of each part show, and whether any answer is flagged right or wrong.
+        The kinds of answers inferred from each part, and whether any answer is flagged.
     stating
-        The levels of which some report states a confidence.
+        The levels that state a confidence in some report.
     stated
-        By signal, of those that are stated: how often, the largest, and whether any is in (0, 1).
+        For each stated signal: the number of values, the largest, and whether any is in (0, 1).
     """
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Overview:
     stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
 
     def add(self, table: LongTable) -> None:
-        """Take in some questions."""
+        """Add some questions."""
         for texts, pairs in ((table.level_name, self.pairs), (table.group, self.grouped)):
             _, first = np.unique(table.level * (len(texts.values) + 1) + texts.code, return_index=True)
             for row in np.sort(first).tolist():
@@ -115,22 +115,22 @@ class Overview:
         if table.gold.values:
             self.kinds.add(infer_kind(table.gold.values))
         for name, percent in table.percents.items():
-            there = ~np.isnan(percent)
-            self.stating.update(np.unique(table.level[there]).tolist())
-            if there.any():
+            stated = ~np.isnan(percent)
+            self.stating.update(np.unique(table.level[stated]).tolist())
+            if stated.any():
                 n, largest, between = self.stated.get(name, (0, 0.0, False))
                 between |= bool(((percent > 0) & (percent < 1)).any())
-                self.stated[name] = n + int(there.sum()), max(largest, float(percent[there].max())), between
+                self.stated[name] = n + int(stated.sum()), max(largest, float(percent[stated].max())), between
 
     @property
     def signals(self) -> tuple[str, ...]:
-        """The signals that are stated: the number first, then by name; the number alone if nothing is."""
+        """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
         return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
 
     def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
-        """Return the declared kind of answers, or what the gold answers show; text if there are only flags.
+        """Return the declared kind of answers, or that of the gold answers; text if there are only flags.
 
-        Raises ObservationError if nothing tells.
+        Raises ObservationError if there are neither gold answers nor flags.
         """
         if declared is not None:
             return declared
@@ -139,58 +139,60 @@ class Overview:
         return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
 
     def levels(self, path: Path | None) -> dict[int, str]:
-        """Return the level numbers that occur, in order, each with its name, or ``level_3`` where it has none.
+        """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
 
-        Raises ObservationError if a number goes by two names, or a name by two numbers.
+        Raises ObservationError if a level has two names, or two levels have the same name.
         """
         table: dict[int, str] = {}
         for level in sorted({level for level, _ in self.pairs}):
-            lines = {name: line for (own, name), line in self.pairs.items() if own == level and name is not None}
+            lines = {name: line for (number, name), line in self.pairs.items() if number == level and name is not None}
             name, *others = list(lines) or [f"level_{level}"]
             if others or name in table.values():
+                before = f"level {level} is called {name!r} before"
+                seen = others[0] if others else name
                 raise ObservationError(
-                    f"level {level} is called {name!r} before" if others
-                    else f"level {level} has the name of another level",
+                    before if others else f"level {level} has the name of another level",
                     path=path,
-                    line=lines.get((others or [name])[0]),
+                    line=lines.get(seen),
                     field="level_name",
-                    seen=(others or [name])[0],
+                    seen=seen,
                     expected="one name for each level number, and one number for each name, in all questions",
                     remedy="Rename the level, or correct its number.",
-                )  # fmt: skip
+                )
             table[level] = name
         return table
 
     def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
-        """Return the group of each level, or its own name where it has none; None where no level has one.
+        """Return the group of each level, or its name if it has no group; None if no level has a group.
 
-        Raises ObservationError if a level is of two groups, or a group is called like a level outside it.
+        Raises ObservationError if a level is in two groups, or a group has the name of a level outside it.
         """
         group: dict[int, str] = {}
         for (level, name), line in self.grouped.items():
-            taken = levels.items() if name is not None and group.get(level) is None else ()
-            outside = [number for number, own in taken if own == name and (number, name) not in self.grouped]
-            if name is not None and (group.setdefault(level, name) != name or outside):
+            if name is None:
+                continue
+            other = group.setdefault(level, name) != name
+            if other or any(levels[number] == name and (number, name) not in self.grouped for number in levels):
+                before = f"level {levels[level]!r} is in group {group[level]!r} before"
                 raise ObservationError(
-                    f"level {levels[level]!r} is of group {group[level]!r} before" if not outside
-                    else "this group has the name of a level that is not in it",
+                    before if other else "this group has the name of a level that is not in it",
                     path=path,
                     line=line,
                     field="group",
                     seen=name,
-                    expected="one group for each level in all questions, called like no other level",
+                    expected="one group for each level in all questions, with a name that no other level has",
                     remedy="Rename the group, or give the level's reports one group.",
-                )  # fmt: skip
+                )
         return tuple(group.get(number, name) for number, name in levels.items()) if group else None
 
     def voting(self, levels: Mapping[int, str], groups: tuple[str, ...] | None) -> frozenset[int]:
-        """Return the levels that only vote: no report of them, or of their group, states a confidence."""
+        """Return the levels that only vote: neither they nor their group state a confidence in any report."""
         named = dict(zip(levels, groups or levels.values(), strict=True))
         stating = {named[level] for level in self.stating}
         return frozenset(level for level, name in named.items() if name not in stating)
 
     def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if five or more of a signal look like fractions: all in 0..1, some inside it."""
+        """Raise ObservationError if at least five values of a signal look like fractions: all <= 1, some in (0, 1)."""
         for name, (n, largest, any_between) in self.stated.items():
             if n >= 5 and largest <= 1 and any_between:
                 raise ObservationError(
@@ -199,8 +201,8 @@ class Overview:
                     field="confidence" if name == NUMBER else f"confidences.{name}",
                     seen=largest,
                     expected="percentages, 0 to 100",
-                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'); if they are "
-                    "percentages, give percent.",
+                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
+                    "percentages, give --scale percent.",
                 )
 
 
@@ -214,33 +216,19 @@ def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]
 def level_columns(
     level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
 ) -> list[int]:
-    """Return where each level stands among those that a fit knows; LevelError, with the line, if it knows it not."""
+    """Return the place of each level among those of a fit; LevelError, with the line, if the fit does not know it."""
     for name in level_names:
         if name not in known:
             line = line_of(name)
             place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
             raise LevelError(
                 f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
-                "the level if it is one of these; else remove its observations, or fit anew with it."
+                "the level if it is one of these; otherwise remove its observations, or fit again with it."
             )
     return [known.index(name) for name in level_names]
 
 
-def aligned_columns(
-    own: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
-) -> tuple[Int[np.ndarray, " column"], tuple[str, ...]]:
-    """Put columns of some levels, several of one perhaps, in the order of a fit; -1 for a level that has none.
-
-    Returns their levels besides; raises LevelError as :func:`level_columns` does.
-    """
-    level = np.array(level_columns(own, known, path, line_of), int)
-    places = [np.flatnonzero(level == number) for number in range(len(known))]
-    places = [place if len(place) else np.array([-1]) for place in places]
-    order = np.concatenate([np.zeros(0, int), *places])
-    return order, tuple(name for name, place in zip(known, places, strict=True) for _ in place)
-
-
-#: What is known of each question, as arrays.
+#: The arrays that describe each question, apart from its confidences.
 ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting")
 
 
@@ -253,17 +241,17 @@ class QuestionArrays:
     texts : tuple of str
         The distinct canonical answers, in string order.
     answer : (problem, level) array
-        The place of the answer given among the texts; -1 where not usable.
+        The answer given, as its place among the texts; -1 if not usable.
     confidence : (problem, level) array
-        Stated confidences as fractions, 0..1, not clipped; NaN where an observation is not usable, or only a vote.
+        Stated confidences as fractions, 0..1, not clipped; NaN if the observation is not usable, or only a vote.
     signals : dict of (problem, level) arrays
-        Likewise any further signals, by name.
+        Any further signals by name, likewise.
     candidate : (problem, level) array
-        The answer given, by number among the question's own in string order; -1 where not usable.
+        The answer given, as its place among the question's own answers in string order; -1 if not usable.
     status : (problem, level) array
         Why an observation is or is not usable, as :class:`Status`.
     correct : (problem, level) array
-        Whether the answer given is right; False where not usable or not labelled.
+        Whether the answer given is right; False if not usable or not labelled.
     labelled : (problem,) array
         Whether correctness is known: there is a gold answer, or all usable observations are flagged.
     conflicting : (problem,) array
@@ -294,18 +282,16 @@ def question_arrays(
 ) -> QuestionArrays:
     """Turn the rows of questions into arrays, given the numbers of all levels, in order, and of those that only vote.
 
-    The first of the signals is the ``confidence``.
-
-    A report of the latter is usable without a confidence, and one that it states is not looked at.
-    An answer is right if more than half of its flags in that question say so, or, where it carries none, if it equals
-    the gold answer. Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in
-    part, or a level stands twice.
+    The first of the signals becomes the ``confidence``. Reports of levels that only vote are usable without a
+    confidence, and one that they state is ignored. An answer is right if more than half of its flags in that question
+    say so, or, if it has none, if it equals the gold answer. Raises ObservationError if a gold answer is not of this
+    kind, a question without one is flagged in part, or a question has two reports of one level.
     """
     texts, (said, gold) = _canonical((table.answer, table.gold), kind)
     numbers = np.array(list(levels), np.int64)
     shape = (len(table.source.lines), len(numbers))
     place = table.question, np.searchsorted(numbers, table.level)
-    times = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
+    n_reports = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
     votes = np.isin(table.level, list(voting))
     percents = [table.percents.get(name, np.full(len(votes), np.nan)) for name in signals]
     unstated = np.isnan([*table.percents.values()]).all(axis=0) & ~votes
@@ -316,8 +302,8 @@ def question_arrays(
     usable = (said >= 0) & ~unstated
     place = place[0][usable], place[1][usable]
     answer[place] = said[usable]
-    for own, percent in zip(stated, percents, strict=True):
-        own[place] = np.where(votes, np.nan, percent)[usable] / 100
+    for fractions, percent in zip(stated, percents, strict=True):
+        fractions[place] = np.where(votes, np.nan, percent)[usable] / 100
     flag[place] = table.flag[usable]
 
     candidate = ranks(answer)
@@ -325,7 +311,7 @@ def question_arrays(
     n_usable = (candidate >= 0).sum(axis=1)
     unreadable = (gold < 0) & (table.gold.code >= 0)
     flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
-    for number in np.flatnonzero(unreadable | flagged_in_part | (times > 1).any(axis=1))[:1].tolist():
+    for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
         raise _unusable(table, number, kind, int(n_flags[number]), int(n_usable[number]))
     return QuestionArrays(
         texts=texts,
@@ -341,7 +327,7 @@ def question_arrays(
 
 
 def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
-    """Return the distinct answers of each question numbered from 0, in their order; -1 stays.
+    """Rank the distinct answers of each question from 0; -1 stays.
 
     Examples
     --------
@@ -350,15 +336,14 @@ def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem 
            [-1, -1, -1, -1]])
     """
     order = np.argsort(answer, axis=1)
-    inorder = np.take_along_axis(answer, order, axis=1)
-    another = np.diff(inorder, axis=1, prepend=-1) > 0
+    is_new = np.diff(np.take_along_axis(answer, order, axis=1), axis=1, prepend=-1) > 0
     numbered = np.empty_like(answer)
-    np.put_along_axis(numbered, order, np.cumsum(another, axis=1) - 1, axis=1)
+    np.put_along_axis(numbered, order, np.cumsum(is_new, axis=1) - 1, axis=1)
     return numbered
 
 
 def _canonical(columns: Sequence[Texts], kind: AnswerKind) -> tuple[tuple[str, ...], list[Int[np.ndarray, " _"]]]:
-    """Return the distinct canonical answers in string order, and for each column their places, or -1."""
+    """Return the distinct canonical answers in string order, and for each row of a column the place of its answer."""
     spelled = [[canonical(text, kind) for text in column.values] for column in columns]
     texts = sorted({text for column in spelled for text in column if text is not None})
     place: dict[str | None, int] = {text: number for number, text in enumerate(texts)}
@@ -371,7 +356,7 @@ def _judged(
     flag: Int[np.ndarray, "problem level"],
     is_gold: Bool[np.ndarray, "problem level"],
 ) -> tuple[Bool[np.ndarray, "problem level"], Int[np.ndarray, " problem"], Int[np.ndarray, " problem"]]:
-    """Return which answers are right, how many flags each question has, and of how many candidates they disagree."""
+    """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
     row, level = np.nonzero(flag >= 0)
     place, size = row * candidate.shape[1] + candidate[row, level], candidate.size
     n_flags = np.bincount(place, minlength=size).reshape(candidate.shape)
@@ -384,7 +369,7 @@ def _judged(
 
 
 def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
-    """Return what is wrong with a question whose rows are each for itself in order."""
+    """Return the error of a question whose rows are valid one by one."""
     question, path, line = table.record(number), table.source.path, table.source.lines[number]
     if table.gold.code[number] >= 0:
         return ObservationError(
@@ -393,15 +378,15 @@ def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_u
             line=line,
             field="gold_answer",
             seen=question.gold_answer,
-            expected=f"a {kind} answer that leaves no doubt",
+            expected=f"an unambiguous {kind} answer",
             remedy="Correct it, or declare another kind with --answers.",
         )
     return ObservationError(
         f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
-        "observations are flagged correct or not",
+        "observations have a flag",
         path=path,
         line=line,
         field="correct",
-        expected="a gold answer, or a flag on all usable observations, or on none",
+        expected="a gold answer, or a correct flag on all usable observations, or on none",
         remedy="Add the gold answer or the missing flags, or remove the flags.",
     )

@@ -1,4 +1,4 @@
-"""Observations as arrays: which answer each level gave to each question, how confidently, and if rightly."""
+"""Observations as arrays: the answer of each level to each question, its confidence, and whether it is right."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import merged
 from bayes_direag.data.files import read_questions, write_questions
-from bayes_direag.data.long_table import ARRAYS, Overview, aligned_columns, long_table, question_arrays, ranks
+from bayes_direag.data.long_table import ARRAYS, Overview, level_columns, long_table, question_arrays, ranks
 from bayes_direag.data.quality import ObservationQuality
 from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
 from bayes_direag.errors import DirEAGError
@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 __all__ = ["Observation", "Observations", "Question", "Status", "read_questions", "write_questions"]
 
-#: Answers of more kinds than this are no labels.
+#: More distinct answers than this are not labels.
 MOST_LABELS = 12
 _ABSENT = {"candidate": -1, "correct": False, "status": Status.ABSENT}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Observations:
-    """A labelled table of answers and confidences, one row a question and one column a level.
+    """Answers and confidences, with one row for each question and one column for each level.
 
     Attributes
     ----------
     problem_id, level_names : tuples of str
-        The questions, in the order of the file; the levels, in that of their numbers.
+        The questions, in the order of the file; the levels, in the order of their numbers.
     kind : {"numeric", "choice", "text"}
         How answers are compared.
     confidence, signals, candidate, status, correct, labelled, conflicting : arrays
@@ -53,11 +53,11 @@ class Observations:
     multiplicity : array, (problem,), optional
         How many questions each row stands for; None if one. See :mod:`~bayes_direag.data.counted`.
     cluster : tuple of str or None, optional
-        The cluster of each question, None for one that hangs together with no other; None if none is in any.
+        The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
-        The group of each level, or its own name where it is in none; None if no level is in any.
+        The group of each level, or its name if it has no group; None if no level has a group.
     first_signal : str
-        What the signal is called that ``confidence`` holds: ``number``, the stated one, unless nothing states it.
+        The name of the signal in ``confidence``: ``number``, the stated confidence, unless no report states it.
     """
 
     problem_id: tuple[str, ...]
@@ -82,10 +82,10 @@ class Observations:
     def read(
         cls, path: str | Path, answers: AnswerKind | None = None, columns: Columns | None = None
     ) -> "Observations":
-        """Read an observation file (JSON Lines, Parquet or CSV, told apart by content); see :meth:`from_questions`.
+        """Read an observation file (JSON Lines, Parquet or CSV, recognised by content); see :meth:`from_questions`.
 
-        With ``columns`` a table, or JSON Lines with a line a report, may call what is in it otherwise, have names for
-        levels and fractions for confidences; with ``Columns(same_answer=...)`` answers that differ may be one.
+        With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels and
+        fractions as confidences. With ``Columns(same_answer=...)``, answers that differ may be equal.
         """
         return cls._of(files.read_records(Path(path), columns), answers, columns)
 
@@ -96,9 +96,9 @@ class Observations:
         answers: AnswerKind | None = None,
         columns: Columns | None = None,
     ) -> "Observations":
-        """Take dictionaries: one a question, as on the lines of an observation file, or one a report, in long form.
+        """Take dictionaries: one for each question, as in an observation file, or one for each report, in long form.
 
-        Raises ObservationError as :meth:`from_questions` does; it calls the first record line 1.
+        Raises ObservationError as :meth:`from_questions` does, where the first record is line 1.
 
         Examples
         --------
@@ -126,11 +126,11 @@ class Observations:
         answers: AnswerKind | None = None,
         same_answer: SameAnswer | None = None,
     ) -> "Observations":
-        """Take a table in long form: one row an observation, or a question that has none.
+        """Take a table in long form: one row for each observation, or for a question that has none.
 
-        The keywords are those of :class:`~bayes_direag.data.records.Columns`; the columns from ``gold`` on need not be
-        there. NaN, None and NA are missing. Raises ObservationError as :meth:`from_questions` does, calling the first
-        row line 1; or if a column is not there.
+        The keywords are those of :class:`~bayes_direag.data.records.Columns`. The columns from ``gold`` on are
+        optional; NaN, None and NA are missing values. Raises ObservationError as :meth:`from_questions` does, where the
+        first row is line 1, or if a column is missing.
         """
         names = question, level, answer, confidence, gold, correct, cluster, group
         columns = Columns(*names, levels, scale, same_answer)
@@ -153,10 +153,10 @@ class Observations:
         answers: AnswerKind | None = None,
         same_answer: SameAnswer | None = None,
     ) -> "Observations":
-        """Take a table with one row a question, and columns for every level, called so with its name for ``{level}``.
+        """Take a table with one row for each question, and columns for each level, whose name replaces ``{level}``.
 
-        ``correct`` need not be there; ``levels`` are by default those of all columns called so. See :meth:`from_frame`
-        for the others, and for what is raised.
+        The columns ``correct`` are optional, and ``levels`` are by default those of all matching columns. The other
+        keywords and the errors are those of :meth:`from_frame`.
         """
         columns = Columns(
             question=question, gold=gold, cluster=cluster, levels=levels, scale=scale, same_answer=same_answer
@@ -170,14 +170,14 @@ class Observations:
     ) -> "Observations":
         """Build the arrays from records, at least one.
 
-        An answer is right if more than half of its ``correct`` flags in that question say so, or, where it has none, if
-        it equals the gold answer. A level that is missing, or without an answer that can be read or without any signal,
-        is not usable; :meth:`quality` counts these. Levels that never state one only vote: an answer is enough.
+        An answer is right if more than half of its ``correct`` flags in that question say so, or, if it has none, if it
+        equals the gold answer. An observation is not usable if it is missing, or has no readable answer or no signal;
+        :meth:`quality` counts these. Levels that never state a signal only vote, and need only an answer.
 
-        ``answers`` is how answers are compared: by default as all gold answers show, text if correctness is only
-        flagged; ``source`` is where the questions were read, for the errors. Raises ObservationError if there is no
-        question, an id stands twice, levels and their names contradict each other, the kind cannot be inferred, a gold
-        answer is not of it, a question without one is flagged in part, or confidences look like fractions.
+        ``answers`` is how answers are compared, by default inferred from the gold answers, or text if there are only
+        flags. ``source`` is where the questions were read. Raises ObservationError if there is no question, an id
+        occurs twice, levels and their names contradict each other, the kind cannot be inferred, a gold answer is not of
+        this kind, a question without one is flagged in part, or confidences look like fractions.
         """
         questions = tuple(questions)
         return cls._of(check_unique(questions, source or Origin(None, (None,) * len(questions))), answers)
@@ -218,13 +218,13 @@ class Observations:
         return len(self.problem_id)
 
     def __getitem__(self, index: Any) -> "Observations":
-        """Return some of the questions as :meth:`select` does: with :attr:`shape`, how scikit-learn divides them."""
+        """Return some of the questions as :meth:`select` does; scikit-learn splits by this and :attr:`shape`."""
         rows = np.arange(len(self))[index[0] if isinstance(index, tuple) else index]
         return self.select(np.atleast_1d(rows))
 
     @property
     def shape(self) -> tuple[int, int]:
-        """The numbers of questions and levels, as of the arrays."""
+        """The numbers of questions and levels."""
         return len(self), self.n_levels
 
     @property
@@ -239,12 +239,12 @@ class Observations:
 
     @property
     def learned_levels(self) -> tuple[str, ...]:
-        """What a fit calls its levels: the groups, and the levels that are in none."""
+        """The levels that a fit has parameters for: the groups, and the levels without a group."""
         return tuple(dict.fromkeys(self.groups or self.level_names))
 
     @property
     def slots(self) -> tuple[int, ...] | None:
-        """Which of the :attr:`learned_levels` each column holds reports of; None where each has its own."""
+        """The place of each column's level in :attr:`learned_levels`; None without groups."""
         return None if self.groups is None else tuple(map(self.learned_levels.index, self.groups))
 
     @property
@@ -254,59 +254,57 @@ class Observations:
 
     @property
     def voting(self) -> tuple[str, ...]:
-        """Which of the :attr:`learned_levels` only vote: none of their reports states a confidence."""
-        stating = self.stated.any(axis=0)
-        reporting = self.usable.any(axis=0)
+        """Which of the :attr:`learned_levels` only vote: no usable report states a confidence."""
         names = np.array(self.groups or self.level_names)
-        return tuple(name for name in self.learned_levels if name in names[reporting] and name not in names[stating])
+        reporting, stating = names[self.usable.any(axis=0)], names[self.stated.any(axis=0)]
+        return tuple(name for name in self.learned_levels if name in reporting and name not in stating)
 
     def voting_as(self, voting: Sequence[str]) -> "Observations":
-        """Let those levels only vote that a fit knows so: they state nothing, and of others a vote is not usable."""
+        """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
-        found = replace(self, **self._each_signal(lambda own: np.where(votes, np.nan, own)))
+        changed = replace(self, **self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
-        return found.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else found
+        return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
 
     def without(self, reports: Bool[np.ndarray, "problem level"], status: Status = Status.ABSENT) -> "Observations":
-        """Take some reports away; an answer that only they gave is no candidate any more."""
-        kept = self.usable & ~reports
-        candidate = ranks(np.where(kept, self.candidate, -1))
-        named = [
-            {k for k, stays in zip(*row, strict=True) if stays}
-            for row in zip(self.candidate.tolist(), kept.tolist(), strict=True)
-        ]
+        """Remove some reports; an answer that only they gave is no longer a candidate."""
+        kept = np.where(self.usable & ~reports, self.candidate, -1)
+        candidates = (
+            tuple(texts[number] for number in sorted({*numbers} - {-1}))
+            for texts, numbers in zip(self.candidates, kept.tolist(), strict=True)
+        )
         return replace(
             self,
-            **self._each_signal(lambda own: np.where(kept, own, np.nan)),
-            candidate=candidate.astype(np.int32),
-            candidates=tuple(tuple(own[k] for k in sorted(of)) for own, of in zip(self.candidates, named, strict=True)),
-            correct=self.correct & kept,
+            **self._each_signal(lambda values: np.where(kept >= 0, values, np.nan)),
+            candidate=ranks(kept).astype(np.int32),
+            candidates=tuple(candidates),
+            correct=self.correct & (kept >= 0),
             status=np.where(reports, status, self.status).astype(np.int8),
         )
 
     @property
     def signal_names(self) -> tuple[str, ...]:
-        """The signals that reports carry, that of ``confidence`` first."""
+        """The signals of the reports, that of ``confidence`` first."""
         return (self.first_signal, *self.signals)
 
     @property
     def stated(self) -> Bool[np.ndarray, "problem level"]:
-        """Whether a report carries any signal."""
+        """Whether a report has any signal."""
         return ~np.isnan([self.confidence, *self.signals.values()]).all(axis=0)
 
     def of_signals(self, names: Sequence[str]) -> "Observations":
-        """Keep some signals, the first as ``confidence``; a report without any of them is a vote, usable as it is."""
+        """Keep some signals, the first as ``confidence``; reports without any of them become votes."""
         known, nothing = {self.first_signal: self.confidence, **self.signals}, np.full(self.shape, np.nan)
-        first, *further = ((name, known.get(name, nothing)) for name in names)
-        return replace(self, confidence=first[1], first_signal=first[0], signals=dict(further))
+        kept = {name: known.get(name, nothing) for name in names}
+        return replace(self, first_signal=names[0], confidence=kept.pop(names[0]), signals=kept)
 
     def _each_signal(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
-        signals = {name: change(own) for name, own in self.signals.items()}
+        signals = {name: change(values) for name, values in self.signals.items()}
         return {"confidence": change(self.confidence), "signals": signals}
 
     @property
     def answered(self) -> Bool[np.ndarray, "problem"]:
-        """Whether a question has any usable observation."""
+        """Whether a question has a usable observation."""
         return self.usable.any(axis=1)
 
     @property
@@ -321,7 +319,7 @@ class Observations:
 
     @property
     def correct_candidate(self) -> Bool[np.ndarray, "problem candidate"]:
-        """Whether each candidate is right; as many columns as levels, padded with False."""
+        """Whether each candidate is right; padded with False to as many columns as there are levels."""
         right = np.zeros((len(self), self.n_levels), bool)
         rows, columns = np.nonzero(self.correct)
         right[rows, self.candidate[rows, columns]] = True
@@ -329,7 +327,7 @@ class Observations:
 
     @property
     def cluster_number(self) -> Int[np.ndarray, " problem"] | None:
-        """Which questions hang together, by number, each with itself at least; None where no cluster is given."""
+        """The number of each question's cluster, its own for a question without one; None without clusters."""
         if self.cluster is None:
             return None
         place: dict[str | int, int] = {}
@@ -337,42 +335,42 @@ class Observations:
 
     @property
     def right_state(self) -> Bool[np.ndarray, "problem state"]:
-        """Whether each state occurred: the right candidates, or else the null, which is the last."""
+        """Whether each state occurred: the right candidates, or the null, in the last column, if there is none."""
         right = self.correct_candidate[:, : max(int(self.n_candidates.max(initial=0)), 1)]
         return np.column_stack([right, ~right.any(axis=1)])
 
     def is_right(self, answers: Iterable[object]) -> Bool[np.ndarray, " problem"]:
-        """Say of a candidate of each question whether it is right; a missing one (None, NaN) is not."""
+        """Tell whether a candidate of each question is right; a missing one (None, NaN) is not."""
         rows = zip(answers, self.candidates, self.correct_candidate, strict=True)
-        return np.array([isinstance(a, str) and bool(right[own.index(a)]) for a, own, right in rows], dtype=bool)
+        return np.array([isinstance(a, str) and bool(right[texts.index(a)]) for a, texts, right in rows], dtype=bool)
 
     @cached_property
     def fingerprint(self) -> str:
-        """The SHA-256 of all that a fit can depend on, whatever file format the observations came in."""
+        """The SHA-256 of everything that a fit can depend on; it does not depend on the file format."""
         texts = [self.problem_id, self.level_names, self.kind, self.candidates]
         digest = hashlib.sha256(json.dumps(texts).encode())
         forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?", "multiplicity": "<i8"}
         for name, form in forms.items():
             if (array := getattr(self, name)) is not None:
                 digest.update(array.astype(form).tobytes())
-        for own in self.signals.values():
-            digest.update(own.astype("<f8").tobytes())
-        several = self.signal_names if self.signal_names != ("number",) else None
-        for names in filter(None, (self.cluster, self.groups, several)):
+        for values in self.signals.values():
+            digest.update(values.astype("<f8").tobytes())
+        signal_names = self.signal_names if self.signal_names != ("number",) else None
+        for names in filter(None, (self.cluster, self.groups, signal_names)):
             digest.update(json.dumps(names).encode())
         return digest.hexdigest()
 
     def select(self, index: Int[np.ndarray, "selected"] | Bool[np.ndarray, "problem"] | slice) -> "Observations":
-        """Return some of the questions, in the order given as in indexing an array, with all the levels."""
+        """Return some of the questions, in the order of the index, with all levels."""
         rows = np.arange(len(self))[index]
 
-        def chosen[Of](values: Sequence[Of]) -> tuple[Of, ...]:
+        def chosen[Value](values: Sequence[Value]) -> tuple[Value, ...]:
             return tuple(values[row] for row in rows)
 
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in ARRAYS}
         return replace(
             self,
-            **self._each_signal(lambda own: own[rows]),
+            **self._each_signal(lambda values: values[rows]),
             problem_id=chosen(self.problem_id),
             candidates=chosen(self.candidates),
             questions=chosen(self.questions),
@@ -384,37 +382,45 @@ class Observations:
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """The distinct answers of all questions, in string order; at most :data:`MOST_LABELS`.
+        """The distinct answers of all questions, in string order.
 
-        Raises DirEAGError if there are more: they do not recur, and so are no labels.
+        Raises DirEAGError if there are more than :data:`MOST_LABELS`: answers that hardly recur are not labels.
         """
         labels = tuple(sorted({*chain.from_iterable(self.candidates)}))
         if len(labels) > MOST_LABELS:
             raise DirEAGError(
                 f"saw {len(labels):,} different answers to {len(self):,} questions; expected at most {MOST_LABELS} "
-                "labels, such as yes and no or grades, each with one meaning in all questions. Take a preset without "
+                "labels, such as yes and no or grades, each with one meaning in all questions. Choose a preset without "
                 "votes by label, such as bayes."
             )
         return labels
 
     def label(self, labels: Sequence[str]) -> Int[np.ndarray, "problem level"]:
-        """Return which of these labels each report gives; -1 for none of them, or no usable report."""
+        """Return the place of each report's answer among the labels; -1 if it is not among them, or not usable."""
         place = {text: number for number, text in enumerate(labels)}
-        of_candidate = np.full((len(self), self.n_levels + 1), -1)  # the last is that of no report
-        for row, own in enumerate(self.candidates):
-            of_candidate[row, : len(own)] = [place.get(text, -1) for text in own]
+        of_candidate = np.full((len(self), self.n_levels + 1), -1)  # the last column stands for no report
+        for row, texts in enumerate(self.candidates):
+            of_candidate[row, : len(texts)] = [place.get(text, -1) for text in texts]
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
-        """Return the same observations under the levels of a fit, in its order.
+        """Return the observations with the levels of a fit, in its order; the records stay as they are.
 
-        A level of the fit that these observations lack is absent from every question. Of a group that the fit knows
-        there may be any number of levels, one beside the other. With ``groups`` the names are those of single levels,
-        and these their groups. The records stay as they are. Raises LevelError if the fit does not know a level.
+        A level that the observations lack is absent from every question. A group of the fit may have any number of
+        levels, in adjacent columns. With ``groups``, ``level_names`` are single levels and ``groups`` are their groups.
+        Raises LevelError if the fit does not know a level.
         """
-        own = (None if groups else self.groups) or self.level_names
-        path = self.origin.path
-        order, names = aligned_columns(own, level_names, path, lambda name: self._first_line_of(own.index(name)))
+        names = (None if groups else self.groups) or self.level_names
+
+        def first_line(name: str) -> int | None:
+            present = self.status[:, names.index(name)] != Status.ABSENT
+            return self.origin.lines[int(present.argmax())] if self.origin.lines else None
+
+        place = np.array(level_columns(names, level_names, self.origin.path, first_line), int)
+        columns: list[tuple[int, str]] = []
+        for number, name in enumerate(level_names):
+            columns += [(k, name) for k in np.flatnonzero(place == number).tolist() or [-1]]
+        order = np.array([k for k, _ in columns], int)
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
             wider = np.full((len(self), len(order)), absent, array.dtype)
@@ -424,19 +430,14 @@ class Observations:
         arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(
             self,
-            **self._each_signal(lambda own: aligned(own, np.nan)),
-            level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in zip(order, names, strict=True)),
-            groups=groups or (self.groups and names),
+            **self._each_signal(lambda values: aligned(values, np.nan)),
+            level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in columns),
+            groups=groups or (self.groups and tuple(name for _, name in columns)),
             **arrays,
         )
 
-    def _first_line_of(self, column: int) -> int | None:
-        """Return the line of the first question that has a level, as far as that is known."""
-        row = int(np.argmax(np.not_equal(self.status[:, column], Status.ABSENT))) if len(self) else 0
-        return self.origin.lines[row] if self.origin.lines else None
-
     def to_frame(self) -> "pandas.DataFrame":
-        """Return the records in long form: a row an observation, in the columns that :meth:`write` writes."""
+        """Return the records in long form: one row for each observation, in the columns that :meth:`write` writes."""
         return files.long_frame(self.questions)
 
     def __repr__(self) -> str:
@@ -447,9 +448,9 @@ class Observations:
         return f"<p>{escape(repr(self))}</p>\n{self.quality().to_html()}"
 
     def write(self, path: str | Path) -> None:
-        """Write the records as JSON Lines, Parquet or CSV, whichever the suffix says."""
+        """Write the records as JSON Lines, Parquet or CSV, by suffix."""
         write_questions(self.questions, path)
 
     def quality(self) -> ObservationQuality:
-        """Count what can be used, by level and over all."""
+        """Count the usable observations, overall and by level."""
         return ObservationQuality.of(self)

@@ -194,7 +194,7 @@ def test_an_unknown_level_is_named_with_its_first_line(tmp_path):
     write_questions(SMALL, tmp_path / "o.jsonl")
     read = Observations.read(tmp_path / "o.jsonl")
     for chosen, line in (([0, 1, 2], 1), ([1, 2], 2), ([2], 3)):
-        said = rf"line {line}, field level_name: this level is unknown.*saw 'level_1'.*level_0, level_2.*fit anew"
+        said = rf"line {line}, field level_name: this level is unknown.*saw 'level_1'.*level_0, level_2.*fit again"
         with pytest.raises(LevelError, match=said):
             read.select(np.array(chosen)).align(["level_0", "level_2"])
 

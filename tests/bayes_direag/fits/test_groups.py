@@ -193,7 +193,7 @@ class TestWhatIsWrong:
         questions = [runs("a", "x", [("1", 50)]), runs("b", "y", [("1", 50)])]
         renamed = questions[1].observations[0].model_copy(update={"level_name": "x 0"})
         second = questions[1].model_copy(update={"observations": (renamed,)})
-        with pytest.raises(ObservationError, match="level 'x 0' is of group 'x' before; saw 'y'; expected one group"):
+        with pytest.raises(ObservationError, match="level 'x 0' is in group 'x' before; saw 'y'; expected one group"):
             Observations.from_questions([questions[0], second], "numeric")
 
     def test_a_group_called_like_another_level(self) -> None:
