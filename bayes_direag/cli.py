@@ -1,4 +1,4 @@
-"""The front door, ``direag``: finds the commands of all packages by their entry points, and loads the one asked for."""
+"""The command line, ``direag``: finds the commands of all packages by their entry points, and loads the given one."""
 
 import gc
 import os
@@ -15,33 +15,33 @@ from bayes_direag.commands.options import err, out
 from bayes_direag.errors import DirEAGError
 from bayes_direag.packages import take
 
-#: Packages name their commands under this group of entry points, as ``name = "module:function"``.
+#: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
 GROUP = "direag.commands"
 
 
 class FrontDoor(TyperGroup):
-    """The commands; an expected error becomes one clear line and exit code 2, Ctrl-C exits with 130."""
+    """The commands; an expected error becomes one line and exit code 2, Ctrl-C exits with 130."""
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, in string order."""
         return sorted(entry_points(group=GROUP).names)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002 - click's signature
-        """Load a command: the function of its entry point, whose docstring closes with an example."""
+        """Load the function of a command's entry point; its docstring ends with an example."""
         commands = entry_points(group=GROUP)
         if cmd_name not in commands.names:
             return None
         take(commands[cmd_name].module.partition(".")[0])
         function = commands[cmd_name].load()
         text, _, example = str(function.__doc__).rpartition("Example: ")
-        alone = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
-        alone.command(cmd_name, help=text, epilog=f"Example: {example}")(function)
-        return typer.main.get_command(alone)
+        command = typer.Typer(add_completion=False, rich_markup_mode="markdown", pretty_exceptions_enable=False)
+        command.command(cmd_name, help=text, epilog=f"Example: {example}")(function)
+        return typer.main.get_command(command)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was asked for."""
+        """Run the given command."""
         keep_compiled()
-        gc.set_threshold(50_000)  # imports and traces make many objects and few cycles
+        gc.set_threshold(50_000)  # imports and JAX traces create many objects and few cycles
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -75,17 +75,17 @@ def _say_version(asked: bool) -> bool:
 @app.callback()
 def direag(
     _: Annotated[
-        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Say the version and stop.")
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
     """Calibrated answers from a language model's own stated confidences."""
 
 
 def keep_compiled() -> None:
-    """Have JAX keep what takes it long to compile in a folder of the user's own; before JAX is imported.
+    """Let JAX cache compiled functions in a folder of the user; call it before JAX is imported.
 
-    Whoever has set JAX's own variables (``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``) is obeyed. A
-    folder that cannot be made, or JAX being there already, leaves everything as it was.
+    JAX's own variables (``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``) take precedence. If the folder
+    cannot be made, or JAX has been imported, nothing changes.
     """
     if "jax" in sys.modules or "JAX_COMPILATION_CACHE_DIR" in os.environ:
         return
@@ -99,5 +99,5 @@ def keep_compiled() -> None:
 
 
 def compiled_folder() -> Path:
-    """Return the folder; it may be emptied at any time."""
+    """Return the folder of the cache; it may be emptied at any time."""
     return user_cache_path("bayes-direag", appauthor=False) / "compiled"

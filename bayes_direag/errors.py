@@ -1,11 +1,10 @@
-"""The errors a user can cause and mend; the command line prints each as one clear line and exits with 2."""
+"""The errors that a user can cause and correct; the command line prints each as one line and exits with 2."""
 
-from collections.abc import Iterable
 from pathlib import Path
 
 
 class DirEAGError(Exception):
-    """Base of every expected error: its message says what was seen, what was expected and what to do."""
+    """The base of all expected errors: the message says what was seen, what was expected and what to do."""
 
 
 class ObservationError(DirEAGError):
@@ -16,13 +15,13 @@ class ObservationError(DirEAGError):
     problem : str
         What is wrong, in one clause without a final full stop.
     path : path-like, optional
-        The file it stands in.
+        The file.
     line : int, optional
-        The 1-based line (or row) of the file.
+        The line (or row) of the file, from 1.
     field : str, optional
-        The field at fault, as the file spells it, for example ``observations[2].confidence``.
+        The field, as the file spells it, for example ``observations[2].confidence``.
     seen : object, optional
-        The value found there; shown in ``repr`` form, cut at 60 characters. Leave out for "nothing".
+        The value found there, shown by its ``repr``, cut at 60 characters. Leave it out if there is none.
     expected : str
         What would have been right.
     remedy : str
@@ -40,8 +39,11 @@ class ObservationError(DirEAGError):
         field: str | None = None,
         seen: object = ...,
     ) -> None:
-        place = ", ".join(_place(path, line, field))
-        value = "" if seen is ... else f"; saw {_shorten(repr(seen))}"
+        parts = {"": path, "line ": line, "field ": field}
+        place = ", ".join(f"{name}{value}" for name, value in parts.items() if value is not None)
+        shown = repr(seen)
+        shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
+        value = "" if seen is ... else f"; saw {shown}"
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")
         self.path, self.line, self.field, self.seen = path, line, field, seen
 
@@ -51,7 +53,7 @@ class ArgumentError(DirEAGError, TypeError):
 
 
 class LevelError(DirEAGError):
-    """Observations whose levels are not those a fit has learned."""
+    """Observations with levels that a fit does not know."""
 
 
 class ConvergenceError(DirEAGError):
@@ -59,17 +61,4 @@ class ConvergenceError(DirEAGError):
 
 
 class FitFileError(DirEAGError):
-    """A file that is not a fit, or not one this version can read."""
-
-
-def _place(path: str | Path | None, line: int | None, field: str | None) -> Iterable[str]:
-    if path is not None:
-        yield str(path)
-    if line is not None:
-        yield f"line {line}"
-    if field is not None:
-        yield f"field {field}"
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    """A file that is not a fit, or that this version cannot read."""

@@ -1,6 +1,6 @@
-"""What stands in the packages installed beside this one, although a folder of the user's bears the name of one.
+"""Import of ``analysis`` and ``elicitation`` from beside this package, even if the user has folders of these names.
 
-``analysis`` and ``elicitation`` are names that a project may have of its own, and Python takes the first on its path.
+A user's project may have packages with these common names, and Python imports the first on its path.
 """
 
 import sys
@@ -10,21 +10,18 @@ from typing import Any
 
 from bayes_direag.errors import DirEAGError
 
-#: The folder that this package and those beside it are installed in.
+#: The folder in which this package, ``analysis`` and ``elicitation`` are installed.
 HOME = Path(__file__).resolve().parents[1]
 
 
 class ShadowError(DirEAGError, ModuleNotFoundError):
-    """A package of ours that cannot be imported, as one of the user's with its name has been."""
+    """One of these packages cannot be imported, because a package of the user with its name has been."""
 
 
 def take(name: str) -> None:
-    """Import a package; one beside this one is taken from there, whatever comes first on ``sys.path``.
+    """Import a package from :data:`HOME`, if it is there, regardless of ``sys.path``.
 
-    Raises
-    ------
-    ShadowError
-        If a module of the user's with that name has been imported before.
+    Raises ShadowError if a module of the user with that name has been imported before.
     """
     if not (HOME / name).is_dir():
         return
@@ -38,11 +35,11 @@ def take(name: str) -> None:
 
 
 class Shadowed:
-    """The last finder of ``sys.meta_path``: says why a module of ours was not found, where that is why."""
+    """The last finder of ``sys.meta_path``: explains why a module of ours was not found, if it is shadowed."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> None:  # noqa: ARG004 - Python's signature
-        """Raise if the module is one of ours, but another package has its package's name."""
+        """Raise ShadowError if the module is ours, but another package has the name of its package."""
         top, _, rest = name.partition(".")
         module, ours = sys.modules.get(top), HOME.joinpath(*name.split("."))
         if rest and module and not _is_ours(module) and (ours.is_dir() or ours.with_suffix(".py").is_file()):
@@ -56,6 +53,6 @@ def _is_ours(module: Any) -> bool:
 def _shadowed(name: str, module: Any) -> ShadowError:
     return ShadowError(
         f"{name} of bayes-direag cannot be imported; saw {module.__file__}, which Python found first under the name "
-        f"{module.__name__}; expected {HOME / module.__name__}. Use the command direag, run Python with -P (the "
-        "current folder is then left out), or give yours another name."
+        f"{module.__name__}; expected {HOME / module.__name__}. Use the command direag, run Python with -P (which "
+        "leaves the current folder out), or rename your package."
     )

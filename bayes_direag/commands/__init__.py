@@ -1,1 +1,1 @@
-"""What ``direag`` calls of the core."""
+"""The commands of ``direag`` that the core provides."""

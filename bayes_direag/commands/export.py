@@ -1,4 +1,4 @@
-"""The command ``direag export``: from a fit to the file that a service answers questions with."""
+"""The command ``direag export``: write a fit as the JSON file with which a service predicts."""
 
 from pathlib import Path
 from typing import Annotated

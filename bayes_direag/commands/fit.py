@@ -1,4 +1,4 @@
-"""The command ``direag fit``: learn from labelled questions how reports should count, and save the fit."""
+"""The command ``direag fit``: learn from labelled questions how much each report counts, and save the fit."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +10,6 @@ from bayes_direag.commands.multi_setting import (
     ObservationsFiles,
     PoolOption,
     named_settings,
-    only_file,
     show_multi_setting,
 )
 from bayes_direag.commands.show import show_fit, show_quality
@@ -27,7 +26,8 @@ def fit_command(
     variant: Annotated[
         Variant,
         typer.Option(
-            metavar="VARIANT", help="count: votes. level: votes by level. confidence: stated confidences too."
+            metavar="VARIANT",
+            help="What counts. count: votes. level: votes by level. confidence: also stated confidences.",
         ),
     ] = "confidence",
     answers: options.AnswersOption = None,
@@ -48,10 +48,10 @@ def fit_command(
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Learn from labelled questions how reports should count, and save the fit.
+    """Learn from labelled questions how much each report counts, and save the fit.
 
-    Questions of a large Parquet file that a fit cannot tell apart are counted. The parameters are the same, but the
-    fit does not record which questions it has seen.
+    In a large Parquet file, questions that a fit cannot tell apart are counted. This does not change the parameters,
+    but the fit does not record which questions it has seen.
 
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
@@ -64,7 +64,7 @@ def fit_command(
     if pool:
         if by_pattern or engine != "local":
             raise DirEAGError(
-                "--pool looks at every question, in this process; expected neither --count-patterns nor --engine ray "
+                "--pool needs every question, in this process; expected neither --count-patterns nor --engine ray "
                 "with it. Leave them out."
             )
         sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
@@ -81,7 +81,12 @@ def fit_command(
         pooled.save(target)
         show_multi_setting(pooled, target, as_json=as_json)
         return
-    source = only_file(observations)
+    if len(observations) > 1:
+        raise DirEAGError(
+            f"saw {len(observations)} observation files; expected one. Add --pool to fit them together, each as its "
+            "own setting, or join them."
+        )
+    source = observations[0]
     by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with options.progress() as step:
         labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns)
@@ -92,12 +97,12 @@ def fit_command(
             step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
             from bayes_direag.fits.fitting import fit_map
 
-            found = fit_map(labelled, preset=settings, variant=variant, seed=seed)
+            fitted = fit_map(labelled, preset=settings, variant=variant, seed=seed)
     else:
         sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
         from bayes_direag.fits.fitting import fit_nuts
 
-        found = fit_nuts(
+        fitted = fit_nuts(
             labelled,
             preset=settings,
             variant=variant,
@@ -106,14 +111,14 @@ def fit_command(
             allow_weighted=allow_weighted,
             progress=options.err.is_terminal,
         )
-    found.save(target)
-    show_fit(found, target, as_json=as_json)
+    fitted.save(target)
+    show_fit(fitted, target, as_json=as_json)
 
 
 def _counting(by_pattern: bool | None, engine: Engine, method: Method, out_of_fold: int) -> bool | None:
-    """Return whether to count questions by pattern; None where the size of the file decides.
+    """Return whether to count questions by pattern, None if that depends on the size of the file.
 
-    Raises DirEAGError if one option asks for it, and another for every question.
+    Raises DirEAGError if one option needs patterns, and another every question.
     """
     counts = "--count-patterns" if by_pattern else f"--engine {engine}" if engine != "local" else None
     keeps = (

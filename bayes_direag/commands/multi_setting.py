@@ -1,4 +1,4 @@
-"""What ``fit --pool``, ``predict`` and ``show`` do with several settings: they name them, choose one and show them."""
+"""Pooled fits of several settings, for ``fit --pool``, ``predict`` and ``show``: naming, choosing, showing."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,44 +20,36 @@ if TYPE_CHECKING:
 
 ObservationsFiles = Annotated[
     list[Path],
-    typer.Argument(help="Observation file: JSON Lines, Parquet or CSV; with --pool one a setting.", metavar="OBS..."),
+    typer.Argument(
+        help="Observation file: JSON Lines, Parquet or CSV; with --pool one for each setting.", metavar="OBS..."
+    ),
 ]
 PoolOption = Annotated[
     bool,
     typer.Option(
-        "--pool", help="Fit to several files together, each a setting that borrows from the others; always by NUTS."
+        "--pool", help="Fit several files together, each a setting that learns from the others; always by NUTS."
     ),
 ]
 SettingOption = Annotated[
     str | None,
     typer.Option(
-        help="Of a pooled fit: which setting the questions are of, or new. Left out: that of their model and dataset, "
-        "else new; it says which.",
+        help="Setting of the questions in a pooled fit, or new. By default that of their model and dataset, else new; "
+        "it is printed.",
     ),
 ]
 
 
-def only_file(paths: Sequence[Path]) -> Path:
-    """Return the one file of a fit that does not pool; DirEAGError if there are several."""
-    if len(paths) > 1:
-        raise DirEAGError(
-            f"saw {len(paths)} observation files; expected one. Add --pool to fit to them together, each a setting of "
-            "its own, or join them."
-        )
-    return paths[0]
-
-
 def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "Observations"]:
-    """Name each file's questions: by model and dataset if every file has one pair and no two the same, else its stem.
+    """Name files by model and dataset if each has one pair and all pairs differ, otherwise by the stems of their paths.
 
-    Raises DirEAGError if two files would have one name.
+    Raises DirEAGError if two files have the same name.
     """
     from bayes_direag.fits.multi_setting import pairs_of
 
     pairs = [pairs_of(questions) for _, questions in files]
-    stated = all(len(own) == 1 and any(next(iter(own))) for own in pairs)
-    if stated and len(set(map(frozenset, pairs))) == len(pairs):
-        names = [", ".join(part for part in next(iter(own)) if part) for own in pairs]
+    stated = [next(iter(pair)) for pair in pairs if len(pair) == 1]
+    if len(set(filter(any, stated))) == len(files):
+        names = [", ".join(filter(None, pair)) for pair in stated]
     else:
         names = [path.stem for path, _ in files]
     twice = next((name for name in names if names.count(name) > 1), None)
@@ -70,9 +62,9 @@ def named_settings(files: Sequence[tuple[Path, "Observations"]]) -> dict[str, "O
 
 
 def setting_of_fit(path: Path, setting: str | None) -> "Fit":
-    """Load a fit, or a setting of a pooled one, ``new`` where none is named.
+    """Load a fit, or a setting of a pooled fit, by default ``new``.
 
-    Raises DirEAGError if there is no such setting, or the fit is not pooled though one is asked for.
+    Raises DirEAGError if there is no such setting, or if one is given and the fit is not pooled.
     """
     from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.multi_setting import NEW, MultiSettingFit, is_multi_setting
@@ -81,8 +73,8 @@ def setting_of_fit(path: Path, setting: str | None) -> "Fit":
         return MultiSettingFit.load(path).setting(setting or NEW)
     if setting is not None:
         raise DirEAGError(
-            f"--setting {setting}: {path} is not a pooled fit; expected one, as `direag fit A B "
-            "--pool` writes it. Leave the option out."
+            f"--setting {setting}: {path} is not a pooled fit; expected one, as `direag fit A B --pool` writes it. "
+            "Leave the option out."
         )
     return Fit.load(path)
 
@@ -90,10 +82,10 @@ def setting_of_fit(path: Path, setting: str | None) -> "Fit":
 def chosen_fit(
     path: Path, observations: Path, setting: str | None, columns: Columns | None = None
 ) -> tuple["Fit", str | None]:
-    """Load what is to predict a file: a fit, or of a pooled one the setting asked for, else the file's own.
+    """Load the fit to predict a file with: of a pooled fit the given setting, or that of the file's model and dataset.
 
-    Returns the fit, and the name of the setting taken, None where the fit is not pooled. Raises DirEAGError if there is
-    no such setting, several would do, or the fit is not pooled though one is asked for.
+    Returns the fit and the name of the setting, None if the fit is not pooled. Raises DirEAGError if there is no such
+    setting, several match, or one is given and the fit is not pooled.
     """
     from bayes_direag.data.engines import is_parquet
     from bayes_direag.data.observations import Observations
@@ -109,36 +101,34 @@ def chosen_fit(
 
 
 def show_multi_setting(pooled: "MultiSettingFit", path: Path, *, as_json: bool) -> None:
-    """Print the settings, what they have in common, and how the sampling went."""
+    """Print the settings, the parameters that they share, and the diagnostics of the sampling."""
     from arviz_stats import ess, rhat
 
     shared = pooled.hierarchy["posterior"].to_dataset()
-    stats = pooled.hierarchy["sample_stats"].to_dataset()
+    rhats, sizes = rhat(shared), ess(shared)
     rows = []
-    largest, smallest = rhat(shared), ess(shared)
-    for name, draws in shared.data_vars.items():
-        for level in [str(own) for own in draws["level"].to_numpy()] if "level" in draws.dims else [None]:
+    for name in shared.data_vars:
+        for level in map(str, shared[name]["level"].to_numpy()) if "level" in shared[name].dims else (None,):
             place = {} if level is None else {"level": level}
-            own = draws.sel(place)
-            values = [
-                float(one) for one in (own.mean(), own.std(), largest[name].sel(place), smallest[name].sel(place))
-            ]
-            rows.append({"parameter": str(name), "level": level,
-                         **dict(zip(("mean", "sd", "rhat", "ess"), values, strict=True))})  # fmt: skip
+            draws, rhat_of, ess_of = (table[name].sel(place) for table in (shared, rhats, sizes))
+            figures = {"mean": draws.mean(), "sd": draws.std(), "rhat": rhat_of, "ess": ess_of}
+            numbers = {figure: float(value) for figure, value in figures.items()}
+            rows.append({"parameter": str(name), "level": level, **numbers})
     settings = [
         {"setting": name, "questions": fit.n_questions, "levels": len(fit.level_names)}
         for name, fit in pooled.settings.items()
     ]
-    calibration = pooled.hierarchy.children.get("calibration_stats")
-    divergences = int(stats["diverging"].sum()) + (0 if calibration is None else int(calibration["diverging"].sum()))
-    kind = pooled.new.tree.attrs["answers"]
+    stats = [pooled.hierarchy.children.get(name) for name in ("sample_stats", "calibration_stats")]
+    divergences = sum(int(part["diverging"].sum()) for part in stats if part is not None)
+    n_draws = pooled.new.n_samples
     if as_json:
-        numbers = {"draws": pooled.new.n_samples, "divergences": divergences}
-        out.print_json(data={"fit": str(path), "settings": settings, **numbers, "hierarchy": rows})
+        counts = {"draws": n_draws, "divergences": divergences}
+        out.print_json(data={"fit": str(path), "settings": settings, **counts, "hierarchy": rows})
         return
-    title = f"{path}: {len(settings)} settings, {kind} answers, {pooled.new.n_samples} draws, {divergences} divergences"
-    shared_title = "What they have in common, on the scale of the raw parameters"
-    caption = "spread: standard deviation of the settings around the centre. R-hat is to be below 1.01."
+    kind = pooled.new.tree.attrs["answers"]
+    title = f"{path}: {len(settings)} settings, {kind} answers, {n_draws} draws, {divergences} divergences"
+    shared_title = "Parameters shared by the settings, on the unconstrained scale"
+    caption = "spread: standard deviation of the settings around the centre. R-hat should be below 1.01."
     tables = (Text(title, "italic"), _table(settings), Text(shared_title, "italic"), _table(rows))
     out.print(Group(*tables, Text(caption, "dim italic")))
 
@@ -157,11 +147,11 @@ def _cell(name: str, value: object) -> str:
 
 
 def _parquet_pairs(path: Path) -> set[tuple[str, str]]:
-    """Return the (model, dataset) pairs of a Parquet file; an empty text where one is not stated."""
+    """Return the (model, dataset) pairs of a Parquet file; an empty text if one is not stated."""
     from pyarrow import parquet
 
-    here = [name for name in ("model", "dataset") if name in parquet.read_schema(path).names]
-    if not here:
+    columns = [name for name in ("model", "dataset") if name in parquet.read_schema(path).names]
+    if not columns:
         return {("", "")}
-    found = parquet.read_table(path, columns=here).group_by(here).aggregate([]).to_pylist()
-    return {(row.get("model") or "", row.get("dataset") or "") for row in found}
+    rows = parquet.read_table(path, columns=columns).group_by(columns).aggregate([]).to_pylist()
+    return {(row.get("model") or "", row.get("dataset") or "") for row in rows}

@@ -1,4 +1,4 @@
-"""What the commands of the front door share: arguments and options, where they print, how they show progress."""
+"""What the commands share: arguments and options, consoles, and the display of progress."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -25,14 +25,15 @@ ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON L
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
     AnswerKind | None,
-    typer.Option(help="How answers are compared. Left out: inferred from the gold answers."),
+    typer.Option(help="How answers are compared. By default inferred from the gold answers."),
 ]
 ColumnOption = Annotated[
     list[str] | None,
     typer.Option(
         "--column",
         metavar="FIELD=NAME",
-        help="A column's name: level=model. Fields: question, level, answer, confidence, gold, correct, cluster.",
+        help="Name of a column, as level=model. Fields: question, level, answer, confidence, gold, correct, cluster, "
+        "group.",
     ),
 ]
 ScaleOption = Annotated[
@@ -41,13 +42,13 @@ ScaleOption = Annotated[
 EqualOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help='File of equal answers, one cluster a line: {"answers": ["Nile", "Nile River"]}.'
+        metavar="FILE", help='File of equal answers, one cluster per line: {"answers": ["Nile", "Nile River"]}.'
     ),
 ]
 MethodOption = Annotated[
     Method,
     typer.Option(
-        "--method", metavar="METHOD", help="map: the posterior's mode. nuts: the whole posterior, by sampling."
+        "--method", metavar="METHOD", help="map: the mode of the posterior. nuts: samples of the whole posterior."
     ),
 ]
 PresetOption = Annotated[
@@ -64,27 +65,28 @@ AcceptOption = Annotated[
     float, typer.Option("--target-accept", help="nuts: acceptance rate; nearer 1 means fewer divergences.")
 ]
 WeightedOption = Annotated[
-    bool, typer.Option("--allow-weighted", help="nuts: sample although the preset weighs questions unequally.")
+    bool, typer.Option("--allow-weighted", help="nuts: sample even if the preset weights questions unequally.")
 ]
 RecalibrationOption = Annotated[
     RecalibrationMethod | None,
     typer.Option(
         metavar="METHOD",
-        help="The final calibration: platt, release, temperature, isotonic or none. Left out: the preset's own.",
+        help="The final calibration: platt, release, temperature, isotonic or none. By default that of the preset.",
     ),
 ]
 OutOfFoldOption = Annotated[
-    int | None, typer.Option(help="Folds of the final calibration; 0: on the questions fitted to.")
+    int | None, typer.Option(help="Folds of the final calibration; 0 calibrates on the questions fitted to.")
 ]
 SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset: weight.start=0. Repeats.")
+    list[str] | None,
+    typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset, as weight.start=0; may be repeated."),
 ]
-SeedOption = Annotated[int, typer.Option(min=0, help="Seed of everything random. It is recorded.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
 ByPatternOption = Annotated[
     bool | None,
     typer.Option(
         "--count-patterns/--keep-questions",
-        help="map: count equal questions, or keep each. Left out: count in Parquet files of over a million rows.",
+        help="map: count equal questions, or keep each. By default, count in Parquet files of over a million rows.",
     ),
 ]
 EngineOption = Annotated[
@@ -98,7 +100,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 
 def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | None) -> Columns | None:
-    """Return how a table is read, None where nothing is said of it."""
+    """Return how a table is read, None if no option is given."""
     same_answer = None if equal is None else read_equal(equal)
     return Columns.named(column or (), scale, same_answer) if column or scale or same_answer else None
 
@@ -109,14 +111,14 @@ def chosen_preset(
     out_of_fold: int | None,
     overrides: list[str] | None,
 ) -> Preset:
-    """Return the preset of that name, with the options' changes."""
+    """Return the preset of that name, with the changes of the other options."""
     final = {"method": recalibration, "out_of_fold": out_of_fold}
     given = [f"recalibration.{field}={value}" for field, value in final.items() if value is not None]
     return named_preset(name).override(**parse_overrides([*(overrides or ()), *given]))
 
 
 def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:
-    """Return how to sample, and have JAX split the CPU into a device for each chain; before JAX is first used."""
+    """Return the settings of the sampler, and give JAX a CPU device for each chain; call it before JAX is used."""
     from numpyro import set_host_device_count
 
     if not 0 < target_accept < 1:
@@ -131,7 +133,7 @@ err = Console(markup=False, emoji=False, highlight=False, stderr=True, soft_wrap
 
 
 def check_file(target: Path, *inputs: Path) -> None:
-    """Make sure that a file can be written there, and that it would replace none of the inputs."""
+    """Raise DirEAGError if the target is a folder, is in none, or is one of the inputs."""
     require_parent(target)
     if target.is_dir():
         raise DirEAGError(f"--out {target}: saw a folder; expected the name of a file. Add one.")
@@ -140,14 +142,14 @@ def check_file(target: Path, *inputs: Path) -> None:
 
 
 def require_parent(target: Path) -> None:
-    """Make sure that the folder is there in which something is to be written."""
+    """Raise DirEAGError if the folder of the target does not exist."""
     if not target.absolute().parent.is_dir():
         raise DirEAGError(f"--out {target}: there is no folder {target.parent}. Make it first.")
 
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
-    """Show on a terminal what is being done, and for how long; yields a function that names the next step."""
+    """Show the current step and its duration on a terminal; yields a function that names the next step."""
     if not err.is_terminal:
         yield lambda _: None
         return
@@ -158,7 +160,7 @@ def progress() -> Iterator[Callable[[str], None]]:
 
 
 def plain_table(*headers: str) -> Table:
-    """Return an empty table in the style of all of them; its first columns, if named, fold where they are too wide."""
+    """Return an empty table in the common style; its first columns have these headers, and wrap if too wide."""
     table = Table(box=SIMPLE_HEAD, padding=0, show_edge=False)
     for header in headers:
         table.add_column(header, overflow="fold")
@@ -166,6 +168,6 @@ def plain_table(*headers: str) -> Table:
 
 
 def titled(title: str, table: Table, caption: str = "") -> Group:
-    """Put a title over a table and a caption under it, each free to be wider than it, and a blank line at the end."""
+    """Put a title above a table and a caption below it, both of any width, and a blank line at the end."""
     above, below = Text(title, style="italic"), Text(caption, style="dim italic")
     return Group(above, table, *([below] if caption else []), "")

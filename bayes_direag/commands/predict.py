@@ -1,4 +1,4 @@
-"""The command ``direag predict``: from a fit and a file of observations to a table of predictions."""
+"""The command ``direag predict``: a table of predictions from a fit and a file of observations."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,14 +15,14 @@ def predict_command(
     observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the table: .parquet, .csv or .jsonl.")],
     interval_level: Annotated[
-        float, typer.Option("--interval-level", help="Probability that the intervals of a NUTS fit hold.")
+        float, typer.Option("--interval-level", help="Probability of the intervals of a NUTS fit.")
     ] = 0.9,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
     candidates: Annotated[
         bool,
-        typer.Option("--candidates", help="Write a row for every candidate, and one for none of them."),
+        typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
     engine: options.EngineOption = "local",
     setting: SettingOption = None,
@@ -30,31 +30,31 @@ def predict_command(
         float | None,
         typer.Option(
             "--target-accuracy",
-            help="Answer only the surest questions, so that at least this share of the answers is right.",
+            help="Answer only the most probable questions, so that at least this share of the answers is right.",
         ),
     ] = None,
-    assurance: Annotated[float, typer.Option(help="Probability with which that share is reached.")] = 0.9,
+    assurance: Annotated[float, typer.Option(help="Probability of reaching that share.")] = 0.9,
     labelled: Annotated[
         Path | None,
         typer.Option(
             metavar="OBS",
-            help="Labelled questions that the fit has not seen, to find the threshold with. Left out: those of the "
-            "file itself, else those fitted to.",
+            help="Labelled questions that the fit has not seen, for the threshold. By default those of the file "
+            "itself, else those fitted to.",
         ),
     ] = None,
     as_json: options.JsonOption = False,
 ) -> None:
     """Select an answer for every question, with its calibrated probability of being right.
 
-    Gold answers are not used. The table has a row for every question, in the order of the file. A NUTS fit adds the
-    interval of the probability, and the probability that another answer would be selected.
+    Gold answers are not used. The table has a row for every question, in the order of the file. A NUTS fit adds an
+    interval for the probability, and the probability that another answer would be selected.
 
-    With --candidates the table has a row for every candidate and one, without an answer, for none of them: their
-    probabilities sum to one, and the selected answer has the greatest of the candidates.
+    With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
+    Their probabilities sum to one, and the selected answer is the most probable candidate.
 
     Parquet files of any size are read and written in parts.
 
-    With a target accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
+    With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
@@ -66,12 +66,11 @@ def predict_command(
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     if target_accuracy is not None and engine != "local":
         raise DirEAGError(
-            f"--target-accuracy ranks all questions in this process; saw --engine {engine} with it. Leave one of them "
-            "out."
+            f"--target-accuracy ranks all questions in this process; saw --engine {engine}. Leave one of them out."
         )
     if candidates and (target_accuracy is not None or engine != "local"):
         raise DirEAGError(
-            "--candidates writes another table, in this process; leave --target-accuracy and --engine out."
+            "--candidates writes another table, in this process. Leave out --target-accuracy and --engine."
         )
     columns = options.chosen_columns(column, scale, equal)
     prepare(engine, observations, columns)
@@ -81,7 +80,7 @@ def predict_command(
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 
     check_table_path(target)
-    learned, taken = chosen_fit(fit, observations, setting, columns)
+    learned, setting = chosen_fit(fit, observations, setting, columns)
     with options.progress() as step:
         decided = None
         if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
@@ -105,17 +104,17 @@ def predict_command(
             predicted = Predicted(len(questions), int((~questions.answered).sum()))
     n, unanswered = predicted
     summary = {"out": str(target), "n": n, "unanswered": unanswered}
-    said = f"{target}: {n} questions, {unanswered} of them unanswered."
+    text = f"{target}: {n} questions, {unanswered} of them unanswered."
     if learned.n_samples > 1:
         summary |= {"draws": learned.n_samples, "interval_level": interval_level}
-        said += f" Intervals hold with probability {interval_level:g}, over {learned.n_samples} draws."
-    if taken is not None:
-        summary |= {"setting": taken}
-        said += f" Setting: {taken}."
+        text += f" Intervals have probability {interval_level:g}, over {learned.n_samples} draws."
+    if setting is not None:
+        summary |= {"setting": setting}
+        text += f" Setting: {setting}."
     if decided is not None:
         summary |= {"abstention": decided.record()}
-        said += f"\n{decided.text()}"
+        text += f"\n{decided.text()}"
     if as_json:
         options.out.print_json(data=summary)
     else:
-        options.out.print(said, soft_wrap=True)
+        options.out.print(text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a fit is, whether it converged, what it has learned and from what: as tables, and as ``direag show``."""
+"""The command ``direag show``, and its tables: what a fit is, whether it converged, and what it has learned."""
 
 import json
 import math
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _UNDEFINED = "\N{EN DASH}"
 _SCALE_NOTE = (
-    "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by one number "
-    "changes no prediction, so compare these ratios, not the values."
+    "share, relative: in units of the total weight. Multiplying weight, prior_strength and null_base by the same "
+    "number changes no prediction, so compare these ratios, not the values."
 )
 _SCALE_NOTE_OF_LEVEL = (
     "share, relative: in units of the total weight. Variant level: the labels determine weight x sigmoid(bias) and "
@@ -40,7 +40,7 @@ _STATUS_HEADERS = {
 
 
 def quality_table(quality: "ObservationQuality", title: str) -> Group:
-    """Return how many observations of each level are usable, and why the others are not."""
+    """Return the number of usable observations of each level, and of others by reason."""
     caption = (
         f"{quality.n_questions} questions: {quality.n_answered} answered, {quality.n_labelled} labelled, "
         f"{quality.n_gold_generated} with a right answer among the candidates"
@@ -58,41 +58,36 @@ def quality_table(quality: "ObservationQuality", title: str) -> Group:
 
 
 def parameter_tables(fit: "Fit") -> Group:
-    """Return the parameters of a fit: those that each level has, level by level, then the others.
+    """Return the parameters of a fit in two tables: those of each level, and those shared by all levels.
 
-    A parameter is given by its mean over the posterior draws, and ± its standard deviation where there is more
-    than one draw.
+    A parameter is given by its mean over the posterior draws, ± its standard deviation if there are several draws.
     """
-    rows = fit.parameters().to_dict("records")
-    levels, single = plain_table("level"), plain_table("parameter")
-    columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
-    columns |= {
-        row["parameter"]: [] for row in rows if isinstance(row["level"], str) and row["parameter"] not in columns
-    }
+    levels, shared = plain_table("level"), plain_table("parameter")
     for header in ("value", "relative"):
-        single.add_column(header, justify="right")
-    for row in rows:
+        shared.add_column(header, justify="right")
+    columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
+    for row in fit.parameters().to_dict("records"):
         estimate = _estimate(row["mean"], row["sd"])
-        if not isinstance(row["level"], str):
-            single.add_row(row["parameter"], estimate, _number(row["relative"]))
+        if isinstance(row["level"], str):
+            columns.setdefault(row["parameter"], []).append(estimate)
         else:
-            columns[row["parameter"]].append(estimate)
+            shared.add_row(row["parameter"], estimate, _number(row["relative"]))
         if row["parameter"] == "weight":
             columns["share"].append(_number(row["relative"], 3))
-    given = {name: cells for name, cells in columns.items() if cells}
-    for name in given:
+    columns = {name: cells for name, cells in columns.items() if cells}
+    for name in columns:
         levels.add_column(name.replace("[", "\n["), justify="right", overflow="fold")
-    for level, *cells in zip(fit.level_names, *given.values(), strict=True):
+    for level, *cells in zip(fit.level_names, *columns.values(), strict=True):
         levels.add_row(Text(level), *cells)
     free = fit.variant == "level" and fit.preset.null_gain.fixed is None
     return Group(
         titled("Parameters of each level", levels),
-        titled("Parameters shared by all levels", single, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
+        titled("Parameters shared by all levels", shared, _SCALE_NOTE_OF_LEVEL if free else _SCALE_NOTE),
     )
 
 
 class FitSummary(TypedDict):
-    """What a fit is and how it converged, as JSON can hold it."""
+    """What a fit is and how it converged, as JSON values."""
 
     method: str
     preset: str
@@ -122,7 +117,7 @@ class FitSummary(TypedDict):
 
 
 def fit_summary(fit: "Fit") -> FitSummary:
-    """Say what a fit is and how it converged: a MAP by its gradient, NUTS by its chains."""
+    """Return what a fit is and how it converged: the gradient of a MAP, the chains of NUTS."""
     attributes = fit.tree.attrs
     summary = {
         "method": attributes["method"],
@@ -166,29 +161,30 @@ def _sampled(fit: "Fit") -> dict[str, Any]:
 
 
 def summary_table(fit: "Fit", title: str) -> Group:
-    """Return :func:`fit_summary` in words."""
+    """Return the rows of :func:`fit_summary` for people."""
     summary = fit_summary(fit)
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
     sampled = summary["method"] == "nuts"
-    inner = fit.preset.recalibration.out_of_fold
-    where = f"out-of-fold support, {inner} folds" if inner else "the questions fitted to"
-    where = f"{len(fit.calibrated_on)} questions kept apart" if fit.calibrated_on else where
-    where = "leave-one-out support" if sampled else where
-    method = summary["recalibration"]
+    if sampled:
+        calibrated_on = "leave-one-out support"
+    elif fit.calibrated_on:
+        calibrated_on = f"{len(fit.calibrated_on)} questions kept apart"
+    else:
+        n_folds = fit.preset.recalibration.out_of_fold
+        calibrated_on = f"out-of-fold support, {n_folds} folds" if n_folds else "the questions fitted to"
+    recalibration = summary["recalibration"]
     rows = {
         "method": "NUTS, the whole posterior" if sampled else "MAP, the mode of the posterior",
         "evidence": f"variant {summary['variant']}, preset {summary['preset']}",
         "learned from": f"{summary['questions']} questions with {summary['answers']} answers",
         "dataset, model": f"{summary['dataset']}; {summary['model']}",
         "levels": f"{len(summary['levels'])}: {', '.join(summary['levels'])}",
-        "recalibration": method if method == "none" else f"{method}, on {where}",
+        "recalibration": recalibration if recalibration == "none" else f"{recalibration}, on {calibrated_on}",
     }
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
     if fit.fitted.signals:
         rows["signals"] = ", ".join(fit.fitted.signal_names)
-    if note := voting_note(fit.fitted):
+    if note := _voting_note(fit.fitted):
         rows["votes"] = note
     rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
     if sampled:
@@ -200,6 +196,8 @@ def summary_table(fit: "Fit", title: str) -> Group:
         "observations": f"SHA-256 {summary['observations_sha256'][:16]}…",
         "versions": ", ".join(f"{name} {number}" for name, number in summary["versions"].items()),
     }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
     for name, value in rows.items():
         table.add_row(Text(name, style="dim"), Text(value))
     return titled(title, table)
@@ -209,16 +207,13 @@ def _reached(summary: FitSummary) -> str:
     from bayes_direag.fits.convergence import SamplerSummary
 
     if summary["method"] == "nuts":
-        return str(
-            SamplerSummary(
-                summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
-            )
-        )
+        worst = summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
+        return str(SamplerSummary(*worst))
     return f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
 
 
 def _searched(summary: FitSummary, preset: Preset) -> str:
-    """Say which optimum it is, where there may be several."""
+    """Say which optimum was found, if there may be several."""
     if summary["starts"] > 1:
         lowest = f"the lowest of {summary['optima']} optima" if summary["optima"] > 1 else "one optimum"
         return f", {lowest} from {summary['starts']} starts"
@@ -250,7 +245,7 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
 
 
 def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
-    """Print what a fit is and what it has learned, or the same as JSON."""
+    """Print what a fit is and what it has learned, as tables or as JSON."""
     from bayes_direag.data.files import as_records
 
     if as_json:
@@ -265,29 +260,24 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
 
 
 def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
-    """Say what is usable in observations, how their answers are compared, and which levels stand out."""
+    """Print how many observations are usable, how answers are compared, and which levels stand out."""
     from bayes_direag.data.quality import level_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
     counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
     out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
-    for note in filter(None, (signals_note(observations), voting_note(observations), *level_remarks(observations))):
+    notes = [_voting_note(observations), *level_remarks(observations)]
+    if observations.signals:
+        names = observations.signal_names
+        notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
+    for note in filter(None, notes):
         out.print(f"{note}\n", soft_wrap=True)
 
 
-def signals_note(observations: "Observations") -> str:
-    """Say which signals reports carry; nothing if there is one."""
-    first, *further = observations.signal_names
-    if not further:
-        return ""
-    return f"Signals of a report: {', '.join((first, *further))}. Presets paper and release use {first} alone."
-
-
-def voting_note(observations: "Observations") -> str:
-    """Say what becomes of levels that only vote; nothing if there are none."""
+def _voting_note(observations: "Observations") -> str:
+    """Say how reports of levels that only vote count; empty if there are none."""
     if not observations.voting:
         return ""
     if len(observations.voting) == len(observations.learned_levels):
-        return "No report states a confidence: each counts what its level is worth."
-    named = ", ".join(observations.voting)
-    return f"No confidence is stated by {named}: each of these reports counts what its level is worth."
+        return "No report states a confidence, so each counts by its level alone."
+    return f"These levels state no confidence, so their reports count by level alone: {', '.join(observations.voting)}."

@@ -13,7 +13,7 @@ def simulate_command(
     n: Annotated[int, typer.Option(min=1, help="Number of questions.")] = 500,
     seed: SeedOption = 0,
 ) -> None:
-    """Draw observations from the model, with known parameters. Each record says that it is simulated.
+    """Draw observations from the model, with known parameters. Each record is marked as simulated.
 
     Example: direag simulate --n 500 --seed 1 --out simulated.jsonl
     """
