@@ -6,12 +6,7 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.multi_setting import (
-    ObservationsFiles,
-    PoolOption,
-    named_settings,
-    show_multi_setting,
-)
+from bayes_direag.commands.multi_setting import ObservationsFiles, PoolOption, named_settings, show_multi_setting
 from bayes_direag.commands.show import show_fit, show_quality
 from bayes_direag.data.engines import Engine
 from bayes_direag.errors import DirEAGError

@@ -34,7 +34,7 @@ SettingOption = Annotated[
     str | None,
     typer.Option(
         help="Setting of the questions in a pooled fit, or new. By default that of their model and dataset, else new; "
-        "it is printed.",
+        "it is printed."
     ),
 ]
 

@@ -24,8 +24,7 @@ from bayes_direag.model.settings import Method, Preset, PresetName, Recalibratio
 ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", metavar="OBS")]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
 AnswersOption = Annotated[
-    AnswerKind | None,
-    typer.Option(help="How answers are compared. By default inferred from the gold answers."),
+    AnswerKind | None, typer.Option(help="How answers are compared. By default inferred from the gold answers.")
 ]
 ColumnOption = Annotated[
     list[str] | None,
@@ -92,8 +91,7 @@ ByPatternOption = Annotated[
 EngineOption = Annotated[
     Engine,
     typer.Option(
-        metavar="ENGINE",
-        help="Where Parquet files are processed: local, or ray (a cluster that Ray finds or starts).",
+        metavar="ENGINE", help="Where Parquet files are processed: local, or ray (a cluster that Ray finds or starts)."
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
@@ -106,10 +104,7 @@ def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | 
 
 
 def chosen_preset(
-    name: PresetName,
-    recalibration: RecalibrationMethod | None,
-    out_of_fold: int | None,
-    overrides: list[str] | None,
+    name: PresetName, recalibration: RecalibrationMethod | None, out_of_fold: int | None, overrides: list[str] | None
 ) -> Preset:
     """Return the preset of that name, with the changes of the other options."""
     final = {"method": recalibration, "out_of_fold": out_of_fold}

@@ -67,7 +67,7 @@ def parameter_tables(fit: "Fit") -> Group:
         shared.add_column(header, justify="right")
     columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
     for row in fit.parameters().to_dict("records"):
-        estimate = _estimate(row["mean"], row["sd"])
+        estimate = _number(row["mean"]) + (f" ± {_number(row['sd'])}" if row["sd"] > 0 else "")
         if isinstance(row["level"], str):
             columns.setdefault(row["parameter"], []).append(estimate)
         else:
@@ -220,10 +220,6 @@ def _searched(summary: FitSummary, preset: Preset) -> str:
     if preset.penalty is None:
         return ""
     return f", from the {'released' if preset.is_bounded else 'usual'} start alone: there may be lower optima"
-
-
-def _estimate(mean: float, sd: float) -> str:
-    return _number(mean) if math.isnan(sd) or sd == 0 else f"{_number(mean)} ± {_number(sd)}"
 
 
 def _number(value: float, decimals: int = 4) -> str:

@@ -76,10 +76,7 @@ def check_table_path(path: str | Path) -> None:
     suffix = Path(path).suffix
     if suffix.lower() not in SUFFIXES:
         raise ObservationError(
-            f"saw the suffix {suffix!r}",
-            path=Path(path),
-            expected=f"one of {', '.join(SUFFIXES)}",
-            remedy="Rename it.",
+            f"saw the suffix {suffix!r}", path=Path(path), expected=f"one of {', '.join(SUFFIXES)}", remedy="Rename it."
         )
 
 
@@ -193,7 +190,7 @@ def questions_of_records(numbered: Sequence[tuple[int, object]], path: Path | No
         if len(rows) == len(numbered):
             header = dict.fromkeys(str(name) for _, row in rows for name in row)
             return questions_of_rows(list(header), rows, path, columns)
-        numbered = [(line, _under_our_names(record, columns)) for line, record in numbered]
+        numbered = [(line, columns.row(record) if isinstance(record, Mapping) else record) for line, record in numbered]
         reports = [
             (line, report)
             for line, record in numbered
@@ -262,17 +259,6 @@ def _grouped(
         groups.setdefault(row.get("problem_id"), []).append((line, row))
     questions = tuple(question_from_rows(group, path, spelling) for group in groups.values())
     return check_unique(questions, Origin(path, tuple(group[0][0] for group in groups.values())))
-
-
-def _under_our_names(record: object, columns: Columns) -> object:
-    """Rename the fields of a record and of its reports."""
-    if not isinstance(record, Mapping):
-        return record
-    renamed = columns.row(record)
-    reports = renamed.get("observations")
-    if isinstance(reports, Sequence):
-        renamed["observations"] = [columns.row(report) if isinstance(report, Mapping) else report for report in reports]
-    return renamed
 
 
 def _text(path: Path) -> str:

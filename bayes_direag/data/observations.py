@@ -91,10 +91,7 @@ class Observations:
 
     @classmethod
     def from_records(
-        cls,
-        records: Sequence[Mapping[str, object]],
-        answers: AnswerKind | None = None,
-        columns: Columns | None = None,
+        cls, records: Sequence[Mapping[str, object]], answers: AnswerKind | None = None, columns: Columns | None = None
     ) -> "Observations":
         """Take dictionaries: one for each question, as in an observation file, or one for each report, in long form.
 
@@ -184,10 +181,7 @@ class Observations:
 
     @classmethod
     def _of(
-        cls,
-        records: tuple[tuple[Question, ...], Origin],
-        answers: AnswerKind | None,
-        columns: Columns | None = None,
+        cls, records: tuple[tuple[Question, ...], Origin], answers: AnswerKind | None, columns: Columns | None = None
     ) -> "Observations":
         (questions, origin), overview = records, Overview()
         table, path = long_table(questions, origin), origin.path

@@ -21,11 +21,7 @@ type SameAnswer = Callable[[str, str, "Question"], bool]
 """Tells whether two different canonical answers to a question are equal."""
 
 
-def _blank_is_missing(text: str | None) -> str | None:
-    return text if text and not text.isspace() else None
-
-
-OptionalText = Annotated[str | None, AfterValidator(_blank_is_missing)]
+OptionalText = Annotated[str | None, AfterValidator(lambda text: text if text and not text.isspace() else None)]
 Percent = Annotated[float, Field(ge=0, le=100, strict=True, allow_inf_nan=False)]
 SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
 
@@ -219,9 +215,12 @@ class Columns:
             )
 
     def row(self, given: Mapping[str, object]) -> Row:
-        """Return a row or record under our names, with plain values: None for missing ones (NaN, NA)."""
+        """Return a row, or a record with its reports, under our names, with None for missing values (NaN, NA)."""
         named = {self._ours.get(str(name), str(name)): value for name, value in given.items()}
-        return {name: _plain(value) for name, value in named.items() if name is not None}
+        row = {name: _plain(value) for name, value in named.items() if name is not None}
+        if isinstance(reports := row.get("observations"), Sequence):
+            row["observations"] = [self.row(report) if isinstance(report, Mapping) else report for report in reports]
+        return row
 
     @cached_property
     def _ours(self) -> dict[str, str | None]:
