@@ -1,26 +1,28 @@
-r"""Abstention with a guarantee: from which confidence on answers may be given, learned from labelled questions.
+r"""Selective prediction with a guarantee: the lowest confidence at which to answer, learned from labelled questions.
 
-Put :math:`n` labelled and :math:`m` new questions together, the surest first. If they are exchangeable, any :math:`n`
-of them were as likely to be the labelled ones, whatever the confidences are worth. For a number :math:`k`, chosen
-without labels, take the least :math:`B` for which the first :math:`B + k + 1` wrong answers of all include at most
-:math:`k` labelled ones with a probability, which is hypergeometric, of at most 1 - assurance. Otherwise *every*
-threshold with at most :math:`k` wrong labelled answers above it has at most :math:`B` wrong new ones, so the lowest
-may be taken; its :math:`m'` new questions are answered if :math:`B \le (1 - \text{target})\, m'`.
+Sort :math:`n` labelled and :math:`m` new questions together by confidence, the highest first. If they are exchangeable,
+every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the confidences are
+calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which the first
+:math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of at most 1
+- assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it has at most
+:math:`B` wrong new ones above it. So the lowest such threshold may be taken, and its :math:`m'` new questions are
+answered if :math:`B \le (1 - \text{target})\, m'`.
 
-As :math:`m` grows, :math:`B / m` becomes the bound of Clopper and Pearson; for fewer it has room for their luck. A tie
-is above a threshold as a whole, so ties need no care. A set of bounds for all :math:`k` together is wider, each at
-about a tenth of the risk. The one :math:`k` is that which answers most in expectation, by what the confidences of all
-questions promise: where they promise too much, less is answered, and the guarantee holds.
+As :math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson. All questions of a tie lie on the same side
+of a threshold, so ties need no care. Bounds for all :math:`k` together would be wider, each at about a tenth of the
+risk. The single :math:`k` is the one that answers most in expectation, according to the confidences of all questions.
+If these are too high, fewer questions are answered, but the guarantee holds.
 
-The guarantee is over all runs. It says little of the runs that answer where few do: these are the lucky ones. So the
-confidences have to promise the target too: no more wrong answers than allowed, with a probability of at least the
-assurance (as a Poisson number, which spreads more). Where they are calibrated, that holds for the runs that answer.
+The guarantee is an average over all runs. If few runs answer anything, it says little about those that do. So the
+confidences themselves have to support the target too: by them the number of wrong answers, taken as a Poisson variable,
+which has the larger variance, is within the limit with a probability of at least the assurance. If they are calibrated,
+the guarantee also holds for the runs that answer.
 
 References
 ----------
 Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404. Angelopoulos et al. (2021), doi:10.48550/arXiv.2110.01052, for
-tests on labelled questions, of a threshold's error rate in the long run. Bauer (1991), doi:10.1002/sim.4780100610, for
-testing in a fixed order, which costs nothing there; here the luck of the new questions would accumulate.
+tests of a threshold's error rate in the long run on labelled questions. Bauer (1991), doi:10.1002/sim.4780100610, for
+testing thresholds in a fixed order, which would not control the error among a finite number of new questions.
 """
 
 import math
@@ -34,41 +36,40 @@ from scipy.stats import hypergeom, poisson
 
 from bayes_direag.errors import DirEAGError
 
-#: Confidences learned from few labels promise somewhat too much: errors are reckoned with so many times as often.
+#: Factor on the expected number of errors, since confidences learned from few labels are somewhat too high.
 _MORE_ERRORS = 1.1
-#: Numbers of wrong answers that are looked at.
+#: How many numbers k are compared at most.
 _GRID = 60
 
 
 @dataclass(frozen=True)
 class Abstention:
-    """Which questions to answer, and what is known of the errors among them.
+    """Which questions to answer, and the bound on the errors among them.
 
     Attributes
     ----------
     target : float
-        The accuracy asked for among the answered new questions.
+        The accuracy wanted among the answered new questions.
     assurance : float
-        Probability, over which questions happen to be labelled and which new, that it is reached, or nothing answered.
+        Probability that the target is reached or nothing is answered, over which questions are labelled and which new.
     threshold : float
         Questions of at least this confidence are answered; NaN if none are.
     n_labelled : int
-        Labelled questions with a confidence.
+        Number of labelled questions with a confidence.
     n_labelled_above, n_labelled_wrong : int
-        How many of them reach the threshold, and how many of those are wrong; 0 without a threshold.
+        Number of these that reach the threshold, and of wrong ones among them; 0 without a threshold.
     n_new : int
-        New questions with a confidence.
+        Number of new questions with a confidence.
     n_answered : int
-        How many of them reach the threshold.
+        Number of these that reach the threshold.
     most_wrong : int
-        At most so many of these are wrong, with the assurance; 0 without a threshold.
+        Upper bound on the wrong answers among these, with the assurance; 0 without a threshold.
     expected_wrong : float
-        How many of these are wrong by the confidences themselves; 0 without a threshold.
+        Expected number of wrong answers among these, by their confidences; 0 without a threshold.
     n_needed : int
-        The least number of labelled questions, none of them answered wrongly, with which all new ones could be
-        answered.
+        Least number of labelled questions, all answered rightly, with which all new ones could be answered.
     promised : bool
-        Whether there is a threshold at which the confidences themselves promise the target.
+        Whether the confidences themselves support the target at some threshold.
     """
 
     target: float
@@ -93,15 +94,15 @@ def choose_threshold(
     target: float,
     assurance: float = 0.9,
 ) -> Abstention:
-    """Find the lowest confidence from which on answers may be given.
+    """Find the lowest confidence at which to answer.
 
     Parameters
     ----------
     confidence, correct : (labelled,)
-        Of labelled questions that are exchangeable with the new ones: how sure their answers are, by a fit that has not
-        seen these labels, and whether they are right. NaN where there is no answer.
+        Confidence of the answers to labelled questions, by a fit that has not seen these labels, and whether the
+        answers are right. The questions must be exchangeable with the new ones. NaN where there is no answer.
     new_confidence : (new,)
-        Of the questions to be answered or not. NaN where there is no answer.
+        Confidence of the answers to the new questions. NaN where there is no answer.
     target
         Accuracy among the answered, above 0 and up to 1.
     assurance
@@ -115,8 +116,8 @@ def choose_threshold(
     Examples
     --------
     >>> sure = np.linspace(0.5, 1.0, 100)
-    >>> found = choose_threshold(sure, sure > 0.6, sure, target=0.8, assurance=0.9)
-    >>> round(found.threshold, 3), found.n_answered, found.n_labelled_wrong, found.most_wrong
+    >>> decision = choose_threshold(sure, sure > 0.6, sure, target=0.8, assurance=0.9)
+    >>> round(decision.threshold, 3), decision.n_answered, decision.n_labelled_wrong, decision.most_wrong
     (0.722, 56, 0, 6)
     """
     check_wanted(target, assurance)
@@ -149,7 +150,7 @@ def choose_threshold(
 
 
 def check_wanted(target: float, assurance: float) -> None:
-    """Raise DirEAGError unless both are probabilities that can be asked for."""
+    """Raise DirEAGError if one of them is out of range."""
     if not 0 < target <= 1:
         raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
     if not 0.5 <= assurance < 1:
@@ -157,19 +158,19 @@ def check_wanted(target: float, assurance: float) -> None:
 
 
 def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
-    """Return how many of so many answers may be wrong for the accuracy to reach the target.
+    """Return the largest number of wrong answers with which the accuracy reaches the target.
 
     Examples
     --------
     >>> allowed_wrong(0.9, np.array([0, 9, 10, 39])).tolist()
     [0, 0, 1, 3]
     """
-    # a count that is whole but for rounding is whole
+    # the addend keeps a whole number that rounding has made a little smaller
     return np.asarray(np.floor((1 - target) * n_answered + 1e-9).astype(np.int64))
 
 
 def least_labelled(n_new: int, target: float, assurance: float) -> int:
-    """Return the least number of labelled questions, none of them wrong, with which all new ones could be answered."""
+    """Return the least number of labelled questions, all answered rightly, that lets all new ones be answered."""
     allowed, level = int(allowed_wrong(target, np.array(n_new))), _level(assurance)
     enough = math.ceil(n_new / level ** (1 / (allowed + 1))) + 1  # with replacement
     return bisect_left(range(enough), x=True, key=lambda n: _risk(allowed, 0, n, n_new) <= level)
@@ -179,17 +180,17 @@ def least_labelled(n_new: int, target: float, assurance: float) -> int:
 def wrong_bounds(
     n: int, m: int, target: float, assurance: float
 ) -> tuple[Int[np.ndarray, " grid"], Int[np.ndarray, " grid"]]:
-    """Return numbers k of wrong labelled answers, and the bound on wrong new ones for each of them alone.
+    """Return numbers k of wrong labelled answers, and the bound B on wrong new answers for each k alone.
 
     Parameters
     ----------
     n, m
-        Labelled and new questions, one at least of the former.
+        Numbers of labelled questions, at least 1, and of new ones.
 
     Returns
     -------
     (grid,), (grid,)
-        From 0 to the largest number that could be of use; of many, some.
+        A grid of k from 0 to the largest number that could help, and the bounds.
     """
     most = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
     k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
@@ -201,7 +202,7 @@ def _bound(k: int, n: int, m: int, level: float) -> int:
 
 
 def _risk(bound: int, k: int, n: int, m: int) -> float:
-    """Return the probability that of the first wrong answers, one more than both numbers, at most k are labelled."""
+    """Return the probability that at most k of the first ``bound + k + 1`` wrong answers are labelled."""
     return float(hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m)))
 
 
@@ -212,12 +213,12 @@ def _level(assurance: float) -> float:
 def _tolerated(
     pooled: Float[np.ndarray, " question"], n: int, m: int, target: float, assurance: float
 ) -> tuple[int, int]:
-    """Choose how many wrong labelled answers to allow above the threshold, by the confidences of all alone.
+    """Choose the number k of wrong labelled answers to allow above the threshold, without labels.
 
     Returns
     -------
     int, int
-        The number, and the bound on wrong new answers.
+        k, and the bound B on wrong new answers.
     """
     if not n or not m:
         return 0, m
@@ -227,8 +228,8 @@ def _tolerated(
     n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
     promised = poisson.ppf(assurance, m * expected) <= allowed_wrong(target, n_reached)
     possible = n_enough <= n_reached[promised].max(initial=0)
-    there = np.searchsorted(n_reached, np.minimum(n_enough, m))
-    chance = poisson.cdf(k, _MORE_ERRORS * n * expected[there])
+    at = np.searchsorted(n_reached, np.minimum(n_enough, m))
+    chance = poisson.cdf(k, _MORE_ERRORS * n * expected[at])
     best = int(np.argmax(possible * chance * n_enough))
     return int(k[best]), int(bound[best])
 
@@ -236,7 +237,7 @@ def _tolerated(
 def _by_threshold(
     confidence: Float[np.ndarray, " question"],
 ) -> tuple[Float[np.ndarray, " level"], Int[np.ndarray, " level"], Float[np.ndarray, " level"]]:
-    """Return each confidence, the highest first, how many reach it, and how many of these it takes to be wrong."""
+    """Return each distinct confidence, the highest first, how many reach it, and how many of these should be wrong."""
     levels, counts = np.unique(confidence, return_counts=True)
     levels, counts = levels[::-1], counts[::-1]
     return levels, np.cumsum(counts), np.cumsum(counts * (1 - levels))

@@ -1,18 +1,16 @@
-"""Which questions of a file to answer, so that enough of the answers are right: the labelled layer over abstention.
+"""Choose the questions of a file to answer, so that a target accuracy is reached; abstention for observations and fits.
 
-The labelled questions that this takes come from one of three places, in this order:
+The labelled questions for this come from the first of three sources:
 
 ``labelled``
-    A file of them, given for this.
+    Labelled questions given for the purpose.
 ``observations``
-    The file to be predicted, where it has labelled questions that the fit has not seen, and unlabelled ones.
+    The questions to predict, if some are labelled and new to the fit, and others are unlabelled.
 ``fit``
-    The questions that were fitted to, each predicted without its own label: by leave-one-out under NUTS, from the other
-    four of five folds for a MAP. This is exchangeability in approximation only; ``docs/abstention.md`` has how it
-    fared.
+    The fitted questions, each predicted without its own label: by leave-one-out under NUTS, and from the other four of
+    five folds for a MAP. They are exchangeable with new questions only approximately: see ``docs/abstention.md``.
 
-Questions of a cluster hang together, so that only whole clusters are exchangeable: of each, the first labelled and the
-first new question count.
+Only whole clusters are exchangeable. So the first labelled and the first new question of each cluster count.
 """
 
 from dataclasses import asdict, dataclass
@@ -42,21 +40,21 @@ class Answering:
     Attributes
     ----------
     table : DataFrame
-        As it was given, and ``answered``: whether the confidence reaches the threshold. False without a confidence.
+        The predictions, with ``answered``: whether the confidence reaches the threshold; False without a confidence.
     decision : Abstention
-        Of the new questions alone.
+        The decision for the new questions.
     by_threshold : DataFrame
-        What a threshold of one's own would have given: a row a ``threshold``; ``labelled`` answers that reach it, the
-        share of these that is ``right``, its 95 % interval from ``low`` to ``high`` (Clopper and Pearson), and ``new``
-        answers that reach it. Each interval is for one threshold, chosen beforehand.
+        The result of other thresholds: ``threshold``; ``labelled``, the labelled answers that reach it; ``right``, the
+        share of these that is right, with its 95 % interval from ``low`` to ``high`` (Clopper and Pearson); ``new``,
+        the new answers that reach it. Each interval holds for a threshold that is chosen beforehand.
     source : {"labelled", "observations", "fit"}
         Where the labelled questions come from.
     n_unusable : int
         New questions without a usable report, which are never answered.
     n_clustered : int
-        New questions that do not count, another of their cluster being there.
+        New questions that do not count, as another question of their cluster does.
     n_not_new : int
-        Questions of the table that the fit has seen, or whose labels were used; nothing is said of these.
+        Questions of the table that the fit has seen, or whose labels were used; the decision is not about them.
     """
 
     table: pd.DataFrame
@@ -78,46 +76,46 @@ class Answering:
     @property
     def reason(self) -> str | None:
         """Why nothing is answered; None if something is."""
-        found = self.decision
-        if found.n_answered:
+        decision = self.decision
+        if decision.n_answered:
             return None
-        if found.n_new == 0:
+        if decision.n_new == 0:
             return "None of the new questions has an answer."
-        if not found.promised:
+        if not decision.promised:
             return "The probabilities themselves do not promise that accuracy at any threshold."
-        if found.n_labelled < found.n_needed:
+        if decision.n_labelled < decision.n_needed:
             return (
-                f"For {found.n_new} new questions at least {found.n_needed} labelled ones would be needed, none of "
-                f"them answered wrongly; there are {found.n_labelled}."
+                f"For {decision.n_new} new questions at least {decision.n_needed} labelled ones would be needed, none "
+                f"of them answered wrongly; there are {decision.n_labelled}."
             )
-        return f"Too many of the {found.n_labelled} labelled answers of highest probability are wrong."
+        return f"Too many of the {decision.n_labelled} labelled answers of highest probability are wrong."
 
     def text(self) -> str:
-        """Say what was decided, what is known of it, and how right answers are by threshold."""
-        found = self.decision
+        """Return the decision, its guarantee, and the table by threshold as text."""
+        d = self.decision
         if self.reason is not None:
-            said = (
+            text = (
                 f"No question is answered: {_SOURCES[self.source]} support no threshold for a target accuracy of "
-                f"{found.target:g} with assurance {found.assurance:g}. {self.reason}"
+                f"{d.target:g} with assurance {d.assurance:g}. {self.reason}"
             )
         else:
-            said = (
-                f"{found.n_answered} of {found.n_new + self.n_unusable} new questions are answered: those with a "
-                f"probability of at least {found.threshold:.4g}. With assurance {found.assurance:g}, at least "
-                f"{found.target:g} of these answers are right: at most {found.most_wrong} are wrong, and "
-                f"{found.expected_wrong:.1f} are expected to be. This comes from {_SOURCES[self.source]}: "
-                f"{found.n_labelled_above} of {found.n_labelled} reach that probability, {found.n_labelled_wrong} of "
+            text = (
+                f"{d.n_answered} of {d.n_new + self.n_unusable} new questions are answered: those with a "
+                f"probability of at least {d.threshold:.4g}. With assurance {d.assurance:g}, at least "
+                f"{d.target:g} of these answers are right: at most {d.most_wrong} are wrong, and "
+                f"{d.expected_wrong:.1f} are expected to be. This comes from {_SOURCES[self.source]}: "
+                f"{d.n_labelled_above} of {d.n_labelled} reach that probability, {d.n_labelled_wrong} of "
                 f"them with a wrong answer. It holds for new questions of the same kind.{_CAVEATS[self.source]}"
             )
         if self.n_clustered:
-            said += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
+            text += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
         if self.n_not_new:
-            said += f" {self.n_not_new} further questions of the file are not new."
+            text += f" {self.n_not_new} further questions of the file are not new."
         lines = [f"{'probability':>11}  {'labelled':>8}  {'of these right':>20}  {'new':>6}"]
         for row in self.by_threshold.itertuples():
             share = f"{row.right:.3f} [{row.low:.3f}, {row.high:.3f}]" if row.labelled else "-"
             lines.append(f"{row.threshold:>11g}  {row.labelled:>8}  {share:>20}  {row.new:>6}")
-        return "\n".join([said, *lines])
+        return "\n".join([text, *lines])
 
 
 def answer(
@@ -134,21 +132,21 @@ def answer(
     Parameters
     ----------
     fit
-        What predicted them.
+        The fit that predicted them.
     observations
-        The questions, whose labels are looked at only if some are labelled, some are not, and no others are given.
+        The questions. Their labels are used only if ``labelled`` is None and only some of them have labels.
     predictions
-        What :meth:`Fit.predict` says of them.
+        The table of :meth:`Fit.predict`.
     labelled
-        Questions that the fit has not seen, of the same kind as the new ones. Those without a label are left out.
+        Labelled questions that the fit has not seen, of the same kind as the new ones. Unlabelled ones are left out.
     target, assurance
         See :func:`~bayes_direag.fits.abstention.choose_threshold`.
 
     Raises
     ------
     DirEAGError
-        If labelled questions have been fitted to, or are also to be predicted; if none of the labelled questions has
-        an answer; if there is nothing new among the observations; or if target or assurance are out of range.
+        If the fit has seen labelled questions, or they are also to be predicted; if no labelled question has an answer;
+        if no question is new; or if target or assurance are out of range.
     """
     check_wanted(target, assurance)
     seen = fit.has_seen(observations)
@@ -168,8 +166,8 @@ def answer(
         )
     elif _has_its_own(observations, seen):
         source, used = "observations", observations.labelled & ~seen
-        own = observations.select(used)
-        confidence, correct = _predicted(fit, own.select(_first_of_clusters(own)))
+        known = observations.select(used)
+        confidence, correct = _predicted(fit, known.select(_first_of_clusters(known)))
     else:
         source = "fit"
         confidence, correct = _left_out(fit)
@@ -186,12 +184,11 @@ def answer(
         )
     probability = predictions["confidence"].to_numpy(float)
     counted = probability[new][_first_of_clusters(observations.select(new))]
-    found = choose_threshold(confidence, correct, counted, target=target, assurance=assurance)
+    decision = choose_threshold(confidence, correct, counted, target=target, assurance=assurance)
+    answered = probability >= decision.threshold  # False where either is NaN
     return Answering(
-        table=predictions.assign(
-            answered=probability >= found.threshold
-        ),  # False with NaN: no confidence, no threshold
-        decision=found,
+        table=predictions.assign(answered=answered),
+        decision=decision,
         by_threshold=_by_threshold(confidence, correct, counted),
         source=source,
         n_unusable=int(np.isnan(counted).sum()),
@@ -203,7 +200,7 @@ def answer(
 def _by_threshold(
     confidence: Float[np.ndarray, " labelled"], correct: Bool[np.ndarray, " labelled"], new: Float[np.ndarray, " new"]
 ) -> pd.DataFrame:
-    """Return what thresholds give; undefined shares are NaN."""
+    """Return the table of :class:`Answering`; undefined shares are NaN."""
     rows = []
     for threshold in _THRESHOLDS:
         right = correct[confidence >= threshold]
@@ -220,15 +217,15 @@ def _or_none(value: object) -> object:
 
 
 def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"]:
-    """Return the first question of each cluster; all without clusters."""
+    """Return the first question of each cluster; without clusters, all questions."""
     number = observations.cluster_number
     return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
 def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"]) -> bool:
-    """Say whether there are labelled questions that the fit has not seen, and unlabelled ones to use them for."""
-    own = observations.labelled & observations.answered & ~seen
-    return bool(own.any() and not observations.labelled[~seen].all())
+    """Return whether some of the questions that the fit has not seen are labelled, and others are not."""
+    usable = observations.labelled & observations.answered & ~seen
+    return bool(usable.any() and not observations.labelled[~seen].all())
 
 
 def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
@@ -252,7 +249,7 @@ def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " pr
 
 
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
-    """Return the same of the questions that were fitted to, each as predicted without its own label."""
+    """Return the same for the fitted questions, each predicted without its own label."""
     questions = fit.fitted
     if "loo" in fit.tree.children:
         loo = fit.tree["loo"]

@@ -1,4 +1,4 @@
-"""Has the sampler explored the posterior? The raw draws by parameter, their convergence, and how each chain moved."""
+"""Convergence of NUTS: R-hat, effective draws and Monte-Carlo errors by parameter, and the statistics of each chain."""
 
 import itertools
 from dataclasses import dataclass
@@ -13,26 +13,26 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.model.model import raw_priors
 from bayes_direag.model.settings import IDENTITY
 
-#: Convergence asks for an R-hat below, effective numbers of draws above, and a BFMI above these; and no divergence.
+#: A fit has converged if R-hat is below, effective draws and BFMI are above these limits, and no draw diverged.
 RHAT_LIMIT = 1.01
 ESS_LIMIT = 400.0
 BFMI_LIMIT = 0.3
 
-#: Where numpyro's NUTS cuts a trajectory: at 2**10 - 1 steps.
+#: The depth at which numpyro's NUTS cuts a trajectory, at 2**10 - 1 steps.
 MAX_TREE_DEPTH = 10
 
 
 class SamplerSummary(NamedTuple):
-    """The worst figures of what NUTS has drawn; NaN where one is undefined.
+    """The worst figures of a NUTS run; NaN where undefined.
 
     Attributes
     ----------
     largest_rhat, smallest_ess : float
-        Over all parameters, those of the final calibration included; the latter of bulk and tail.
+        Over all parameters, including those of the final calibration; the smaller of bulk and tail ESS.
     smallest_bfmi : float
-        Over the chains.
+        Over all chains.
     divergences : float
-        How many in all.
+        Number of divergent draws in all chains.
     """
 
     largest_rhat: float
@@ -42,9 +42,9 @@ class SamplerSummary(NamedTuple):
 
     @classmethod
     def of(cls, parameters: pd.DataFrame, chains: pd.DataFrame) -> "SamplerSummary":
-        """Take them from :func:`convergence` and :func:`chain_statistics`."""
+        """Summarise the tables of :func:`convergence` and :func:`chain_statistics`."""
         return cls(
-            float(parameters["rhat"].to_numpy(float).max()),  # of a NaN and a number numpy takes the NaN
+            float(parameters["rhat"].to_numpy(float).max()),  # NaN if any is NaN
             float(parameters[["ess_bulk", "ess_tail"]].to_numpy(float).min()),
             float(chains["bfmi"].to_numpy(float).min()),
             chains["divergences"].to_numpy().sum().item(),
@@ -52,7 +52,7 @@ class SamplerSummary(NamedTuple):
 
     @property
     def converged(self) -> bool:
-        """Whether all are within the limits; what is undefined is not."""
+        """Whether all figures are within the limits; NaN is not."""
         return (
             self.largest_rhat < RHAT_LIMIT
             and self.smallest_ess > ESS_LIMIT
@@ -70,7 +70,7 @@ class SamplerSummary(NamedTuple):
 
 
 def sampler_summary(fit: Fit) -> SamplerSummary:
-    """Return the worst figures of a NUTS fit, by which it has converged or not."""
+    """Return the worst figures of a NUTS fit."""
     parts = [convergence(draws) for draws in (raw_draws(fit), recalibration_draws(fit)) if draws is not None]
     return SamplerSummary.of(pd.concat(parts), chain_statistics(fit.tree["sample_stats"].to_dataset()))
 
@@ -82,13 +82,13 @@ class ParameterDraws:
     Attributes
     ----------
     parameter : tuple of str
-        What each is called.
+        The name of each.
     level : tuple of str or None
-        The level it belongs to; None where it is of all levels.
+        Its level; None for parameters that all levels share.
     values : (chain, draw, parameter) array
         The draws.
     prior_mean, prior_sd : (parameter,) array
-        Of its normal prior.
+        Mean and standard deviation of its normal prior.
     """
 
     parameter: tuple[str, ...]
@@ -99,32 +99,32 @@ class ParameterDraws:
 
     @property
     def labels(self) -> list[str]:
-        """One name each: ``weight[cautious]``, ``slope``."""
+        """The names with levels: ``weight[cautious]``, ``slope``."""
         pairs = zip(self.parameter, self.level, strict=True)
         return [name if level is None else f"{name}[{level}]" for name, level in pairs]
 
     @property
     def names(self) -> pd.DataFrame:
-        """A row each: ``parameter`` and ``level`` (missing where it is of all levels)."""
+        """A row a parameter: ``parameter`` and ``level`` (missing for parameters that all levels share)."""
         columns = {"parameter": self.parameter, "level": self.level}
         return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in columns.items()})
 
     @property
     def flat(self) -> Float[np.ndarray, "sample parameter"]:
-        """All draws, chains one after the other."""
+        """All draws, one chain after the other."""
         return self.values.reshape(-1, self.values.shape[2])
 
     @property
     def standardised(self) -> Float[np.ndarray, "sample parameter"]:
-        """All draws in units of the prior: there the prior is Normal(0, 1)."""
+        """All draws in units of the prior, so that the prior is Normal(0, 1)."""
         return np.asarray((self.flat - self.prior_mean) / self.prior_sd)
 
 
 def raw_draws(fit: Fit) -> ParameterDraws:
-    """Return every raw parameter, on the real line, where NUTS has moved and where every prior is normal.
+    """Return the free raw parameters, which are on the real line and have normal priors.
 
-    Those that the preset fixes are not among them. Under a preset that pools levels ``weight`` is a level's offset
-    from ``weight_centre`` in units of ``weight_spread``, and likewise ``bias``. A vote by label has level and label.
+    Under a preset that pools levels ``weight`` is a level's offset from ``weight_centre`` in units of
+    ``weight_spread``, and likewise ``bias``. The level of a vote by label is its level and label.
     """
     posterior = fit.tree["unconstrained_posterior"].to_dataset()
     total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
@@ -134,22 +134,20 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     sizes = fit.likelihood_data.sizes
     for name, prior in raw_priors(fit.preset, fit.variant, total_weight=total, **sizes).items():
         draws = posterior[f"{name}_raw"]
-        places = itertools.product(
-            *(draws[dim].to_numpy() for dim in draws.dims[2:])
-        )  # levels, labels, both or neither
-        own = [", ".join(map(str, place)) or None for place in places]
-        parameters += [name] * len(own)
-        levels += own
-        columns.append(draws.to_numpy().reshape(*draws.shape[:2], len(own)))
-        means += [float(prior.loc)] * len(own)
-        sds += [float(prior.scale)] * len(own)
+        places = itertools.product(*(draws[dim].to_numpy() for dim in draws.dims[2:]))
+        names = [", ".join(map(str, place)) or None for place in places]
+        parameters += [name] * len(names)
+        levels += names
+        columns.append(draws.to_numpy().reshape(*draws.shape[:2], len(names)))
+        means += [float(prior.loc)] * len(names)
+        sds += [float(prior.scale)] * len(names)
     return ParameterDraws(
         tuple(parameters), tuple(levels), np.concatenate(columns, axis=2), np.array(means), np.array(sds)
     )
 
 
 def recalibration_draws(fit: Fit) -> ParameterDraws | None:
-    """Return the coefficients of the final calibration; None where support is left as it is."""
+    """Return the coefficients of the final calibration; None without one."""
     if fit.recalibration.method == "none":
         return None
     final = fit.tree["recalibration"].to_dataset()
@@ -165,26 +163,22 @@ def recalibration_draws(fit: Fit) -> ParameterDraws | None:
 
 
 def convergence(draws: ParameterDraws) -> pd.DataFrame:
-    r"""Say of every parameter how well its chains agree, and how exactly its mean is known.
+    r"""Return how well the chains of every parameter agree, and the error of its mean.
 
     Returns
     -------
     DataFrame
         A row a parameter (and level): ``parameter``, ``level``; ``rhat``, rank-normalised and split, the larger of
-        its bulk and folded versions; ``ess_bulk`` and ``ess_tail``, effective numbers of draws over all chains for
-        the location and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the mean,
-        and ``mcse_relative``, that error in posterior standard deviations. NaN where undefined: draws that are not
-        finite, a parameter that never moves, a single chain (for R-hat).
+        its bulk and folded versions; ``ess_bulk`` and ``ess_tail``, effective draws over all chains for the location
+        and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the mean; ``mcse_relative``,
+        that error in posterior standard deviations. NaN for draws that are not finite, for a parameter that does not
+        move, and, as to R-hat, for a single chain.
 
     References
     ----------
     Vehtari, Gelman, Simpson, Carpenter and Bürkner (2021), doi:10.1214/20-BA1221.
     """
-    from arviz_stats import (
-        ess,
-        mcse,
-        rhat,
-    )  # here, and below: its import takes a second, which a MAP fit need not wait for
+    from arviz_stats import ess, mcse, rhat  # an import of a second, which a MAP fit does not need
 
     axes = {"chain_axis": 0, "draw_axis": 1}
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -203,21 +197,21 @@ def convergence(draws: ParameterDraws) -> pd.DataFrame:
 
 
 def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
-    """Say of every chain how NUTS has moved.
+    """Return the statistics of every chain.
 
     Parameters
     ----------
     sample_stats
         ``diverging``, ``tree_depth``, ``energy``, ``acceptance_rate`` and ``step_size`` by chain and draw; NaN where
-        they are not recorded, and so is what follows from them.
+        not recorded, and the results are then NaN too.
 
     Returns
     -------
     DataFrame
-        A row a chain: ``chain``; ``draws``; ``divergences``, how many of them diverged; ``at_max_depth``, the share
-        of them whose trajectory was cut at depth :data:`MAX_TREE_DEPTH`; ``bfmi``, the energy's Bayesian
-        fraction of missing information (Betancourt 2016, arXiv:1604.00695); ``acceptance``, the mean acceptance
-        rate; ``step_size``, its mean.
+        A row a chain: ``chain``; ``draws``; ``divergences``, the number of divergent draws; ``at_max_depth``, the share
+        of draws whose trajectory was cut at depth :data:`MAX_TREE_DEPTH`; ``bfmi``, the Bayesian fraction of missing
+        information of the energy (Betancourt 2016, arXiv:1604.00695); ``acceptance`` and ``step_size``, the mean
+        acceptance rate and step size.
     """
     from arviz_stats import bfmi
 

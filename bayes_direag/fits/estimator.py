@@ -1,10 +1,10 @@
-"""Fits in scikit-learn's manner: an estimator to clone, put in a pipeline, search over, cross-validate.
+"""A scikit-learn estimator: for pipelines, parameter searches and cross-validation.
 
-What scikit-learn calls X are the questions with their reports, in any form that :meth:`Fit.predict
-<bayes_direag.fits.fit.Fit.predict>` takes, and y their gold answers, None where X has them. One sample is one question:
-:class:`~bayes_direag.Observations` and lists of records are divided so by every splitter. A frame in long form has a
-row a report, which scikit-learn divides row by row: give ``GroupKFold`` its column of questions as ``groups``, or make
-``Observations`` of it. ``GroupKFold`` with ``groups=observations.cluster_number`` keeps clusters together.
+X are the questions with their reports, in any form that :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` takes;
+y are their gold answers, or None if X has them. In :class:`~bayes_direag.Observations` and lists of records a sample is
+a question. A frame in long form has a row a report, and scikit-learn splits it row by row: give ``GroupKFold`` its
+column of questions as ``groups``, or make ``Observations`` of the frame. ``GroupKFold`` with
+``groups=observations.cluster_number`` keeps clusters together.
 """
 
 from typing import Any
@@ -26,25 +26,25 @@ from bayes_direag.model.settings import Method, Preset, RecalibrationMethod, Sam
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
-    """:func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts`, and a fit's predictions, as an estimator.
+    """A fit by :func:`~bayes_direag.fit_map` or :func:`~bayes_direag.fit_nuts` as an estimator.
 
-    To scikit-learn it is no classifier: every question has candidates of its own, so nothing is there to stratify by.
+    It is not a scikit-learn classifier, because every question has its own candidates.
 
     Parameters
     ----------
     method
-        ``map``, or ``nuts`` for the whole posterior.
+        ``map`` or ``nuts``.
     preset, variant, sampling, seed
         As in :func:`~bayes_direag.fit_map` and :func:`~bayes_direag.fit_nuts`.
     recalibration
-        Method of the final calibration; None: the preset's own.
+        Method of the final calibration; None: the preset's.
     answers
-        How the answers of frames, records and files are compared; None: as the gold answers show.
+        How the answers of frames, records and files are compared; None: inferred from the gold answers.
 
     Attributes
     ----------
     fit_ : Fit
-        The fit, with all that it can do.
+        The fit.
 
     Examples
     --------
@@ -81,7 +81,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         X
             Questions: observations, a frame in long form, records or the path of a file.
         y
-            A gold answer for each row of X, in the place of those in it.
+            A gold answer for each row of X, in place of those in X.
         """
         settings = named_preset(self.preset)
         if self.recalibration is not None:
@@ -98,23 +98,23 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         return self
 
     def predict(self, X: Any) -> Shaped[np.ndarray, " question"]:  # noqa: N803
-        """Return the selected answer of each question, canonical; None where no report was usable."""
+        """Return the canonical selected answer of each question; None where no report is usable."""
         answers = self._fitted.predict(X)["answer"].astype(object)
         return np.asarray(answers.where(answers.notna(), None))
 
     def predict_proba(self, X: Any) -> Float[np.ndarray, "question 2"]:  # noqa: N803
-        """Return the probabilities that each selected answer is wrong, and that it is right: 1 and 0 without one.
+        """Return the probabilities that each selected answer is wrong and that it is right; 1 and 0 without an answer.
 
-        ``fit_.predict_candidates`` gives those of all candidates.
+        ``fit_.predict_candidates`` gives the probabilities of all candidates.
         """
         right = self._fitted.predict(X)["confidence"].fillna(0.0).to_numpy()
         return np.column_stack([1 - right, right])
 
     def score(self, X: Any, y: Any = None) -> float:  # noqa: N803
-        """Return the benefit of the selected answers: their accuracy less the Brier score of their probabilities.
+        """Return the benefit of the selected answers: accuracy minus the Brier score of their probabilities.
 
-        A question without a selected answer counts 0; one without a label does not count. X and y are as in
-        :meth:`fit`. Raises DirEAGError if no question has a label.
+        A question without a selected answer counts 0; unlabelled questions are left out. X and y are as in :meth:`fit`.
+        Raises DirEAGError if no question is labelled.
         """
         observations = _labelled(X, y, self._fitted.tree.attrs["answers"])
         known = observations[observations.labelled]
@@ -139,7 +139,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
 
 
 def _labelled(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # noqa: N803
-    """Return the observations of X, with the gold answers of y if there are any."""
+    """Return the observations of X, with the gold answers of y unless it is None."""
     if y is None:
         return observations_of(X, answers, "DirEAG")
     check_consistent_length(X, y)
@@ -148,5 +148,8 @@ def _labelled(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # no
     if isinstance(X, Observations):
         gold = [None if value is None or value != value else str(value) for value in y]
         pairs = zip(X.questions, gold, strict=True)
-        return Observations.from_questions([one.model_copy(update={"gold_answer": own}) for one, own in pairs], X.kind)
-    return observations_of([{**one, "gold_answer": own} for one, own in zip(X, y, strict=True)], answers, "DirEAG")
+        return Observations.from_questions(
+            [q.model_copy(update={"gold_answer": answer}) for q, answer in pairs], X.kind
+        )
+    records = [{**record, "gold_answer": answer} for record, answer in zip(X, y, strict=True)]
+    return observations_of(records, answers, "DirEAG")

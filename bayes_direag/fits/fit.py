@@ -1,4 +1,4 @@
-"""A fit: the posterior container, and what can be done with it: predict, read off its parameters, save, load."""
+"""A fit: the posterior container with its methods to predict, tabulate parameters, save and load."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -42,7 +42,7 @@ from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
-#: What :meth:`Fit.predict` takes: observations, or what they are read from.
+#: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
 
 
@@ -53,7 +53,7 @@ class Fit:
     Parameters
     ----------
     tree : xarray.DataTree
-        Goes straight into ArviZ.
+        The container, which ArviZ takes as it is.
 
     Examples
     --------
@@ -67,49 +67,49 @@ class Fit:
     tree: xr.DataTree
 
     def __repr__(self) -> str:
-        how = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
-        learned = f"{self.n_questions} questions, {len(self.level_names)} levels"
-        return f"Fit({how}; preset {label(self.preset)}; variant {self.variant}; {learned})"
+        draws = "MAP" if self.n_samples == 1 else f"{self.n_samples} posterior draws"
+        data = f"{self.n_questions} questions, {len(self.level_names)} levels"
+        return f"Fit({draws}; preset {label(self.preset)}; variant {self.variant}; {data})"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>\n{self.parameters().to_html(na_rep='', float_format='{:.3g}'.format)}"
 
     @cached_property
     def preset(self) -> Preset:
-        """The settings it was fitted with."""
+        """The settings of the fit."""
         return Preset.model_validate_json(self.tree.attrs["preset"])
 
     @property
     def variant(self) -> Variant:
-        """Which evidence it uses: count, level or confidence."""
-        found: Variant = self.tree.attrs["variant"]
-        return found
+        """The evidence that it uses: count, level or confidence."""
+        variant: Variant = self.tree.attrs["variant"]
+        return variant
 
     @property
     def method(self) -> Method:
-        """How it was found: map or nuts."""
-        found: Method = self.tree.attrs["method"]
-        return found
+        """How it was fitted: map or nuts."""
+        method: Method = self.tree.attrs["method"]
+        return method
 
     @property
     def answers(self) -> AnswerKind:
-        """How the answers that it learned from were compared."""
-        found: AnswerKind = self.tree.attrs["answers"]
-        return found
+        """How answers are compared."""
+        answers: AnswerKind = self.tree.attrs["answers"]
+        return answers
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the observations that it learned from."""
+        """SHA-256 of the fitted observations."""
         return str(self.tree.attrs["observations_sha256"])
 
     @property
     def left_out(self) -> xr.Dataset:
-        """What the posterior says of each question without its own label; of a NUTS fit."""
+        """The leave-one-out predictions of a NUTS fit: see :mod:`bayes_direag.inference.loo`."""
         return self.tree["loo"].to_dataset()
 
     @cached_property
     def level_names(self) -> tuple[str, ...]:
-        """The levels it has learned, in order; of levels in a group the group."""
+        """The levels of the fit, in order; a group of levels counts as one."""
         return level_names(self.tree)
 
     @cached_property
@@ -119,7 +119,7 @@ class Fit:
 
     @property
     def sampling(self) -> SamplingSettings | None:
-        """How it was drawn, for the record: by whatever sampler, so nothing is checked. None for a MAP."""
+        """The recorded settings of the sampler, unchecked, since draws may come from any sampler. None for a MAP."""
         recorded = self.tree.attrs.get("sampling")
         return None if recorded is None else SamplingSettings.model_construct(**json.loads(recorded))
 
@@ -131,44 +131,44 @@ class Fit:
 
     @property
     def n_questions(self) -> int:
-        """Number of questions that it was fitted to; of those counted by pattern, all."""
+        """Number of fitted questions; those counted by pattern count in full."""
         return int(self.multiplicity.sum())
 
     @property
     def is_counted(self) -> bool:
-        """Whether it was fitted to questions counted by pattern, and does not say which they were."""
+        """Whether the fitted questions were counted by pattern, so that their ``problem_id`` are not known."""
         return "multiplicity" in self.tree["constant_data"]
 
     @property
     def multiplicity(self) -> Int[np.ndarray, " problem"]:
-        """How many questions each row of its data stands for: one, unless they were counted by pattern."""
+        """Number of questions that each row of the data stands for: 1, unless they were counted by pattern."""
         data = self.tree["constant_data"]
         return data["multiplicity"].to_numpy() if self.is_counted else np.ones(data.sizes["problem"], int)
 
     @cached_property
     def learned_from(self) -> frozenset[str] | None:
-        """The ``problem_id`` of each question that it learned from; None if they were counted by pattern."""
+        """The ``problem_id`` of all questions that it learned from; None if they were counted by pattern."""
         names = self.tree["constant_data"]["problem"].to_numpy()
         return None if self.is_counted else frozenset(map(str, names)).union(self.calibrated_on)
 
     @property
     def calibrated_on(self) -> tuple[str, ...]:
-        """The ``problem_id`` of each question that was kept apart, for the final calibration alone."""
+        """The ``problem_id`` of questions that were used for the final calibration alone."""
         return tuple(json.loads(self.tree.attrs.get("calibrated_on", "[]")))
 
     def has_seen(self, observations: Observations) -> Bool[np.ndarray, " problem"] | None:
-        """Say which questions it was fitted to, each known by its ``problem_id``; None if it does not say which."""
+        """Return which questions it learned from, by ``problem_id``; None if they were counted by pattern."""
         names = self.learned_from
         return None if names is None else np.array([name in names for name in observations.problem_id], bool)
 
     @cached_property
     def fitted(self) -> Observations:
-        """The questions it was fitted to, as far as the container holds them: answers by number, not as given."""
+        """The fitted questions; their answers are numbers, since the container does not hold the text."""
         return fitted_observations(self.tree)
 
     @property
     def likelihood_data(self) -> LikelihoodData:
-        """What the NumPyro model was conditioned on."""
+        """The argument of the NumPyro model in this fit."""
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
@@ -181,44 +181,45 @@ class Fit:
         assurance: float = 0.9,
         labelled: Source | None = None,
     ) -> pd.DataFrame:
-        """Select an answer for every question and say how probably it is right. No gold answer is looked at.
+        """Select an answer for every question, with the probability that it is right. Gold answers are not used.
 
         Parameters
         ----------
         observations
-            Or what they are read from, answers being of the fit's own kind: the path of a file, a frame in long form,
-            or records.
+            The questions: observations, the path of a file, a frame in long form, or records. Their answers are
+            compared as in the fit.
         interval_level
-            Posterior probability that the intervals hold, strictly between 0 and 1.
+            Posterior probability of the intervals, strictly between 0 and 1.
         target_accuracy
-            Answer only so many questions, the surest first, that at least this share of the answers is right, which
-            holds with probability ``assurance``; see :func:`~bayes_direag.fits.answering.answer`.
+            Answer only the surest questions, as many as keep this share of the answers right with probability
+            ``assurance``: see :func:`~bayes_direag.fits.answering.answer`.
         labelled
-            What that is learned from: questions that the fit has not seen. By default the labelled ones among the
-            observations, else those fitted to.
+            Labelled questions that the fit has not seen, to find the threshold for ``target_accuracy``. By default, the
+            labelled ones among the observations; without any, the fitted ones.
 
         Returns
         -------
         DataFrame
-            A row a question, in order: ``problem_id``; ``answer``, canonical (missing where no report was
-            usable): the one of greatest final probability; ``confidence``, that probability of being right;
-            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right;
-            ``n_candidates``, distinct answers; ``n_used``, usable reports. Confidence and support of an unanswered
-            question are NaN, and its null_probability is 1.
+            A row a question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final probability
+            (missing where no report is usable); ``confidence``, the probability that it is right; ``support``, the same
+            before the final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
+            answers; ``n_used``, usable reports. For an unanswered question confidence and support are NaN, and
+            null_probability is 1.
 
-            Over several posterior draws each is the mean, and three columns follow the confidence:
-            ``confidence_low`` and ``confidence_high``, its equal-tailed interval over the draws, and
-            ``change_probability``, the share of draws in which another answer is more probable. What the interval
-            covers is what the labelled questions leave open about the parameters.
+            With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
+            and ``confidence_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
+            draws in which another answer is more probable. The interval covers the uncertainty of the parameters given
+            the labelled questions.
 
-            With a target accuracy a column ``answered`` says which to answer, and ``attrs["guarantee"]`` what holds.
+            With a target accuracy the column ``answered`` says which questions to answer, and ``attrs["guarantee"]``
+            what is guaranteed.
 
         Raises
         ------
         LevelError
-            If the observations hold a level that the fit has not learned.
+            If the observations have a level that the fit has not.
         DirEAGError
-            If their answers are of another kind than those it was fitted to, or the level is out of range.
+            If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self._aligned(observations)
         columns = self.predictor(interval_level, aligned.slots)(self.reports(aligned))
@@ -226,7 +227,7 @@ class Fit:
         table = pd.DataFrame(
             {
                 "problem_id": pd.Series(aligned.problem_id, dtype="str"),
-                "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
+                "answer": pd.Series([answers[k] if k >= 0 else None for answers, k in pairs], dtype="str"),
                 **columns,
                 "n_candidates": aligned.n_candidates,
                 "n_used": aligned.usable.sum(axis=1),
@@ -242,14 +243,14 @@ class Fit:
         return decided.table
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
-        """Say of every candidate of every question, and of none of them, how probably it is right.
+        """Return the probability of every candidate of every question, and of the null.
 
         Returns
         -------
         DataFrame
-            For each question, in order, a row a candidate by falling probability, then one for the null:
-            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws. Those
-            of a question sum to 1. A question without a candidate has the null alone.
+            For each question, in order, a row a candidate, the most probable first, and a row for the null:
+            ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws. The
+            probabilities of a question sum to 1. A question without candidates has a row for the null alone.
 
         Raises
         ------
@@ -260,20 +261,20 @@ class Fit:
         parameters = self.predictor(slots=aligned.slots).parameters
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
         rows = []
-        for name, answers, own in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
-            order = np.argsort(-own[: len(answers)], kind="stable")
-            rows += [(name, answers[place], own[place]) for place in order]
-            rows.append((name, None, own[-1]))
+        for name, answers, states in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
+            order = np.argsort(-states[: len(answers)], kind="stable")
+            rows += [(name, answers[place], states[place]) for place in order]
+            rows.append((name, None, states[-1]))
         table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
         return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
 
     def reports(self, aligned: Observations) -> Reports:
-        """Return what the model is told of questions that are aligned with the fit."""
+        """Return the reports of questions that are aligned with the fit."""
         known = aligned.of_signals(signal_names(self.tree))
         return Reports.of(known, self.preset.eps, label_names(self.tree))
 
     def _aligned(self, observations: Source) -> Observations:
-        """Return the observations under the levels of the fit, if their answers are of its kind."""
+        """Return the observations with the levels of the fit, if their answers are of its kind."""
         observations = observations_of(observations, self.tree.attrs["answers"])
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
@@ -283,19 +284,19 @@ class Fit:
         return observations.align(self.level_names).voting_as(self.fitted.voting)
 
     def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
-        """Return what predicts questions by pattern: all that this takes, and nothing else of the fit.
+        """Return a predictor with the parameters and the final calibration of this fit, and nothing else of it.
 
         Parameters
         ----------
         interval_level
             As in :meth:`predict`.
         slots
-            Which of the levels each column of the reports is of; where left out, each of its own.
+            The level of each column of the reports; by default, each column is a level.
 
         Raises
         ------
         DirEAGError
-            If the level is out of range.
+            If ``interval_level`` is out of range.
         """
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
@@ -313,7 +314,7 @@ class Fit:
             self.tree.to_netcdf(partial_path, engine="h5netcdf")
 
     def export(self, path: str | Path) -> None:
-        """Write what :class:`~bayes_direag.Predictor` reads, all draws, as JSON; completely or not at all."""
+        """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""
         final = self.recalibration.to_dataset()
         values = {str(name): value.to_numpy().ravel().tolist() for name, value in final.items()}
         parameters = self.predictor().parameters._asdict()
@@ -345,31 +346,30 @@ class Fit:
         sampling: SamplingSettings | None = None,
         seed: int = 0,
     ) -> "Fit":
-        """Make a fit of posterior draws, however they were drawn from :func:`bayes_direag.direag`.
+        """Make a fit from posterior draws of :func:`bayes_direag.direag` by any sampler.
 
-        Adds what predictions and comparisons rest on: log-likelihoods, leave-one-out, prior and posterior predictive
-        draws, and a final calibration for every draw.
+        Log-likelihoods, leave-one-out predictions, prior and posterior predictive draws, and a final calibration for
+        every draw are added.
 
         Parameters
         ----------
         draws
-            A NumPyro run (collect :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``
-            if it is to be diagnosed), or the raw parameters at the model's sites, ``weight_raw`` and so on, with
-            leading axes chain and draw.
+            A NumPyro run (with :data:`~bayes_direag.inference.nuts.NUMPYRO_STATISTICS` as its ``extra_fields``, for
+            diagnostics), or the raw parameters by site, ``weight_raw`` and so on, with leading axes chain and draw.
         observations
             The questions that the model was conditioned on; unlabelled and unanswered ones are left out.
         preset, variant
             Those of the :class:`~bayes_direag.LikelihoodData`.
         sampling
-            How they were drawn, for the record; by default what the draws show.
+            The sampler's settings, for the record; by default, the numbers of chains and draws.
         seed
-            Of the predictive draws and of the final calibration.
+            Seed of the predictive draws and of the final calibration.
 
         Raises
         ------
         DirEAGError
-            If a raw parameter is missing, no question can be learned from, or the preset asks for a final calibration
-            without a posterior.
+            If a raw parameter is missing, no question is labelled and answered, or the preset has a final calibration
+            that has no posterior.
         """
         observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration

@@ -1,4 +1,4 @@
-"""Fits: the mode of the posterior, for one choice of questions or many at once, the whole of it by NUTS, by folds."""
+"""Fit the model: by MAP, for one choice of questions or several; by NUTS; and by folds."""
 
 import json
 import random
@@ -34,29 +34,29 @@ def fit_map(
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> Fit:
-    """Fit the evidence model and the recalibration to labelled questions; the mode of the posterior.
+    """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
 
-    Unlabelled and unanswered questions are left out. Where no report states a confidence, variant ``confidence`` is
-    ``level``. Rows that stand for several questions (:func:`count_patterns
-    <bayes_direag.data.counted.count_patterns>`) count as often, and come to the same fit as all of these.
+    Unlabelled and unanswered questions are left out. If no report states a confidence, variant ``confidence`` becomes
+    ``level``. Rows that stand for several questions (:func:`~bayes_direag.data.counted.count_patterns`) give the same
+    fit as the questions themselves.
 
     Parameters
     ----------
     preset
-        ``bayes``, ``paper``, ``release`` or a preset of your own.
+        The name of a preset, or a preset of your own.
     seed
-        Deals the folds of an out-of-fold recalibration; nothing else is random.
+        Seed of the folds of an out-of-fold recalibration; nothing else is random.
 
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; or if rows stand for several questions, and the recalibration
-        is to be out of fold.
+        If no question is both labelled and answered; or if rows stand for several questions and the recalibration is
+        out of fold.
     ConvergenceError
         If the optimum is not reached.
     """
-    everything = np.ones((1, len(observations)), bool)
-    return fit_map_batch(observations, everything, preset=preset, variant=variant, seed=seed)[0]
+    chosen = np.ones((1, len(observations)), bool)
+    return fit_map_batch(observations, chosen, preset=preset, variant=variant, seed=seed)[0]
 
 
 def fit_map_batch(
@@ -67,9 +67,9 @@ def fit_map_batch(
     variant: Variant = "confidence",
     seed: int = 0,
 ) -> list[Fit]:
-    """Fit to several choices of the same questions at once; see :func:`fit_map`.
+    """Fit to several choices of the same questions at once: see :func:`fit_map`.
 
-    Nothing of a question that a row leaves out has any influence on that row's fit.
+    A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
     observations, settings, variant = fitted_to(observations, preset, variant)
     one_by_one = settings.recalibration.out_of_fold or settings.recalibration.split
@@ -83,26 +83,18 @@ def fit_map_batch(
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
     times = 1.0 if observations.multiplicity is None else observations.multiplicity.astype(float)
-    taught = apart if settings.recalibration.split else used
-    outcomes = Outcomes.of_selected(supports, observations.right_state, taught * times, *selections)
+    calibrated_on = apart if settings.recalibration.split else used
+    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on * times, *selections)
     final = recalibrate(outcomes, settings.recalibration)
     fits = []
     for member, row in enumerate(used):
-        tree = map_posterior(
-            optimum,
-            member,
-            observations,
-            weight[member],
-            preset=settings,
-            variant=variant,
-            seed=seed,
-        )
+        tree = map_posterior(optimum, member, observations, weight[member], preset=settings, variant=variant, seed=seed)
         if observations.multiplicity is not None:
             counted = xr.DataArray(observations.multiplicity[row], dims="problem")
             tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=counted))
-        kept = [name for name, own in zip(observations.problem_id, apart[member], strict=True) if own]
+        names = [observations.problem_id[number] for number in np.flatnonzero(apart[member])]
         tree["recalibration"] = xr.DataTree(final[member].to_dataset())
-        tree.attrs |= {"calibrated_on": json.dumps(kept)} if kept else {}
+        tree.attrs |= {"calibrated_on": json.dumps(names)} if names else {}
         fits.append(Fit(tree))
     return fits
 
@@ -110,12 +102,12 @@ def fit_map_batch(
 def _kept_apart(
     chosen: Bool[np.ndarray, "batch problem"], observations: Observations, n_parts: int, seed: int
 ) -> Bool[np.ndarray, "batch problem"]:
-    """Return which questions are kept for the final calibration alone; whole clusters, and none with 0 parts."""
+    """Return the questions, in whole clusters, that are used for the final calibration alone; with 0 parts, none."""
     apart, cluster = np.zeros_like(chosen), observations.cluster_number
     for member, row in enumerate(chosen & observations.labelled & observations.answered):
         if n_parts:
-            own = None if cluster is None else cluster[row]
-            apart[member, row] = assign_folds(int(row.sum()), n_parts, seed, own) == 0
+            clusters = None if cluster is None else cluster[row]
+            apart[member, row] = assign_folds(int(row.sum()), n_parts, seed, clusters) == 0
     return apart
 
 
@@ -132,29 +124,29 @@ def fit_nuts(
 ) -> Fit:
     """Draw from the posterior of the evidence parameters and of the recalibration, given labelled questions.
 
-    Unlabelled and unanswered questions are left out. Whether the draws can be relied on is for
-    :func:`analysis.diagnosis.diagnostics.diagnose` to say.
+    Unlabelled and unanswered questions are left out. :func:`analysis.diagnosis.diagnostics.diagnose` checks whether the
+    draws can be relied on.
 
     Parameters
     ----------
     preset
-        ``bayes``, ``paper`` (its penalty read as a prior) or a preset of your own, without bounds.
+        ``bayes``, ``judges``, ``paper`` (whose penalty becomes a prior) or a preset of your own without bounds. Its
+        inner folds are ignored, since leave-one-out support has not seen the label either.
     sampling
-        Chains, draws, warm-up; the defaults of :class:`~bayes_direag.model.settings.SamplingSettings` when left out.
+        Chains, draws and warm-up; by default, :class:`~bayes_direag.model.settings.SamplingSettings`.
     seed
-        Of everything that is drawn. The draws for one seed differ between JAX versions and numbers of devices.
+        Seed of all draws. The draws of one seed may differ between versions of JAX.
     allow_weighted
-        Sample although the preset weighs questions unequally. Such a likelihood is not that of a probability model:
-        intervals and leave-one-out figures from it have no meaning of their own.
+        Sample although the preset weighs questions unequally. The likelihood is then not that of a probability model,
+        and intervals and leave-one-out figures have no meaning.
     progress
         Show progress bars.
 
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered, if the preset bounds its parameters, weighs its questions
-        without leave, or asks for a recalibration that has no posterior. Its number of inner folds is not looked at:
-        leave-one-out support has not seen the label either.
+        If no question is both labelled and answered; or if the preset bounds parameters, weighs questions unequally
+        without ``allow_weighted``, or has a recalibration that has no posterior.
     """
     observations, settings, variant = fitted_to(observations, preset, variant)
     _check_weights(settings, allow_weighted=allow_weighted)
@@ -175,13 +167,13 @@ def assign_folds(
     Parameters
     ----------
     cluster
-        Which questions hang together: whole clusters are dealt, after the shuffle the largest first, each to the
-        smallest fold so far. Clusters of one question each are dealt as if there were none.
+        The cluster of each question. After the shuffle whole clusters are dealt, the largest first, each to the
+        smallest fold so far. Clusters of one question each are dealt as if there were no clusters.
 
     Returns
     -------
     (problem,) array
-        The fold of each question, 0-based. Sizes differ by one at most, or by the largest cluster.
+        The fold of each question, 0-based. Sizes differ by at most one, or by the size of the largest cluster.
 
     Raises
     ------
@@ -217,17 +209,16 @@ def _out_of_fold(
 ) -> Float[np.ndarray, "batch problem state"]:
     """Return the support of each question's states, from fits that did not see the question.
 
-    They start from the optimum of the fit to all questions, to be there sooner; under bounds, those of ``release``,
-    from the preset's start. Where a member has a single question (or cluster), nothing is left to fit to without it:
-    that is predicted in sample.
+    To save steps these fits start from the optimum of the fit to all questions; with bounds (``release``), from the
+    preset's start. A single question (or cluster) is predicted in sample, as nothing is left to fit without it.
     """
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
     for member, row in enumerate(used):
-        own = None if cluster is None else cluster[row]
-        n_apart = int(row.sum()) if own is None else len(np.unique(own))
-        if n_apart > 1:
-            fold[member, row] = assign_folds(int(row.sum()), min(n_folds, n_apart), seed, own)
+        clusters = None if cluster is None else cluster[row]
+        n_units = int(row.sum()) if clusters is None else len(np.unique(clusters))
+        if n_units > 1:
+            fold[member, row] = assign_folds(int(row.sum()), min(n_folds, n_units), seed, clusters)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
@@ -244,10 +235,10 @@ def _supports(
     """Return the support of each question's states, the null last, for every fit of a batch."""
     reports = Reports.of(observations, preset.eps, observations.labels if preset.label_vote else None)
     with jax.enable_x64(True):
-        of_all = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
-    batch = jax.tree.map(np.asarray, of_all.of_slots(observations.slots))
-    each = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
-    return np.stack([distribution(reports, one) for one in each])
+        natural = jax.vmap(lambda raw: natural_parameters(raw, preset, variant))(optimum.raw)
+    batch = jax.tree.map(np.asarray, natural.of_slots(observations.slots))
+    members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
+    return np.stack([distribution(reports, parameters) for parameters in members])
 
 
 def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
@@ -261,17 +252,17 @@ def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """One fit and the questions it is evaluated on.
+    """A fit and its predictions of questions that it has not seen.
 
     Attributes
     ----------
     fold : str
-        ``0``, ``1``, ... under cross-fitting; ``test`` under train/test.
+        ``0``, ``1``, ... in cross-fitting; ``test`` for a test set.
     fit : Fit
     index : (problem,) array
-        The questions it did not see, as positions in the evaluated observations, ascending.
+        The questions, as positions in the evaluated observations, ascending.
     predictions : DataFrame
-        What :meth:`Fit.predict` says of them, in that order.
+        The table of :meth:`Fit.predict`, in that order.
     """
 
     fold: str
@@ -291,18 +282,17 @@ def train_test(
     allow_weighted: bool = False,
     seed: int = 0,
 ) -> list[HeldOut]:
-    """Fit on one set, predict every answered question of another.
+    """Fit to one set, and predict every answered question of another.
 
     Parameters
     ----------
     method
-        ``map``, or ``nuts`` for the whole posterior; ``sampling`` and ``allow_weighted`` as in
-        :func:`~bayes_direag.fits.fitting.fit_nuts`.
+        ``map`` or ``nuts``; the other parameters are those of :func:`fit_map` and :func:`fit_nuts`.
 
     Raises
     ------
     DirEAGError
-        As :func:`check_apart` does.
+        As :func:`check_apart` and the fit do.
     """
     check_apart(train, test)
     fit = _fits(train, np.ones((1, len(train)), bool), method, preset, variant, sampling, allow_weighted, seed)[0]
@@ -311,7 +301,7 @@ def train_test(
 
 
 def check_apart(train: Observations, test: Observations) -> None:
-    """Raise DirEAGError if a question (a ``problem_id``) is in both, or questions of one cluster are."""
+    """Raise DirEAGError if both sets have a question (a ``problem_id``) or a cluster in common."""
     both = set(train.problem_id) & set(test.problem_id)
     if both:
         raise DirEAGError(
@@ -341,14 +331,13 @@ def cross_fit(
 ) -> list[HeldOut]:
     """Predict every answered question from a fit to the other folds.
 
-    The answered questions are dealt in file order, those of a cluster together: see
-    :func:`~bayes_direag.fits.fitting.assign_folds`. An answered
-    question without a gold answer is predicted, but teaches nothing. See :func:`train_test` for the parameters.
+    The answered questions are dealt into folds by :func:`assign_folds`, in whole clusters. Unlabelled questions are
+    predicted but not fitted to. The parameters are those of :func:`train_test`.
 
     Raises
     ------
     DirEAGError
-        If there are too few questions for the folds, or a fold leaves no labelled question to fit.
+        If there are too few questions for the folds, or no labelled question outside one of them.
     """
     fold = fold_of_question(observations, n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
@@ -361,11 +350,11 @@ def cross_fit(
 
 
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
-    """Return the fold that :func:`cross_fit` holds each question out with; -1 where it is unanswered."""
+    """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered."""
     answered, cluster = observations.answered, observations.cluster_number
     fold = np.full(len(observations), -1)
-    own = None if cluster is None else cluster[answered]
-    fold[answered] = assign_folds(int(answered.sum()), n_folds, seed, own)
+    clusters = None if cluster is None else cluster[answered]
+    fold[answered] = assign_folds(int(answered.sum()), n_folds, seed, clusters)
     return fold
 
 

@@ -1,19 +1,19 @@
-"""A pooled fit: one ordinary fit for each of several settings, one for a setting yet to come, and what they share.
+"""A pooled fit: a fit for each of several settings, a fit for a new setting, and the population of settings.
 
 ==========================  ========================================================================================
 in the file                 content
 ==========================  ========================================================================================
-``setting_0`` ...           a :class:`~bayes_direag.fits.fit.Fit` each, with the attribute ``setting``, its name
-``new``                     the same for another setting: every level that some setting was asked at, no question
-``hierarchy/posterior``     ``NAME_centre`` (by level for weight and bias) and ``NAME_spread`` on the raw scale of each
-                            parameter, and of each coefficient of the final calibration (``recalibration_NAME``)
-``hierarchy/sample_stats``  of the one run of all settings; ``hierarchy/calibration_stats`` of the final calibrations
+``setting_0`` ...           a :class:`~bayes_direag.fits.fit.Fit` each; its attribute ``setting`` is its name
+``new``                     the fit for a new setting: the levels of all settings, no questions
+``hierarchy/posterior``     ``NAME_centre`` (by level for weight and bias) and ``NAME_spread`` of each raw parameter,
+                            and of each coefficient of the final calibration (``recalibration_NAME``)
+``hierarchy/sample_stats``  statistics of the run; ``hierarchy/calibration_stats``, of that of the calibrations
 ==========================  ========================================================================================
 """
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,22 +39,22 @@ from bayes_direag.model.multi_setting import Population
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 
-#: What the fit for a setting yet to come is called; no setting may be.
+#: The name of the fit for a new setting, which no setting may have.
 NEW = "new"
 
 
 @dataclass(frozen=True, eq=False)
 class MultiSettingFit:
-    """Fits to several settings, which have borrowed from each other.
+    """Partially pooled fits to several settings.
 
     Attributes
     ----------
     settings : dict of Fit
-        By name, in the order given; each is as any other fit.
+        The fit of each setting by name, in the order given.
     new : Fit
-        What is believed of another setting of the same population, before any label of it.
+        The fit for a new setting of the same population, without any labels.
     hierarchy : xarray.DataTree
-        What the settings have in common, and how the sampling went; see :mod:`bayes_direag.fits.multi_setting`.
+        The population of settings, and the sampler's statistics: see :mod:`bayes_direag.fits.multi_setting`.
     """
 
     settings: dict[str, Fit]
@@ -62,49 +62,49 @@ class MultiSettingFit:
     hierarchy: xr.DataTree
 
     def setting(self, name: str) -> Fit:
-        """Return the fit of a setting, or of a new one.
+        """Return the fit of a setting, or ``new``.
 
         Raises
         ------
         DirEAGError
-            If there is none of that name.
+            If there is no setting of that name.
         """
         if name == NEW:
             return self.new
         if name not in self.settings:
-            known = ", ".join(repr(own) for own in self.settings)
+            known = ", ".join(map(repr, self.settings))
             raise DirEAGError(f"setting {name!r}: there is none of that name; expected {known} or '{NEW}'. Choose one.")
         return self.settings[name]
 
     def setting_of(self, pairs: set[tuple[str, str]]) -> str:
-        """Return the name of the setting that questions are of: the one of their model and dataset, else ``new``.
+        """Return the name of the setting with the questions' model and dataset; ``new`` if there is none.
 
         Parameters
         ----------
         pairs
-            The (model, dataset) pairs of the questions; an empty text where one is not stated.
+            The (model, dataset) pairs of the questions, with an empty text for one that is not stated.
 
         Raises
         ------
         DirEAGError
-            If several settings are of that model and dataset.
+            If several settings have that model and dataset.
         """
         stated = any(map(any, pairs))
-        found = [name for name, fit in self.settings.items() if stated and pairs == _stored_pairs(fit)]
-        if len(found) > 1:
-            names = ", ".join(repr(name) for name in found)
+        names = [name for name, fit in self.settings.items() if stated and pairs == _stored_pairs(fit)]
+        if len(names) > 1:
+            known = ", ".join(map(repr, names))
             raise DirEAGError(
-                f"saw {len(found)} settings of the questions' model and dataset, {names}; expected one. Choose with "
+                f"saw {len(names)} settings of the questions' model and dataset, {known}; expected one. Choose with "
                 f"--setting NAME, or take --setting {NEW}."
             )
-        return found[0] if found else NEW
+        return names[0] if names else NEW
 
     def save(self, path: str | Path) -> None:
-        """Write all of it as one NetCDF file, completely or not at all."""
+        """Write the pooled fit as one NetCDF file, completely or not at all."""
         children = {NEW: self.new.tree.copy(), "hierarchy": self.hierarchy.copy()}
         for number, (name, fit) in enumerate(self.settings.items()):
-            children[f"setting_{number}"] = own = fit.tree.copy()
-            own.attrs = {**own.attrs, "setting": name}
+            children[f"setting_{number}"] = tree = fit.tree.copy()
+            tree.attrs = {**tree.attrs, "setting": name}
         with atomic_path(path) as partial_path:
             xr.DataTree(children=children).to_netcdf(partial_path, engine="h5netcdf")
 
@@ -140,7 +140,7 @@ class MultiSettingFit:
 
 
 def is_multi_setting(path: str | Path) -> bool:
-    """Say whether a file is a pooled fit; False if there is none, or it is something else."""
+    """Return whether a file is a pooled fit; False if there is no such file."""
     try:
         with h5netcdf.File(path, "r") as stored:
             return "hierarchy" in stored.groups
@@ -157,27 +157,27 @@ def fit_multi_setting(
     seed: int = 0,
     progress: bool = False,
 ) -> MultiSettingFit:
-    """Draw from the posterior of several settings together, by NUTS.
+    """Draw from the joint posterior of several settings, by NUTS.
 
-    Unlabelled and unanswered questions are left out; a setting may have no others, and is then predicted from the rest.
+    Unlabelled and unanswered questions are left out. A setting without labelled questions is learned from the others.
 
     Parameters
     ----------
     observations
-        The questions of each setting by its name. Settings may have different levels; levels of one name are taken to
-        be of one kind.
+        The questions of each setting by its name. Settings may have different levels; levels with the same name are
+        pooled.
     preset
-        Its priors are those of one setting alone; see :mod:`bayes_direag.model.multi_setting`. ``bayes``, or one of
-        your own with proper priors, without bounds or weights. Levels that borrow from each other in it borrow from the
-        same levels of other settings instead: see :func:`levels_apart`.
+        The preset of a single setting: ``bayes``, or your own with proper priors, without bounds or weights. Levels
+        that it pools with each other are pooled with the same levels of other settings instead: see
+        :func:`levels_apart`.
     seed
-        Of everything that is drawn.
+        Seed of all draws.
 
     Raises
     ------
     DirEAGError
-        If no setting has a question both labelled and answered, if their answers are of several kinds, if one is called
-        ``new``, or if the preset is not one to pool under.
+        If no setting has a question both labelled and answered; if settings have different kinds of answers; if one is
+        called ``new``; or if the preset does not fit several settings.
 
     Examples
     --------
@@ -192,53 +192,51 @@ def fit_multi_setting(
     """
     chosen, runs = levels_apart(named_preset(preset)), sampling or SamplingSettings()
     _check(observations, chosen)
-    fitted = [_labelled(one, chosen) for one in observations.values()]
-    if not any(len(one) for one in fitted):
+    fitted = [_labelled(questions, chosen) for questions in observations.values()]
+    if not any(map(len, fitted)):
         raise DirEAGError(
             f"saw no question both labelled and answered in {len(fitted)} settings; expected some in at least one. "
             "Give gold answers."
         )
-    if any(one.groups for one in fitted):
+    if any(questions.groups for questions in fitted):
         raise DirEAGError("saw groups of levels; expected none, as levels are pooled one by one. Leave the groups out.")
-    levels = tuple(dict.fromkeys(name for one in fitted for name in one.level_names))
-    aligned = [one.align(levels) for one in fitted]
+    levels = tuple(dict.fromkeys(name for questions in fitted for name in questions.level_names))
+    aligned = [questions.align(levels) for questions in fitted]
     drawn = draw_settings(
-        [LikelihoodData.weighted(one, np.ones(len(one)), preset=chosen, variant=variant) for one in aligned],
+        [LikelihoodData.weighted(q, np.ones(len(q)), preset=chosen, variant=variant) for q in aligned],
         sampling=runs,
         seed=seed,
         progress=progress,
     )
 
-    def container(raw: RawDraws, seen: Observations) -> xr.DataTree:
-        raw = _of_levels(raw, [levels.index(name) for name in seen.level_names])
-        draws, weight = Draws(raw, drawn.settings[0].stats), np.ones(len(seen))
-        return nuts_posterior(draws, seen, weight, preset=chosen, variant=variant, sampling=runs, seed=seed)
+    def container(raw: RawDraws, questions: Observations) -> xr.DataTree:
+        columns = [levels.index(name) for name in questions.level_names]
+        raw = {name: value[..., columns] if name in LEVEL_PARAMETERS else value for name, value in raw.items()}
+        draws, weight = Draws(raw, drawn.settings[0].stats), np.ones(len(questions))
+        return nuts_posterior(draws, questions, weight, preset=chosen, variant=variant, sampling=runs, seed=seed)
 
-    trees = [container(own.raw, one) for own, one in zip(drawn.settings, fitted, strict=True)]
-    new = container({name: own.new for name, own in drawn.populations.items()}, aligned[0].select(slice(0, 0)))
-    left_out = [
-        left_out_of(tree, one, chosen, variant) if len(one) else None for tree, one in zip(trees, fitted, strict=True)
-    ]
-    outcomes = [
-        None if loo is None else loo.outcomes(one.right_state) for loo, one in zip(left_out, fitted, strict=True)
-    ]
+    trees = [container(draws.raw, questions) for draws, questions in zip(drawn.settings, fitted, strict=True)]
+    of_new: RawDraws = {name: population.new for name, population in drawn.populations.items()}
+    new = container(of_new, aligned[0].select(slice(0, 0)))
+    pairs = list(zip(trees, fitted, strict=True))
+    left_out = [left_out_of(tree, q, chosen, variant) if len(q) else None for tree, q in pairs]
+    outcomes = [loo and loo.outcomes(q.right_state) for loo, q in zip(left_out, fitted, strict=True)]
     final = draw_recalibrations(outcomes, chosen.recalibration, runs, seed, progress=progress)
     for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-    for tree, loo, one, calibration in zip(trees, left_out, fitted, final.settings, strict=True):
+    for (tree, questions), loo, calibration in zip(pairs, left_out, final.settings, strict=True):
         if loo is not None:
-            tree["loo"] = xr.DataTree(loo.to_dataset(one, calibration))
-    for tree, one in zip(trees, observations.values(), strict=True):
-        tree.attrs["pairs"] = json.dumps(sorted(pairs_of(one)))
+            tree["loo"] = xr.DataTree(loo.to_dataset(questions, calibration))
+    for tree, questions in zip(trees, observations.values(), strict=True):
+        tree.attrs["pairs"] = json.dumps(sorted(pairs_of(questions)))
     fits = {name: Fit(tree) for name, tree in zip(observations, trees, strict=True)}
     return MultiSettingFit(fits, Fit(new), _hierarchy(drawn, final, levels))
 
 
 def levels_apart(preset: Preset) -> Preset:
-    """Return the preset with levels that borrow nothing from each other, each believed to lie where it did before.
+    """Return the preset without pooling of levels, with the same prior mean and variance of each level.
 
-    The variance of a level's raw value is that of the levels' centre and that of levels around it, at the usual
-    spread.
+    A level's prior variance is the variance of the centre plus the square of the spread's prior median.
 
     Examples
     --------
@@ -254,7 +252,7 @@ def levels_apart(preset: Preset) -> Preset:
 
 
 def pairs_of(observations: Observations) -> set[tuple[str, str]]:
-    """Return the (model, dataset) pairs of questions; an empty text where one is not stated."""
+    """Return the (model, dataset) pairs of questions, with an empty text for one that is not stated."""
     return {(question.model or "", question.dataset or "") for question in observations.questions}
 
 
@@ -263,7 +261,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
         raise DirEAGError(
             f"saw a setting called '{NEW}'; expected another name, because that one means a setting without labels."
         )
-    kinds = {name: one.kind for name, one in observations.items()}
+    kinds = {name: questions.kind for name, questions in observations.items()}
     if len(set(kinds.values())) > 1:
         seen = ", ".join(f"{kind} in {name!r}" for name, kind in kinds.items())
         raise DirEAGError(f"saw answers of several kinds, {seen}; expected one. Give --answers, or fit them apart.")
@@ -284,7 +282,7 @@ def _check(observations: Mapping[str, Observations], preset: Preset) -> None:
 
 
 def _labelled(observations: Observations, preset: Preset) -> Observations:
-    """Return the questions that can be learned from, none if there are none."""
+    """Return the labelled, answered questions, of which there may be none."""
     observations = fitted_to(observations, preset, "confidence")[0]
     usable = observations.labelled & observations.answered
     if not usable.any():
@@ -292,15 +290,11 @@ def _labelled(observations: Observations, preset: Preset) -> Observations:
     return observations.select(likelihood_weights(usable[None], observations, preset)[0] > 0)
 
 
-def _of_levels(raw: RawDraws, columns: Sequence[int]) -> RawDraws:
-    return {name: value[..., columns] if name in LEVEL_PARAMETERS else value for name, value in raw.items()}
-
-
 def _hierarchy(drawn: SettingDraws, final: SettingCalibrations, levels: tuple[str, ...]) -> xr.DataTree:
     def shared(populations: dict[str, Population], prefix: str = "") -> dict[str, Float[np.ndarray, "chain draw ..."]]:
         return {
-            f"{prefix}{name}_{part}": getattr(own, part)
-            for name, own in populations.items()
+            f"{prefix}{name}_{part}": getattr(population, part)
+            for name, population in populations.items()
             for part in ("centre", "spread")
         }
 

@@ -8,7 +8,7 @@ from jaxtyping import Float
 from bayes_direag.inference.posterior import apart, parameter_draws
 from bayes_direag.model.evidence import Parameters
 
-#: Multiplying these by one constant leaves every prediction as it is.
+#: Predictions do not change if all of these are multiplied by one constant.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})
 
 
@@ -18,29 +18,28 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a parameter (and level): ``parameter``, ``level`` (missing for those without), ``mean`` and
-        ``sd`` over the posterior draws (sd missing for a single one), ``relative``, the mean in units of
-        the total weight of all levels, which unlike the mean is identified by the data (but see below), and
-        ``raw``, the mean on the real line (missing where fixed). The coefficients of a logistic
-        recalibration close the table.
+        A row a parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
+        posterior draws (sd missing for a single draw); ``relative``, the mean in units of the total weight of all
+        levels, which the data identify, unlike the mean (but see below); ``raw``, the mean on the real line (missing
+        for fixed parameters). The last rows are the coefficients of a logistic recalibration.
 
     Notes
     -----
-    In variant ``level`` the column ``relative`` is not identified either, nor are bias and null_gain, unless
-    null_gain is fixed. The likelihood sees of them only what a report gives its own answer, ``weight *
-    sigmoid(bias)``, and what it gives the null, ``null_gain * weight * sigmoid(-bias)``; another null_gain with
-    weights and biases to match leaves every prediction as it is, and the total weight does not stay the same.
+    In variant ``level`` neither ``relative`` nor bias and null_gain are identified, unless null_gain is fixed. The
+    likelihood depends only on ``weight * sigmoid(bias)`` and ``null_gain * weight * sigmoid(-bias)``: for another
+    null_gain there are weights and biases, with another total weight, that give the same predictions.
     """
     posterior = apart(parameter_draws(tree))
     total = posterior["weight"].sum("level")
     rows = []
-    pooled = [str(name) for name in posterior if str(name).endswith(("_centre", "_spread"))]
-    natural = [str(own) for name in Parameters._fields for own in posterior if _is_natural(str(own), name)]
+    names = [str(name) for name in posterior]
+    natural = [name for field in Parameters._fields for name in names if name == field or _is_of_signal(name, field)]
+    pooled = [name for name in names if name.endswith(("_centre", "_spread"))]
     for name in (*natural, *pooled):
         if "label" in posterior[name].dims:
             for label in posterior["label"].to_numpy():
-                own = posterior[[name, f"{name}_raw"]].sel(label=label, drop=True)
-                rows += _rows(f"{name}[{label}]", own[name], None, own[f"{name}_raw"])
+                of_label = posterior[[name, f"{name}_raw"]].sel(label=label, drop=True)
+                rows += _rows(f"{name}[{label}]", of_label[name], None, of_label[f"{name}_raw"])
             continue
         raw = posterior.get(f"{name}_raw")
         scaled = posterior[name] / total if name in _SHARE_SCALE else None
@@ -51,8 +50,8 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["parameter", "level", "mean", "sd", "relative", "raw"])
 
 
-def _is_natural(own: str, name: str) -> bool:
-    return own == name or (own.startswith(f"{name}[") and own.endswith("]"))
+def _is_of_signal(name: str, field: str) -> bool:
+    return name.startswith(f"{field}[") and name.endswith("]")
 
 
 def _rows(

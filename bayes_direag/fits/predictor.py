@@ -1,8 +1,9 @@
-"""A fit as a service needs it: one file of parameters, read and applied by NumPy alone.
+"""A fit for a service: one file of parameters, which needs only NumPy to be read and used.
 
-The file is JSON. Its fields: ``format`` and ``version``; ``answers``, the kind of the fit; ``levels``; ``eps``, to
-which confidences are clipped; ``parameters`` by name, a value (of each level) a posterior draw; ``recalibration``;
-``made_by``, what the fit was. Nothing is thinned or rounded: a predictor says what the fit says.
+The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``levels``; ``eps``,
+at which confidences are clipped; ``parameters`` by name, each with a value (for each level) a posterior draw;
+``recalibration``; and ``made_by``, which fit it is. Nothing is thinned or rounded, so a predictor gives the predictions
+of the fit.
 """
 
 import json
@@ -32,18 +33,18 @@ FORMAT, VERSION = "bayes-direag predictor", 1
 
 @dataclass(frozen=True, eq=False)
 class Predictor:
-    """What :meth:`Fit.export <bayes_direag.fits.fit.Fit.export>` has written: answers one question at a time.
+    """A fit written by :meth:`Fit.export <bayes_direag.fits.fit.Fit.export>`, which predicts one question at a time.
 
     Attributes
     ----------
     answers
         How answers are compared.
     levels
-        The levels that it knows; of levels in a group the group.
+        The levels of the fit; a group of levels counts as one.
     voting
-        Those of them that only vote: a report of theirs needs no confidence.
+        Levels that only vote: their reports need no confidence.
     labels
-        The labels whose votes count differently, where the fit has such.
+        The labels of the fit, if it has votes by label.
     signals
         The signals of a report that it uses; ``number`` is the stated confidence.
     eps
@@ -53,7 +54,7 @@ class Predictor:
     recalibration
         The final calibration.
     made_by
-        What fit it was made of, by what versions.
+        The fit it was made from, and the versions of the packages.
     """
 
     answers: AnswerKind
@@ -72,7 +73,7 @@ class Predictor:
 
     @classmethod
     def load(cls, path: str | Path) -> "Predictor":
-        """Read a predictor; raise FitFileError if there is no such file, or it is none that this version reads."""
+        """Read a predictor; raise FitFileError if there is none, or it is not one that this version can read."""
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
             if (stored["format"], stored["version"]) != (FORMAT, VERSION):
@@ -91,7 +92,9 @@ class Predictor:
             signals = tuple(stored.get("signals", ("number",)))
             shapes |= dict.fromkeys(("slope", "vote_slope"), (n, len(signals)) if len(signals) > 1 else (n,))
             wrong = [
-                name for name, own in parameters.items() if own.shape != shapes[name] or not np.isfinite(own).all()
+                name
+                for name, draws in parameters.items()
+                if draws.shape != shapes[name] or not np.isfinite(draws).all()
             ]
             if wrong or not {"prior_strength", "null_base"} <= parameters.keys():
                 raise ValueError(
@@ -116,29 +119,29 @@ class Predictor:
     def predict(
         self, reports: Sequence[Mapping[str, object]], *, interval_level: float = 0.9
     ) -> dict[str, str | float | int | None]:
-        """Select the answer to one question, and say how probably it is right.
+        """Select the answer to one question, with the probability that it is right.
 
         Parameters
         ----------
         reports
-            Its reports as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
-            ``group``; ``answer``; ``confidence`` and ``confidences``, in percent. One without an answer that can be
-            read, or without any, does not count; that of a level that only votes needs none.
+            Its reports, as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
+            ``group``; ``answer``; ``confidence`` and ``confidences``, in percent. A report without a readable answer
+            does not count, nor does one without any confidence, unless its level only votes.
         interval_level
-            Posterior probability that the interval holds, where there are several draws.
+            Posterior probability of the interval, if there are several draws.
 
         Returns
         -------
         dict
-            As the columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, from ``answer`` on. What is
-            undefined, without a usable report, is None.
+            The columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, from ``answer`` on. Without a usable
+            report, undefined values are None.
 
         Raises
         ------
         LevelError
             For a level that the fit has not learned.
         ObservationError
-            For any other report that cannot be used, and for confidences that look like fractions.
+            For other reports that cannot be used, and for confidences that look like fractions.
         DirEAGError
             If the interval level is out of range.
         """
@@ -148,35 +151,36 @@ class Predictor:
         named = [report["level"] for report in reports if report.get("level") is not None]
         if len(set(named)) < len(named):
             raise _unusable("a level occurs twice", "level", named, "every level once", "Remove one of the two.")
-        for column in zip(*(own for _, _, own, _ in read), strict=True):
+        for column in zip(*(percents for _, _, percents, _ in read), strict=True):
             stated = [percent for percent in column if percent is not None]
             if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
                 problem = "all confidences are at most 1, so they look like fractions"
                 raise _unusable(problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100.")
-        nothing = (None,) * len(self.signals)
+        no_signals = (None,) * len(self.signals)
         usable = [
-            (level, text, nothing if self.levels[level] in self.voting else percents)
-            for level, text, percents, states in read
-            if text is not None and (self.levels[level] in self.voting or states)
+            (level, text, no_signals if self.levels[level] in self.voting else percents)
+            for level, text, percents, is_stated in read
+            if text is not None and (self.levels[level] in self.voting or is_stated)
         ]
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
         level = np.array([level for level, _, _ in used], int)
-        percent = np.array([own for *_, own in used], float).reshape(-1, len(self.signals))
+        percent = np.array([percents for *_, percents in used], float).reshape(-1, len(self.signals))
         confidence = logit_signals([*percent.T / 100], self.eps)
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
         table = Table(*worth(confidence, level, self.parameters, label), np.arange(len(used))[None])
-        chosen = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
-        found = select(chosen, np.array([len(candidates)]), table, self.parameters)
-        said = {name: values[0].item() for name, values in summary(found, self.recalibration, interval_level).items()}
-        place = said.pop("candidate")
-        del said["tied"]
-        plain = {name: None if value != value else value for name, value in said.items()}
+        candidate = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
+        selection = select(candidate, np.array([len(candidates)]), table, self.parameters)
+        columns = summary(selection, self.recalibration, interval_level)
+        values = {name: column[0].item() for name, column in columns.items()}
+        place = values.pop("candidate")
+        del values["tied"]
+        plain = {name: None if value != value else value for name, value in values.items()}
         answer = candidates[place] if place >= 0 else None
         return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}
 
     def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, tuple[float | None, ...], bool]:
-        """Return the number of a report's level, its canonical answer, its signals, and whether it has any at all."""
+        """Return a report's level number, its canonical answer, its signals, and whether it states any confidence."""
         level = report.get("level")
         called = level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
         name = report.get("group") or called
@@ -204,8 +208,8 @@ class Predictor:
                 raise _unusable("this value cannot be used", field, percent, expected, remedy)
             percents.append(None if percent is None else float(percent))
         text = None if answer is None else canonical(str(answer), self.answers)
-        states = any(own is not None for own in (report.get("confidence"), *given.values()))
-        return self.levels.index(str(name)), text, tuple(percents), states
+        is_stated = any(value is not None for value in (report.get("confidence"), *given.values()))
+        return self.levels.index(str(name)), text, tuple(percents), is_stated
 
 
 def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

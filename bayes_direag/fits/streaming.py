@@ -24,7 +24,7 @@ from bayes_direag.model.selection import logit_signals
 
 
 class Predicted(NamedTuple):
-    """How many questions were predicted, and how many of them had no usable report."""
+    """Number of predicted questions, and of those without a usable report."""
 
     n: int
     n_unanswered: int
@@ -39,15 +39,15 @@ def predict_parquet(
     engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
-    """Predict the questions of a Parquet file, streamed.
+    """Predict the questions of a Parquet file part by part.
 
     The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Parquet is written
-    as it comes, whole or not at all; CSV and JSON Lines once all of it is there.
+    part by part, completely or not at all; CSV and JSON Lines are written at the end.
 
     Parameters
     ----------
     on_step
-        Told how far it has come.
+        Called with messages on progress.
 
     Raises
     ------
@@ -55,27 +55,27 @@ def predict_parquet(
         As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do.
     """
     on_step(f"looking through {source}")
-    found = scan_parquet(source, fit.tree.attrs["answers"], labels=False)
+    scan = scan_parquet(source, fit.tree.attrs["answers"], labels=False)
     slots = None
-    named = found.groups or tuple(found.levels.values())
-    columns = level_columns(named, fit.level_names, source, found.lines.get)
+    names = scan.groups or tuple(scan.levels.values())
+    columns = level_columns(names, fit.level_names, source, scan.lines.get)
     n_columns = len(fit.level_names)
-    if found.groups is not None:
+    if scan.groups is not None:
         slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
     predictor = fit.predictor(interval_level, slots)
-    voting = frozenset(number for number, name in zip(found.levels, named, strict=True) if name in fit.fitted.voting)
-    found = replace(found, voting=voting, signals=signal_names(fit.tree))
-    job = _Prediction(found, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
-    tables = _counted(found.run(job, engine), found.n_questions, on_step)
+    voting = frozenset(number for number, name in zip(scan.levels, names, strict=True) if name in fit.fitted.voting)
+    scan = replace(scan, voting=voting, signals=signal_names(fit.tree))
+    job = _Prediction(scan, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
+    tables = _counted(scan.run(job, engine), scan.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
-        whole = pyarrow.concat_tables(tables)
-        write_table(whole.to_pandas(), target)
-        return Predicted(whole.num_rows, whole["answer"].null_count)
+        table = pyarrow.concat_tables(tables)
+        write_table(table.to_pandas(), target)
+        return Predicted(table.num_rows, table["answer"].null_count)
     n = n_unanswered = 0
     writer: parquet.ParquetWriter | None = None
     with atomic_path(target) as partial_path, ExitStack() as stack:
         for table in tables:
-            if writer is None:  # with the schema of pandas, which then reads the file as if it had written it
+            if writer is None:  # the schema that pandas would write, so that pandas reads the same types
                 schema = pyarrow.Schema.from_pandas(table.slice(0, 0).to_pandas(), preserve_index=False)
                 writer = stack.enter_context(parquet.ParquetWriter(partial_path, schema))
             writer.write_table(table.cast(writer.schema))
@@ -85,7 +85,7 @@ def predict_parquet(
 
 @dataclass(frozen=True, eq=False)
 class _Prediction:
-    """The predictions of a span."""
+    """Predict the questions of a span of the file."""
 
     scan: ParquetScan
     predictor: PatternPredictor
@@ -108,31 +108,31 @@ class _Prediction:
             )
 
     def _reports(self, questions: QuestionArrays) -> Reports:
-        """Put the levels in the order of the fit."""
+        """Return the reports with the levels in the order of the fit."""
         shape = (len(questions.candidate), self.n_levels)
         candidate = np.full(shape, -1, np.int32)
         candidate[:, self.columns] = questions.candidate
         signals = [np.full(shape, np.nan) for _ in self.scan.signals]
-        for own, said in zip(signals, (questions.confidence, *questions.signals.values()), strict=True):
-            own[:, self.columns] = said
+        for signal, values in zip(signals, (questions.confidence, *questions.signals.values()), strict=True):
+            signal[:, self.columns] = values
         label = None
         if self.labels is not None:
-            place = {text: number for number, text in enumerate(self.labels)}
-            of_text = np.array([*(place.get(text, -1) for text in questions.texts), -1])
+            number = {text: number for number, text in enumerate(self.labels)}
+            label_of_text = np.array([*(number.get(text, -1) for text in questions.texts), -1])
             label = np.full(shape, -1)
-            label[:, self.columns] = of_text[questions.answer]
+            label[:, self.columns] = label_of_text[questions.answer]
         logits, n_candidates = logit_signals(signals, self.eps), candidate.max(axis=1, initial=-1) + 1
         return Reports(logits, candidate, n_candidates, label)
 
 
 def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:
-    """Return the text of one candidate of each question; missing for -1."""
-    said = np.where(questions.candidate == candidate[:, None], questions.answer, -1).max(axis=1, initial=-1)
-    return pyarrow.array(questions.texts, pyarrow.large_string()).take(pyarrow.array(said, mask=candidate < 0))
+    """Return the text of each question's selected candidate; missing for -1."""
+    text = np.where(questions.candidate == candidate[:, None], questions.answer, -1).max(axis=1, initial=-1)
+    return pyarrow.array(questions.texts, pyarrow.large_string()).take(pyarrow.array(text, mask=candidate < 0))
 
 
 def _counted(tables: Iterator[pyarrow.Table], n: int, on_step: Callable[[str], None]) -> Iterator[pyarrow.Table]:
-    """Yield the tables, and tell how many questions have been predicted, and at what rate."""
+    """Yield the tables, and report how many questions have been predicted, and at what rate."""
     start, done = monotonic(), 0
     on_step(f"predicting {n:,} questions")
     for table in tables:
