@@ -1,6 +1,6 @@
 """Elicitation: questions in, an observation file out.
 
-Questions (:mod:`elicitation.questions`) meet prompts (:mod:`elicitation.prompts`), an engine that speaks the OpenAI
-chat protocol answers, and the replies are read (:mod:`elicitation.parsing`) into observations. Nothing here loads
-JAX, and the model always runs in a process of its own.
+Questions (:mod:`elicitation.questions`) are put into prompts (:mod:`elicitation.prompts`), an engine sends them by the
+OpenAI chat protocol, and the replies are parsed (:mod:`elicitation.parsing`) into observations. This package does not
+load JAX, and the model always runs in another process.
 """

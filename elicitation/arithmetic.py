@@ -1,12 +1,12 @@
-"""Arithmetic word problems of graded difficulty, with exact answers and nothing to download.
+"""Arithmetic word problems of graded difficulty, with exact answers, generated without a download.
 
 =====  ====================================================================================
-grade  what it takes
+grade  steps
 =====  ====================================================================================
 1      one addition or subtraction of numbers below 20
 2      one addition or subtraction of numbers below 100
 3      two steps of addition, subtraction and multiplication
-4      three steps, equal sharing among them
+4      three steps, one of them equal sharing
 5      three steps with percentages, then a price: the answer is in dollars and may have cents
 =====  ====================================================================================
 """
@@ -56,15 +56,15 @@ _TOLD: dict[Event, tuple[str, ...]] = {
     "share": ("{name} splits them equally into {n} boxes and keeps only one of the boxes.",),
     "percent": ("Then {n} percent of them turn out to be broken and are thrown away.",),
 }
-_MOST = 100_000  # things anyone has
-_DRAWS = 1000  # attempts at a problem that has not been told before
+_MOST = 100_000  # largest number of things
+_DRAWS = 1000  # attempts at a new problem
 
 
 def word_problems(n: int, seed: int = 0, grades: Sequence[int] = GRADES) -> Iterator[WordProblem]:
-    """Yield ``n`` different problems, the grades taking turns; a longer list begins with the shorter one.
+    """Yield ``n`` different problems of alternating grades; a longer list begins with the shorter one.
 
-    The same seed and grades give the same list everywhere. Raises DirEAGError if a grade is unknown, or has no further
-    problem to tell.
+    The same seed and grades give the same list on every machine. Raises DirEAGError if a grade is unknown, or no new
+    problem of a grade is found.
 
     Examples
     --------
@@ -90,7 +90,7 @@ def word_problems(n: int, seed: int = 0, grades: Sequence[int] = GRADES) -> Iter
 
 
 def _tell(grade: int, generator: random.Random) -> WordProblem | None:
-    """Return a random problem, None if its numbers did not work out."""
+    """Return a random problem, None if its numbers do not work out."""
     recipe = _GRADES[grade]
     name, things = generator.choice(_NAMES), generator.choice(_THINGS)
     value = generator.randint(recipe.low, recipe.high)
@@ -117,7 +117,7 @@ def _tell(grade: int, generator: random.Random) -> WordProblem | None:
 
 
 def _plot(recipe: _Grade, generator: random.Random) -> Sequence[Event]:
-    """Return what happens: of several steps no two are of one kind, and the hardest kind is among them."""
+    """Return the events: several are all of different kinds, and include the hardest kind."""
     if recipe.steps == 1:
         return [generator.choice(recipe.events)]
     hardest = recipe.events[-1]
@@ -127,7 +127,7 @@ def _plot(recipe: _Grade, generator: random.Random) -> Sequence[Event]:
 
 
 def _number(event: Event, value: int, recipe: _Grade, generator: random.Random) -> int | None:
-    """Return a number for an event that leaves whole things, None if there is none."""
+    """Return a number for an event that leaves a whole number of things, None if there is none."""
     if event == "gain":
         return generator.randint(recipe.low, recipe.high)
     if event == "lose":
@@ -141,7 +141,7 @@ def _number(event: Event, value: int, recipe: _Grade, generator: random.Random) 
     return generator.choice(choices) if choices else None
 
 
-#: How many things there are after an event.
+# The number of things after an event.
 _AFTER: dict[Event, Callable[[int, int], int]] = {
     "gain": lambda value, number: value + number,
     "lose": lambda value, number: value - number,

@@ -1,4 +1,4 @@
-"""The engine that asks no server: it writes requests for a batch service, and takes the replies from its results."""
+"""The engine for batch services: it writes a file of requests, and reads the replies from the results."""
 
 import hashlib
 import json
@@ -14,22 +14,22 @@ from elicitation.importing.replies import Log, read_records
 
 
 class BatchEngine(Engine):
-    """Requests and results in the form of OpenAI's batch interface, which ``vllm run-batch`` shares.
+    """Requests and results in the form of OpenAI's batch interface, which ``vllm run-batch`` also uses.
 
-    What the results do not answer is written to the file of requests when the engine is left, unless by an error.
-    Raises DirEAGError if the file of requests is another kind of file, or a file of results cannot be read.
+    When the engine is left without an error, unanswered requests are written to the file of requests. Raises
+    DirEAGError if that file exists and is of another kind, or a file of results cannot be read.
 
     Parameters
     ----------
     model, requests
-        The name by which the service knows the model, and the file of requests; an earlier one is replaced.
+        The service's name of the model, and the file of requests, which replaces an earlier one.
     results : sequence of path-like
-        Files of results that the service has given, to any of the run's files of requests.
+        Files of results of the service, for any of the run's files of requests.
 
     Attributes
     ----------
     failed : list of str
-        What the service says of requests that have failed, which are written again.
+        The service's errors for requests that have failed; these are written again.
     """
 
     def __init__(self, model: str, requests: str | Path, results: Sequence[str | Path] = ()) -> None:
@@ -57,22 +57,19 @@ class BatchEngine(Engine):
         return EngineInfo("batch")
 
     async def __aexit__(self, *error: Any) -> None:
-        """Write the requests that are open."""
+        """Write the unanswered requests."""
         if any(error) or not self._waiting:
             return
         if self._results and not self._used:
             raise EngineError(
-                f"none of {len(self._results)} results answers a request that is still open; expected the results of "
+                f"none of {len(self._results)} results answers an open request; expected the results of "
                 f"{self.requests}. Check the file, and that questions, prompts and settings are those of that call."
             )
         with atomic_path(self.requests) as temporary:
             temporary.write_text("".join(f"{line}\n" for line in self._waiting), encoding="utf-8")
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:  # noqa: ARG002 (there is one)
-        """Return the reply that the results hold.
-
-        Raises Deferred if they hold none.
-        """
+        """Return the reply in the results; raise Deferred if there is none."""
         body = request.body(self.model)
         name = custom_id(request, body)
         result = self._results.get(name)
@@ -80,17 +77,17 @@ class BatchEngine(Engine):
         if result is not None and result.completion is not None and result.completion.choices:
             return generation_of(result.completion)
         if result is not None:
-            said = str(result.error or result.response)
-            if too_long(said):
+            error = str(result.error or result.response)
+            if too_long(error):
                 return TOO_LONG
-            self.failed.append(said)
+            self.failed.append(error)
         line = {"custom_id": name, "method": "POST", "url": "/v1/chat/completions", "body": body}
         self._waiting.append(json.dumps(line, ensure_ascii=False))
         raise Deferred
 
 
 def custom_id(request: ChatRequest, body: dict[str, object]) -> str:
-    """Return the name of a request: ``QUESTION/LEVEL.SAMPLE.ATTEMPT.HASH``, with a hash of all that is sent."""
+    """Return the name of a request: ``QUESTION/LEVEL.SAMPLE.ATTEMPT.HASH``, with a hash of its body."""
     key = request.key
     digest = hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:8]
     return f"{key.problem_id}/{key.level}.{key.sample}.{key.attempt}.{digest}"

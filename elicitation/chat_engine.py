@@ -1,4 +1,4 @@
-"""The engine that asks running servers over the OpenAI chat protocol."""
+"""The engine that asks running servers by the OpenAI chat protocol."""
 
 import asyncio
 import os
@@ -31,31 +31,30 @@ from elicitation.generation import (
     too_long,
 )
 
-#: How versions of vLLM are told to hold a reply to a pattern; a version ignores the other word without a sign.
+# The parameters by which versions of vLLM constrain a reply to a pattern; each silently ignores that of the other.
 _CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
-    "structured_outputs": lambda pattern: {"structured_outputs": {"regex": pattern}},  # the only word from 0.12 on
+    "structured_outputs": lambda pattern: {"structured_outputs": {"regex": pattern}},  # the only one from 0.12 on
     "guided_regex": lambda pattern: {"guided_regex": pattern},  # ignored from 0.12 on
 }
-_PROBE = "(amber|teal)-[0-9]{3}"  # what no model says by itself
-_RETRIED = {408, 409, 429}  # and all from 500; the openai client retries the same ones
+_PROBE = "(amber|teal)-[0-9]{3}"  # no model says this unconstrained
+_RETRIED = {408, 409, 429}  # and all from 500, as in the openai client
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
 
 
 class ChatEngine(Engine):
-    """One model behind one or several endpoints that speak the OpenAI chat protocol.
+    """One model behind one or several endpoints of the OpenAI chat protocol.
 
-    The ``openai`` client repeats a request after 408, 409, 429, 5xx and dropped connections. What goes beyond that is
-    done here: moving on to the next endpoint, waiting for a server that restarts, and repeating a request whose reply
-    is no chat completion.
+    The ``openai`` client repeats a request after 408, 409, 429, 5xx and dropped connections. This engine also moves to
+    the next endpoint, waits for a server that restarts, and repeats a request whose response is not a chat completion.
 
     Parameters
     ----------
     urls, model
         The endpoints, for example ``http://127.0.0.1:8000/v1``, and the name by which they serve the model.
     key_variable : str
-        The environment variable that holds the key; without one, none is needed.
+        The environment variable that holds the API key, if one is needed.
     patience, timeout
-        For how many seconds to go on with a request that fails in passing, and to wait for one reply.
+        How many seconds to retry a request after transient failures, and to wait for one reply.
     """
 
     def __init__(
@@ -74,11 +73,11 @@ class ChatEngine(Engine):
         self._patience, self._timeout = patience, timeout
         self._clients: list[AsyncOpenAI] = []
         self._stack = AsyncExitStack()
-        self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to obey
-        self._route = list(range(self.lanes))  # the endpoint that each lane uses at present
+        self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to work
+        self._route = list(range(self.lanes))  # the current endpoint of each lane
 
     async def __aenter__(self) -> EngineInfo:
-        """Connect, and make sure that every endpoint serves the model."""
+        """Connect, and check that every endpoint serves the model."""
         self._probing = asyncio.Lock()
         async with AsyncExitStack() as stack:
             self._clients = [await stack.enter_async_context(self._client(url)) for url in self.urls]
@@ -93,10 +92,10 @@ class ChatEngine(Engine):
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply.
 
-        Raises EngineError if the server refuses the request, or does not answer for longer than the engine is patient.
+        Raises EngineError if the server refuses the request, or failures last longer than ``patience``.
         """
         retrying = AsyncRetrying(
-            retry=retry_if_exception(_passes),
+            retry=retry_if_exception(_is_transient),
             stop=stop_after_delay(self._patience),
             wait=wait_random_exponential(multiplier=0.5, max=8),
             reraise=True,
@@ -126,19 +125,19 @@ class ChatEngine(Engine):
             self._leave(place, lane)
             raise NoCompletionError(f"{error.doc[:80]!r} for a chat completion") from None
         except (APIError, NoCompletionError) as error:
-            if _passes(error):
+            if _is_transient(error):
                 self._leave(place, lane)
             raise
 
     async def _constraint(self, place: int) -> str:
-        """Return the word by which an endpoint holds a reply to a pattern, once it has been seen to obey it.
+        """Return the parameter by which an endpoint constrains a reply to a pattern, tested once.
 
-        Raises EngineError if it obeys none.
+        Raises EngineError if none works.
         """
         async with self._probing:
             if place not in self._constraints:
                 question: Any = [{"role": "user", "content": "Say hello."}]
-                for word, constrain in _CONSTRAINTS.items():
+                for parameter, constrain in _CONSTRAINTS.items():
                     try:
                         reply = await self._clients[place].chat.completions.create(
                             model=self.model, messages=question, max_tokens=32, extra_body=constrain(_PROBE)
@@ -146,25 +145,25 @@ class ChatEngine(Engine):
                     except BadRequestError:
                         continue
                     if re.fullmatch(_PROBE, generation_of(reply).text):
-                        self._constraints[place] = word
+                        self._constraints[place] = parameter
                         break
                 else:
                     raise EngineError(
-                        f"{_public(self.urls[place])}: saw replies that do not keep to a pattern; expected a server "
-                        "that holds them to one, as vLLM 0.12 and later. Update it, or leave out --structured."
+                        f"{_public(self.urls[place])}: saw replies that do not match a pattern; expected a server that "
+                        "constrains them to one, such as vLLM 0.12 or later. Update it, or leave out --structured."
                     )
             return self._constraints[place]
 
     def _leave(self, place: int, lane: int) -> None:
-        """Send what follows in a lane to the next endpoint, unless another request has seen to that."""
+        """Move a lane to the next endpoint, unless another request has done so."""
         if self._route[lane] == place:
             self._route[lane] = (place + 1) % len(self.urls)
 
     def _client(self, url: str) -> AsyncOpenAI:
-        # Loopback never goes through a proxy, whatever the environment says.
+        # requests to loopback must not go through a proxy of the environment
         return AsyncOpenAI(
             base_url=url,
-            api_key=self._key or "none",  # the client wants one
+            api_key=self._key or "none",  # the client requires one
             timeout=Timeout(self._timeout, connect=5.0),
             http_client=DefaultAsyncHttpxClient(trust_env=urlsplit(url).hostname not in _LOOPBACK),
         )
@@ -196,12 +195,12 @@ class ChatEngine(Engine):
     def _refused(self, error: Exception, lane: int) -> EngineError:
         status = f"status {error.status_code}, " if isinstance(error, APIStatusError) else ""
         cause = f" ({error.__cause__})" if error.__cause__ is not None and not status else ""
-        wait = f" within {self._patience:g} s" if _passes(error) else ""
+        wait = f" within {self._patience:g} s" if _is_transient(error) else ""
         seen = f"{status}{error}{cause}"
         seen = (seen.replace(self._key, "***") if self._key else seen)[:400]
-        refused = None if _passes(error) else _parameter(str(error))
+        refused = None if _is_transient(error) else _parameter(str(error))
         remedy = (
-            "See to the server, and give the same command to go on: finished generations are kept."
+            "Check the server, and give the same command to continue: finished generations are kept."
             if refused is None
             else f"Leave out what it refuses: --set {refused}=none"
             + (" --set max_completion_tokens=4096." if refused == "max_tokens" else ".")
@@ -210,7 +209,7 @@ class ChatEngine(Engine):
 
 
 def _parameter(message: str) -> str | None:
-    """Return the parameter that a server says it does not know, None if that is not what it says."""
+    """Return the parameter that a server says it does not support, None if the message says something else."""
     if not re.search(r"supported|permitted|unknown|unrecognized|unexpected", message, re.IGNORECASE):
         return None
     names = Sampling.model_fields.keys() - {"repairs", "structured", "lenient"}
@@ -218,8 +217,8 @@ def _parameter(message: str) -> str | None:
     return next((word for word in words if word in names), None)
 
 
-def _passes(error: BaseException) -> bool:
-    """Tell whether a failure may pass, so that the same request is worth sending again."""
+def _is_transient(error: BaseException) -> bool:
+    """Tell whether a failure is transient, so that the request should be sent again."""
     if isinstance(error, APIStatusError):
         return error.status_code in _RETRIED or error.status_code >= 500
     return isinstance(error, APIConnectionError | NoCompletionError)

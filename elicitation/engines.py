@@ -1,4 +1,4 @@
-"""Engines: what draws replies. This one is canned; the ones that ask servers are in chat_engine.py and server.py."""
+"""Engines, which draw replies: their interface, and one with canned replies. Others ask servers or batch services."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,29 +12,29 @@ from elicitation.journal import read_identity, read_journal
 
 
 class EngineError(DirEAGError):
-    """An engine that cannot be reached, stopped working, or refuses what it is asked."""
+    """An engine that cannot be reached, has stopped, or refuses a request."""
 
 
 class Deferred(Exception):  # noqa: N818 (nothing is wrong)
-    """Raised by an engine whose reply to a request comes later: the run goes on with the others, and stays open."""
+    """Raised if the reply to a request comes later: the run continues with other requests, and stays incomplete."""
 
 
 @dataclass(frozen=True)
 class EngineInfo:
-    """What a manifest says about an engine.
+    """The description of an engine in a manifest.
 
     Attributes
     ----------
     kind : str
-        ``openai``, ``vllm`` (started by the run itself), ``batch`` or ``canned``.
+        ``openai``, ``vllm`` (started by the run), ``batch`` or ``canned``.
     endpoints : tuple of str
-        Where it was reached, without user names and passwords; empty for a server started by the run itself.
+        Its addresses, without user names and passwords; empty for a server started by the run.
     server_version, context
-        As the server states them (only vLLM has a version); the latter is the model's longest, in tokens.
+        As the server states them: its version (vLLM only), and the model's context length in tokens.
     model_source, arguments
-        The folder or name that a server started by the run itself was given, and the further arguments.
+        The model's folder or name, and further arguments, of a server started by the run.
     device : str, optional
-        The GPU that it ran on, if its model was fetched for it.
+        The GPU of a server whose model was fetched by the run.
     """
 
     kind: str
@@ -48,17 +48,17 @@ class EngineInfo:
 
 @runtime_checkable
 class Engine(Protocol):
-    """What a run needs: entered only if there is something to ask, and left whatever happens.
+    """The interface of an engine: a run enters it only if there is something to ask, and always leaves it.
 
-    An engine may also have an ``identity``, a mapping of JSON values: what a run that goes on must find unchanged,
-    beyond the name of the model.
+    An engine may also have an ``identity``, a mapping of JSON values that, like the name of the model, must not change
+    when a run is resumed.
 
     Attributes
     ----------
     model : str
         The name of the model.
     lanes : int
-        The number of separate servers; a run sends the levels of one question down one lane.
+        The number of separate servers; a run sends all levels of a question to one lane.
     """
 
     model: str
@@ -69,14 +69,14 @@ class Engine(Protocol):
         ...
 
     async def __aexit__(self, *error: Any) -> None:
-        """Release what the engine holds; nothing, unless an engine says otherwise."""
+        """Release the resources of the engine; by default there are none."""
 
     async def generate(self, request: ChatRequest, lane: int = 0) -> Generation:
         """Draw one reply; raise Deferred if it comes later."""
         ...
 
     async def watch(self) -> None:
-        """Raise EngineError as soon as the engine is known to be dead; by default wait for ever."""
+        """Raise EngineError as soon as the engine has stopped; by default wait for ever."""
         await asyncio.Event().wait()
 
 
@@ -86,7 +86,7 @@ class CannedEngine(Engine):
     Parameters
     ----------
     reply, model
-        What makes of a request the text, or a whole generation; and the name that the engine goes by.
+        The function that makes the text, or a generation, of a request; the name of the model.
     """
 
     def __init__(self, reply: Callable[[ChatRequest], str | Generation], model: str = "canned") -> None:
@@ -95,7 +95,7 @@ class CannedEngine(Engine):
 
     @classmethod
     def replay(cls, journal: str | Path) -> "CannedEngine":
-        """Return an engine that gives the replies of a journal again, and refuses what it does not hold."""
+        """Return an engine that repeats the replies of a journal, and refuses other requests."""
         model = str(read_identity(journal).get("model", "canned"))
         entries = {entry.key: entry for entry in read_journal(journal)}
 
@@ -103,7 +103,7 @@ class CannedEngine(Engine):
             entry = entries.get(request.key)
             if entry is None or entry.prompt != request.digest:
                 raise EngineError(
-                    f"{journal}: saw no reply to {request.key} in these words; expected one. Give the questions, "
+                    f"{journal}: saw no reply to {request.key} with this prompt; expected one. Give the questions, "
                     "protocol and settings of that run."
                 )
             return entry.generation

@@ -1,4 +1,4 @@
-"""What is asked of an engine, what comes back, and the seed that each request carries."""
+"""Requests to an engine, their settings and seeds, and the replies."""
 
 import hashlib
 import json
@@ -15,48 +15,48 @@ Message = dict[str, str]
 """One chat message: its ``role`` and its ``content``."""
 
 
-def _stands_for(default: object) -> Callable[[object], bool]:
-    """Leave a setting unstated at its default: journals older than it do not state it, and can be continued."""
+def _is_default(default: object) -> Callable[[object], bool]:
+    """Omit a setting at its default from journals, so that those older than the setting can be continued."""
     return lambda value: value == default
 
 
 class Sampling(BaseModel):
-    """How replies are drawn; every parameter is sent with every request, so that no server default counts.
+    """How replies are drawn; every parameter is sent with every request, so that server defaults do not matter.
 
-    None leaves a parameter out, for a server that refuses it: ``top_k``, ``min_p`` and ``repetition_penalty`` are not
-    in the OpenAI protocol, though vLLM and most local servers know them, and hosted reasoning models take few others.
+    None omits a parameter that a server refuses. ``top_k``, ``min_p`` and ``repetition_penalty`` are not in the OpenAI
+    protocol, but vLLM and most local servers accept them; hosted reasoning models accept few of the others.
 
     Attributes
     ----------
     temperature, top_p : float, optional
         The paper's 0.7 and 1.
     max_tokens, max_completion_tokens : int, optional
-        The longest reply, in tokens; the second name, which is not sent by default, is the one that reasoning models
-        take, and includes the reasoning. A reply that reaches it counts as truncated.
+        The maximum length of a reply, in tokens; a reply of this length counts as truncated. Reasoning models take the
+        second, which includes the reasoning and is not sent by default.
     reasoning_effort : str, optional
         How much a reasoning model reasons (``low``, ``high`` ...); not sent by default.
     seed : "derived", optional
-        Whether requests carry their seed (:func:`request_seed`).
+        Whether requests contain their seed (:func:`request_seed`).
     frequency_penalty, presence_penalty : float, optional
-        0 is none.
+        0 means no penalty.
     top_k : int, optional
         The number of most probable tokens to draw from; 0 for all.
     min_p, repetition_penalty : float, optional
-        The least probability of a token, relative to the most probable one; and a penalty, of which 1 is none.
+        The minimum probability of a token relative to the most probable one; a penalty, where 1 means none.
     add_special_tokens : bool, optional
-        Whether the server puts its start token before a chat that has one from its template (vLLM); not sent by
-        default. The released code of the paper does so.
+        Whether the server adds a start token to a chat that already has one from its template (vLLM), as the released
+        code of the paper does; not sent by default.
     logprobs : bool, optional
-        Whether the server is to return the log-probability of each token, from which the answer's becomes the signal
-        ``logprob``; not sent by default.
+        Whether the server returns the log-probability of each token, which gives the signal ``logprob`` of the answer;
+        not sent by default.
     repairs : int
-        How often a reply that cannot be read is asked for again.
+        How often an unreadable reply is asked for again.
     structured : bool
-        Whether replies are forced into the protocol's pattern (vLLM only). This changes what models answer and how
-        confidently, so results with and without it are not comparable.
+        Whether replies are forced to match the protocol's pattern (vLLM only). This changes answers and confidences, so
+        results with and without it are not comparable.
     lenient : bool
-        Whether replies without a final line, cut off or not, are read by the fall-back of the released code of the
-        paper (:func:`~elicitation.parsing.read_last_number`), and not asked for again.
+        Whether replies without a final line, truncated or not, are read by the fall-back of the paper's released code
+        (:func:`~elicitation.parsing.read_last_number`) instead of being asked for again.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -64,27 +64,27 @@ class Sampling(BaseModel):
     temperature: Annotated[float, Field(ge=0, le=2)] | None = 0.7
     top_p: Annotated[float, Field(gt=0, le=1)] | None = 1.0
     max_tokens: Annotated[int, Field(ge=1)] | None = 1024
-    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_stands_for(None))] = None
-    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_stands_for(None))] = None
-    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_stands_for("derived"))] = "derived"
+    max_completion_tokens: Annotated[int | None, Field(ge=1, exclude_if=_is_default(None))] = None
+    reasoning_effort: Annotated[str | None, Field(min_length=1, exclude_if=_is_default(None))] = None
+    seed: Annotated[Literal["derived"] | None, Field(exclude_if=_is_default("derived"))] = "derived"
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = 0.0
     top_k: Annotated[int, Field(ge=0)] | None = 0
     min_p: Annotated[float, Field(ge=0, le=1)] | None = 0.0
     repetition_penalty: Annotated[float, Field(gt=0)] | None = 1.0
-    add_special_tokens: Annotated[bool | None, Field(exclude_if=_stands_for(None))] = None
-    logprobs: Annotated[bool | None, Field(exclude_if=_stands_for(None))] = None
+    add_special_tokens: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
+    logprobs: Annotated[bool | None, Field(exclude_if=_is_default(None))] = None
     repairs: Annotated[int, Field(ge=0)] = 2
     structured: bool = False
-    lenient: Annotated[bool, Field(exclude_if=_stands_for(default=False))] = False
+    lenient: Annotated[bool, Field(exclude_if=_is_default(default=False))] = False
 
     @property
     def parameters(self) -> dict[str, object]:
-        """What is sent of these settings."""
+        """The settings that are sent."""
         return self.model_dump(exclude={"repairs", "structured", "lenient", "seed"}, exclude_none=True)
 
     def override(self, assignments: Sequence[str]) -> "Sampling":
-        """Return these settings with some replaced, each given as ``field=value``; the value ``none`` stands for None.
+        """Replace some settings, each given as ``field=value``; the value ``none`` means None.
 
         Raises DirEAGError if there is no such field, or it does not take the value.
 
@@ -107,14 +107,14 @@ class Sampling(BaseModel):
 
 
 class Key(NamedTuple):
-    """The name of a generation, once in a run.
+    """The unique key of a generation in a run.
 
     Attributes
     ----------
     problem_id, level, sample
-        The question, the level of the prompt, and the number of the sample drawn at it.
+        The question, the level of the prompt, and the number of the sample.
     attempt : int
-        0 for the first reply, then the format repairs.
+        0 for the first reply, 1, 2 ... for the format repairs.
     """
 
     problem_id: str
@@ -125,14 +125,14 @@ class Key(NamedTuple):
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """One reply to be drawn.
+    """A request for one reply.
 
     Attributes
     ----------
     key, messages
-        Which one it is, and the conversation that the reply continues.
+        The key of the reply, and the conversation that it continues.
     seed, sampling
-        How to draw; see :func:`request_seed`.
+        How to draw the reply; see :func:`request_seed`.
     pattern : str, optional
         A regular expression that the reply must match.
     """
@@ -144,7 +144,7 @@ class ChatRequest:
     pattern: str | None = None
 
     def body(self, model: str) -> dict[str, object]:
-        """Return the request in the words of the OpenAI chat protocol."""
+        """Return the request in the form of the OpenAI chat protocol."""
         body: dict[str, object] = {"model": model, "messages": list(self.messages), **self.sampling.parameters}
         if self.sampling.seed is not None:
             body["seed"] = self.seed
@@ -154,7 +154,7 @@ class ChatRequest:
 
     @property
     def digest(self) -> str:
-        """A short hash of the messages, by which a resumed run knows that a reply answers the same prompt."""
+        """A short hash of the messages; a resumed run uses it to check that a reply answers the same prompt."""
         return hashlib.sha256(json.dumps(self.messages).encode()).hexdigest()[:16]
 
 
@@ -167,11 +167,11 @@ class Generation:
     text : str
         As the model wrote it.
     finish_reason : str
-        ``stop``; ``length`` if it was cut off; ``context`` if the prompt did not fit into the model's context.
+        ``stop``; ``length`` if it was truncated; ``context`` if the prompt did not fit into the model's context.
     prompt_tokens, completion_tokens : int
-        As the server counts; 0 if it does not.
+        As counted by the server; 0 if it does not count.
     final_tokens : tuple
-        The tokens of its last line, each with its log-probability; empty unless they were asked for and given.
+        The tokens of its last line, each with its log-probability; empty unless requested and returned.
     """
 
     text: str
@@ -182,11 +182,11 @@ class Generation:
 
 
 class NoCompletionError(Exception):
-    """A successful response that is no chat completion, as proxies and overloaded servers give it."""
+    """A successful response that is not a chat completion, as proxies and overloaded servers may return."""
 
 
 def generation_of(reply: object) -> Generation:
-    """Return what a chat completion holds, whatever stands in its place; NoCompletionError if nothing can be used."""
+    """Return the reply in a chat completion; NoCompletionError if the object is not one."""
     choices = getattr(reply, "choices", None)
     choice: Any = choices[0] if isinstance(choices, list | tuple) and choices else None
     message = getattr(choice, "message", None)
@@ -195,7 +195,7 @@ def generation_of(reply: object) -> Generation:
         raise NoCompletionError(f"{str(reply)[:80]!r} for a chat completion")
     usage = getattr(reply, "usage", None)
     return Generation(
-        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates would fit into no file
+        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates cannot be written to a file
         finish_reason=str(getattr(choice, "finish_reason", None) or "stop"),
         prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
         completion_tokens=getattr(usage, "completion_tokens", None) or 0,
@@ -205,8 +205,8 @@ def generation_of(reply: object) -> Generation:
 
 def final_tokens(choice: object) -> tuple[tuple[str, float], ...]:
     """Return the tokens of the last line of a reply that is not blank, each with its log-probability."""
-    given = getattr(getattr(choice, "logprobs", None), "content", None) or ()
-    tokens = [(str(one.token), float(one.logprob)) for one in given]
+    content = getattr(getattr(choice, "logprobs", None), "content", None) or ()
+    tokens = [(str(token.token), float(token.logprob)) for token in content]
     while tokens and not tokens[-1][0].strip():
         tokens.pop()
     if tokens:
@@ -215,9 +215,9 @@ def final_tokens(choice: object) -> tuple[tuple[str, float], ...]:
 
 
 def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> float | None:
-    """Return 100 exp of the mean log-probability of the tokens of an answer, after the first colon of its line.
+    """Return 100 exp(mean log-probability) of the tokens of an answer, after the first colon of its line.
 
-    None if it does not stand there.
+    None if the answer is not there.
 
     Examples
     --------
@@ -226,20 +226,20 @@ def answer_probability(tokens: Sequence[tuple[str, float]], answer: str) -> floa
     """
     line = "".join(token for token, _ in tokens)
     start = line.find(answer, line.find(":") + 1)
-    own, end = [], 0
+    logprobs, end = [], 0
     for token, logprob in tokens:
         begin, end = end, end + len(token)
         if start >= 0 and begin < start + len(answer) and end > start:
-            own.append(logprob)
-    return min(100 * math.exp(sum(own) / len(own)), 100.0) if own else None
+            logprobs.append(logprob)
+    return min(100 * math.exp(sum(logprobs) / len(logprobs)), 100.0) if logprobs else None
 
 
-#: What a prompt longer than the model's context brings.
+#: The reply to a prompt that is longer than the model's context.
 TOO_LONG = Generation("", "context")
 
 
 def too_long(message: str) -> bool:
-    """Tell whether a server refuses a prompt for being longer than the model's context."""
+    """Tell whether a server refuses a prompt because it is longer than the model's context."""
     return "maximum context length" in message or "context_length_exceeded" in message
 
 
@@ -247,8 +247,8 @@ def request_seed(run_seed: int, key: Key) -> int:
     """Return the seed of one request.
 
     It is the first 31 bits of the SHA-256 hash of the JSON list ``[run_seed, problem_id, level, sample, attempt]`` in
-    UTF-8, with the separators ``", "`` and non-ASCII characters escaped: the same on every machine, independent of
-    order and resumption, and within what every server takes.
+    UTF-8, with the separators ``", "`` and non-ASCII characters escaped. It is the same on every machine, does not
+    depend on order or resumption, and is accepted by every server.
 
     Examples
     --------

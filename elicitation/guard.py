@@ -1,6 +1,6 @@
-"""Run a command, and end it with all that it started once standard input closes: when its owner stops, or dies.
+"""Run a command, and end it with all its processes once standard input closes, as when the owner stops or dies.
 
-A program of its own, started by path on any interpreter: ``python guard.py GRACE_SECONDS COMMAND ...``.
+A separate program, which any interpreter can run by its path: ``python guard.py GRACE_SECONDS COMMAND ...``.
 """
 
 import os
@@ -13,12 +13,12 @@ from contextlib import suppress
 
 
 def main(grace: float, command: list[str]) -> int:
-    """Run the command in a process group of its own, end the group when there is no owner, return the exit status."""
+    """Run the command in its own process group, end the group when the owner is gone, and return the exit status."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)  # noqa: S603 (the owner's)
     threading.Thread(target=_end_without_owner, args=(child.pid, grace), daemon=True).start()
     try:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # not reaped, so that its group keeps its number
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # not reaped, so that its group keeps its id
     finally:
         _send(child.pid, signal.SIGKILL)
     status = child.wait()

@@ -1,4 +1,4 @@
-"""For Inspect: a score reducer that selects one answer of a sample's epochs by a fit, and a metric of probabilities."""
+"""For Inspect: a score reducer that selects one answer from a sample's epochs by a fit, and the metric benefit."""
 
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.parsing import read_reply
 
-_HERE = (
+_NOT_INSTALLED = (
     "Inspect's scores need inspect_ai, which is not installed. "
     'Run: pip install ".[inspect]" in the checkout of bayes-direag'
 )
@@ -18,11 +18,11 @@ _HERE = (
 def direag_reducer(fit: str | Path) -> Any:
     """Return a score reducer for ``Epochs(n, direag_reducer(fit))``: a fit selects the answer of a sample.
 
-    Epoch k is level k of the fit, as in ``direag import inspect``. Answers are those of the scorer; their confidence is
-    read from the score's explanation, where Inspect's own scorers put the reply. The reduced score has the selected
-    answer, 1 or 0 as the scorer has judged it, and in its metadata the ``probability`` of being right (None, and no
-    answer, where no reply was usable). Raises DirEAGError if inspect_ai is not installed, or there are more epochs than
-    the fit has levels.
+    Epoch k is level k of the fit, as in ``direag import inspect``. Answers are those of the scorer. Their confidences
+    are read from the explanation of the score, where Inspect's own scorers put the reply. The reduced score has the
+    selected answer, the scorer's value for it, 1 or 0, and in its metadata the ``probability`` of being right. Without
+    a usable reply it has no answer, and the probability is None. Raises DirEAGError if inspect_ai is not installed, or
+    there are more epochs than the fit has levels.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def direag_reducer(fit: str | Path) -> Any:
     try:
         from inspect_ai.scorer import Score, score_reducer, value_to_float
     except ImportError as error:
-        raise DirEAGError(_HERE) from error
+        raise DirEAGError(_NOT_INSTALLED) from error
     learned = Fit.load(fit)
     kind, names, as_float = learned.tree.attrs["answers"], learned.level_names, value_to_float()
 
@@ -62,17 +62,17 @@ def direag_reducer(fit: str | Path) -> Any:
 
 
 def benefit() -> Any:
-    """Return the metric ``benefit``: accuracy less Brier score of the selected answers, 0 without an answer.
+    """Return the metric ``benefit``: accuracy minus Brier score of the selected answers, 0 without an answer.
 
     Raises DirEAGError if inspect_ai is not installed.
     """
     try:
         from inspect_ai.scorer import metric
     except ImportError as error:
-        raise DirEAGError(_HERE) from error
+        raise DirEAGError(_NOT_INSTALLED) from error
 
     def mean_benefit(scores: list[Any]) -> float:
-        pairs = [(one.score.as_float(), (one.score.metadata or {}).get("probability")) for one in scores]
+        pairs = [(entry.score.as_float(), (entry.score.metadata or {}).get("probability")) for entry in scores]
         gains = [0.0 if probability is None else right - (probability - right) ** 2 for right, probability in pairs]
         return sum(gains) / len(gains) if gains else float("nan")
 

@@ -1,4 +1,4 @@
-"""The view of a run in progress: a panel that is redrawn on a terminal, a plain line now and then elsewhere."""
+"""The view of a run in progress: a panel on a terminal, a plain line at intervals elsewhere."""
 
 import math
 import time
@@ -12,12 +12,12 @@ from elicitation.tally import LevelSummary, Tally
 
 
 class LiveView:
-    """What shows the progress of a run, as a context manager around it; plain lines come at an interval in seconds."""
+    """A context manager that shows the progress of a run; plain lines are at least ``interval`` seconds apart."""
 
     def __init__(self, console: Console, *, interval: float = 15.0) -> None:
         self._console, self._interval = console, interval
         self._tally: Tally | None = None
-        self._said = "starting"
+        self._message = "starting"
         self._last_line = -math.inf
         self._bar = Progress(
             TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=console, auto_refresh=False
@@ -37,8 +37,8 @@ class LiveView:
             self._line(self._tally)
 
     def say(self, message: str) -> None:
-        """Show what is going on before and after the questions."""
-        self._said = message
+        """Show a message before or after the questions."""
+        self._message = message
         if not self._console.is_terminal:
             self._console.print(message, soft_wrap=True)
 
@@ -56,7 +56,7 @@ class LiveView:
     def _panel(self) -> Table:
         rows = Table.grid(padding=(0, 2))
         if self._tally is None:
-            rows.add_row(self._said)
+            rows.add_row(self._message)
             return rows
         self._bar.update(self._task, completed=self._tally.questions_done, total=self._tally.n_questions)
         rows.add_row(self._bar)
@@ -68,7 +68,7 @@ class LiveView:
 
 
 def facts_of(tally: Tally) -> list[tuple[str, str]]:
-    """Return what there is to say about a run in progress, as pairs of name and value."""
+    """Return the state of a run in progress, as pairs of name and value."""
     left = tally.seconds_left
     failures = ", ".join(f"{status} {n}" for status, n in tally.failures.items())
     facts = [
@@ -82,7 +82,7 @@ def facts_of(tally: Tally) -> list[tuple[str, str]]:
 
 
 def levels_table(levels: tuple[LevelSummary, ...], title: str) -> Table:
-    """Return the table of the levels at the end of a run; what is undefined shows as a dash."""
+    """Return the table of the levels at the end of a run; undefined values are dashes."""
     table = Table(title=title, title_justify="left", box=None, pad_edge=False)
     for name in ("level", "name", "n", "parsed", "accuracy", "mean confidence", "AUROC"):
         table.add_column(name, justify="left" if name == "name" else "right")

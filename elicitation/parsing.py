@@ -1,21 +1,21 @@
-r"""Read an answer and a confidence out of a reply, or say why that would be guessing.
+r"""Read the answer and the confidence of a reply, or report why they cannot be read without guessing.
 
-The one rule: the last line with the words asked for, ``Answer and Confidence (0-100):``, is the final line, and what
-stands behind them must be one answer and one confidence in percent that can be read in one way only.
+The last line with the label ``Answer and Confidence (0-100):`` is the final line. After the label it must have one
+answer and one confidence in percent, which can be read in only one way.
 
-- Last, because a model that corrects itself writes the line again. A form copied out of the prompt
-  (``<number>, <confidence>%``) is no final line, and what follows when a model goes on to ask itself a new question
-  (``Question: ...``) is no part of the reply.
-- Case, Markdown, LaTeX, brackets, full-width characters and a missing ``(0-100)`` do not matter. Two lines
-  ``Answer: ...`` and ``Confidence: ...`` count where the line itself is missing. Numbers in free text never count.
-- The confidence stands last, behind a comma, another separator or the word; the percent sign may be missing only
-  behind a comma with a space, or the word. A comma right between digits may be part of a number: ``1,234`` is an
-  answer without a confidence, ``18,95%`` two values, and ``1,234%`` is ambiguous.
-- A confidence above 0 and below 1 (and 1 without a percent sign) may be of a 0-to-1 scale: ambiguous.
-- A reply that was cut off is not read at all.
+- The last such line counts, because a model that corrects itself writes it again. A form copied from the prompt
+  (``<number>, <confidence>%``) is not a final line, and a new question that the model asks itself (``Question: ...``)
+  ends the reply.
+- Case, Markdown, LaTeX, brackets, full-width characters and a missing ``(0-100)`` do not matter. Without a final line,
+  two lines ``Answer: ...`` and ``Confidence: ...`` count. Numbers in free text never count.
+- The confidence comes last, after a comma, another separator or the word. The percent sign may be missing only after a
+  comma with a space, or after the word. A comma directly between digits may be part of a number: ``1,234`` is an
+  answer without a confidence, ``18,95%`` is two values, and ``1,234%`` is ambiguous.
+- A confidence above 0 and below 1 (or 1 without a percent sign) is ambiguous, as it may be on a scale from 0 to 1.
+- A truncated reply is not read.
 
-Other protocols ask for other ends (``Final Answer: 51``, ``Guess 1: 51, 95%``, ``1. 51, 95%``), and the same holds for
-them. The released code of the paper guesses where this module does not: :func:`read_last_number` is its fall-back.
+The same rules hold for the final lines of other protocols (``Final Answer: 51``, ``Guess 1: 51, 95%``,
+``1. 51, 95%``). The fall-back of the paper's released code, :func:`read_last_number`, does guess.
 """
 
 import re
@@ -27,7 +27,7 @@ from bayes_direag.data.answers import AnswerKind, canonical
 
 
 class ParseStatus(StrEnum):
-    """How the reading of a reply went; ``repaired`` is set by a run, for a re-asked reply that reads well."""
+    """How a reply could be read; a run sets ``repaired`` for a readable reply to a re-ask."""
 
     OK = "ok"
     REPAIRED = "repaired"
@@ -41,16 +41,16 @@ class ParseStatus(StrEnum):
 
 @dataclass(frozen=True)
 class Reading:
-    """What a reply says.
+    """The contents of a reply.
 
     Attributes
     ----------
     answer : str or None
         The answer as given; None if there is none, or more than one.
     confidence : float or None
-        In percent, 0..100; None if none was stated that can be read.
+        In percent, 0..100; None if no readable one was stated.
     status : ParseStatus
-        ``ok`` if what was asked for is there, else what is wrong; ``guessed`` by :func:`read_last_number` alone.
+        ``ok`` if everything asked for is there, otherwise the defect; ``guessed`` only by :func:`read_last_number`.
     """
 
     answer: str | None
@@ -60,7 +60,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class TopK:
-    """What a list of guesses says: pairs of answer and probability in percent, in the order of the list."""
+    """A list of guesses: pairs of answer and probability in percent, in the order of the list."""
 
     answers: tuple[tuple[str, float], ...]
     status: ParseStatus
@@ -68,7 +68,7 @@ class TopK:
 
 _CUT_OFF = frozenset({"length", "max_tokens", "content_filter", "abort", "error"})  # finish reasons
 _MAX_CONTENT = 500  # characters of a final line
-_MAX_LINES = 8  # over which it may be broken
+_MAX_LINES = 8  # over which a final line may be broken
 _EMPHASIS = " \t*_`\"'"
 
 _CHARACTERS = (
@@ -130,14 +130,14 @@ def read_reply(text: str, finish_reason: str | None, *, kind: AnswerKind = "nume
     text : str
         The reply.
     finish_reason : str or None
-        Why the model stopped, as the server says; a reply that was cut off (``length``) is not read.
+        Why the model stopped, as the server says; a truncated reply (``length``) is not read.
     kind : {"numeric", "choice", "text"}
-        How answers are compared: what has no canonical form of this kind is no answer, or an ambiguous one.
+        How answers are compared: a text without a canonical form of this kind is not an answer, or an ambiguous one.
 
     Returns
     -------
     Reading
-        With status ``ok`` both values are there. Otherwise a value is given where it is beyond doubt.
+        With status ``ok`` it has both values, otherwise those that are unambiguous.
 
     Examples
     --------
@@ -171,8 +171,8 @@ def read_answer(text: str, finish_reason: str | None, *, kind: AnswerKind = "num
 def read_last_number(text: str, *, confident: bool) -> Reading:
     """Read a reply without a final line as the released code of the paper does.
 
-    Its answer is the last number of the text, a percentage included; its confidence, if one is asked for, the first
-    percentage, and nothing is read where there is none. This is guessing, and the status says so.
+    The answer is the last number of the text, even a percentage. The confidence, if asked for, is the first percentage;
+    without one nothing is read. The status is ``guessed``.
 
     Examples
     --------
@@ -190,25 +190,25 @@ def read_top_k(
 ) -> TopK:
     """Read a list of guesses, each a line ``Guess 1: <number>, <probability>%``.
 
-    Of several lists the last counts. A list may be shorter than ``k``; one that is longer, or not numbered 1, 2, 3
-    ..., is ambiguous. One guess that cannot be read gives the list its status; the others are kept.
+    Of several lists the last counts. A list may be shorter than ``k``; a longer one, or one that is not numbered 1, 2,
+    3 ..., is ambiguous. The first guess that cannot be read gives the list its status; the others are kept.
 
     Parameters
     ----------
     text, finish_reason, kind
         As for :func:`read_reply`.
     k : int
-        The most guesses there may be.
+        The maximum number of guesses.
     numbered : bool
-        Whether the lines are ``1. <number>, <probability>%``. Then the list stands behind the last line ``Top
-        Answers``, or, without one, is made of the numbered lines that state a percentage.
+        Whether the lines are ``1. <number>, <probability>%``. The list then follows the last line ``Top Answers``, or,
+        without one, consists of the numbered lines with a percentage.
     """
     if finish_reason in _CUT_OFF:
         return TopK((), ParseStatus.TRUNCATED)
     text = _plain(text)
     headings = [*_TOP.finditer(text)] if numbered else []
-    found = _lines(text[headings[-1].end() if headings else 0 :], _NUMBERED if numbered else _GUESS)
-    lines = [(int(label["rank"]), said) for label, said in found if headings or not numbered or "%" in said]
+    labelled = _lines(text[headings[-1].end() if headings else 0 :], _NUMBERED if numbered else _GUESS)
+    lines = [(int(label["rank"]), line) for label, line in labelled if headings or not numbered or "%" in line]
     starts = [place for place, (rank, _) in enumerate(lines) if rank == 1]
     lines = lines[starts[-1] if starts else 0 :]
     if not lines:
@@ -222,9 +222,9 @@ def read_top_k(
 
 
 def read_by_pattern(text: str, finish_reason: str | None, pattern: re.Pattern[str]) -> Reading:
-    r"""Read a reply by a pattern of one's own: its first group is the answer, its second, if any, the confidence.
+    r"""Read a reply by a pattern of the user: its first group is the answer, its second, if any, the confidence.
 
-    Of several matches the last counts. The confidence is read as that of a final line is.
+    Of several matches the last counts. The confidence is read as in a final line.
 
     Examples
     --------
@@ -236,13 +236,13 @@ def read_by_pattern(text: str, finish_reason: str | None, pattern: re.Pattern[st
     answers = [match for match in pattern.finditer(text) if match[1] and match[1].strip()]
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    answer, *said = answers[-1].groups()
-    pair = _PAIR.fullmatch(f"x, {said[0].strip().removesuffix('%')}%") if said and said[0] else None
+    answer, *stated = answers[-1].groups()
+    pair = _PAIR.fullmatch(f"x, {stated[0].strip().removesuffix('%')}%") if stated and stated[0] else None
     return Reading(answer.strip(), *((None, ParseStatus.NO_CONFIDENCE) if pair is None else _confidence(pair)))
 
 
 def _plain(text: str) -> str:
-    """Return a reply in plain characters, without the reasoning a model marks as such and without end marks."""
+    """Return a reply in plain characters, without marked reasoning and end marks."""
     text = text.translate(_CHARACTERS).replace("\r", "\n")
     text = text.rpartition("</think>")[2]
     text = re.sub(r"<\|(?:im_end|eot_id|endoftext|end)\|>|<end_of_turn>|</s>|<eos>", "\n", text)
@@ -251,14 +251,14 @@ def _plain(text: str) -> str:
 
 
 def _states(content: str) -> bool:
-    """Tell whether a line says anything once the form of the prompt is taken out of it."""
+    """Tell whether a line has any words apart from a form copied from the prompt."""
     return re.search(r"\w", _PLACEHOLDER.sub("", content)) is not None
 
 
 def _lines(text: str, label: re.Pattern[str]) -> list[tuple[re.Match[str], str]]:
-    """Return the labels of a text that say something, with what they say, up to where a new question begins.
+    """Return the labels of a text with their contents, if not empty, up to the beginning of a new question.
 
-    What a label says stands behind it, or on the next line that is not empty.
+    The content follows the label, or is on the next line that is not empty.
     """
     lines: list[tuple[re.Match[str], str]] = []
     matches = list(label.finditer(text))
@@ -276,14 +276,14 @@ def _lines(text: str, label: re.Pattern[str]) -> list[tuple[re.Match[str], str]]
 
 
 def _final_content(text: str) -> str | None:
-    """Return what the final line says behind its label, None if there is no such line."""
+    """Return the content of the final line after its label, None if there is no such line."""
     lines = _lines(text, _LABEL) or _lines(text, _ANSWER)
     if not lines:
         return None
     label, content = lines[-1]
     content = re.sub(r"^(?:[^\w\n]|_)*answer[ \t*_]*[:=]", "", content, flags=re.I)
     if "%" not in content and "confidence" not in content.lower():
-        confidence = [said for match, said in _lines(text, _CONFIDENCE) if match.start() >= label.end()]
+        confidence = [line for match, line in _lines(text, _CONFIDENCE) if match.start() >= label.end()]
         content = ", ".join([content.rstrip(" \t*_,;."), *confidence[:1]])
     return content
 
@@ -307,7 +307,7 @@ def _read_pair(content: str, kind: AnswerKind) -> Reading:
 
 
 def _bare(content: str) -> str:
-    """Return the content of a line without emphasis, and without what encloses all of it."""
+    """Return the content of a line without emphasis, and without brackets or commands that enclose all of it."""
     content = re.sub(r"(?<!\d)\*\*|\*\*(?!\d)|`", "", " ".join(content.split())).strip(_EMPHASIS)
     while (enclosed := _ENCLOSED.fullmatch(content.strip(f"{_EMPHASIS}.$"))) is not None:
         content = (enclosed[1] or enclosed[2] or "").strip(_EMPHASIS)
@@ -315,7 +315,7 @@ def _bare(content: str) -> str:
 
 
 def _separates(pair: re.Match[str]) -> bool:
-    """Tell whether what stands last is a confidence: it says so, or a comma and a space stand before it."""
+    """Tell whether the last number is a confidence: it says so, or follows a comma and a space."""
     if pair["unit"] or pair["word"]:
         return True
     before = pair.string[pair.start("gap") : pair.start("number")]
@@ -324,7 +324,7 @@ def _separates(pair: re.Match[str]) -> bool:
 
 
 def _may_be_one_number(pair: re.Match[str]) -> bool:
-    """Tell whether answer and confidence may be parts of one number, or the wrong way round."""
+    """Tell whether answer and confidence may be parts of one number, or in the wrong order."""
     answer, number = pair["answer"], pair["number"]
     if not pair["unit"] and "%" in answer:
         return True
@@ -336,7 +336,7 @@ def _may_be_one_number(pair: re.Match[str]) -> bool:
 
 
 def _confidence(pair: re.Match[str]) -> tuple[float | None, ParseStatus]:
-    """Return the confidence of a pair in percent and how its reading went."""
+    """Return the confidence of a pair in percent, and its status."""
     value = Decimal(pair["number"])
     if not 0 <= value <= 100:
         return None, ParseStatus.OUT_OF_RANGE
@@ -346,7 +346,7 @@ def _confidence(pair: re.Match[str]) -> tuple[float | None, ParseStatus]:
 
 
 def _judged(answer: str, confidence: float | None, status: ParseStatus, kind: AnswerKind) -> Reading:
-    """Return a reading, whose answer must be one answer of its kind."""
+    """Return a reading, without the answer if it is not a single answer of its kind."""
     answer = _bare(answer).strip(f"{_EMPHASIS},;:|%" if confidence is None else f"{_EMPHASIS},;:|")
     if canonical(answer, kind) is None:
         several = re.search(r"\d" if kind == "numeric" else r"\w", answer)

@@ -1,18 +1,17 @@
-"""What the model is asked, as data: protocols read from TOML files that a user can read, replace and diff.
+"""The prompts: protocols read from TOML files, which users can read, replace and compare.
 
 ``steered``  the five steering levels of the paper, asked once each
-``samples``  the neutral level alone, asked five times: plain chain-of-thought samples
+``samples``  only the neutral level, asked five times: plain chain-of-thought samples
 ``topk``     one list of five guesses with their probabilities
 
-Each comes in two wordings: ``ours``, and ``released``, which asks as the released code of the paper does.
+Each has two wordings: ``ours``, and ``released``, that of the paper's released code.
 
-A request is one user message, after the example turns if there are any; there is no system message, because some
-model families (Gemma) refuse one.
+A request is one user message, after any example turns. There is no system message, because some model families (Gemma)
+refuse one.
 
-In our wording, what comes first is what is shared. The example turns, the instruction and the form of the final line
-stand first and are the same in every request of a run; then comes the question, which all levels of a question share;
-the note of the level comes last. So the levels differ only in their last sentence, and a server with prefix caching
-computes the rest once a question. A re-ask appends to the prompt, and shares all of it.
+Our wording puts shared parts first, for servers with prefix caching. The example turns, the instruction and the form of
+the final line are the same in every request of a run; then comes the question, the same at all its levels; the note of
+the level comes last. A re-ask appends to the prompt.
 """
 
 import hashlib
@@ -58,9 +57,9 @@ class Level:
     Attributes
     ----------
     index, name
-        Its 0-based number, which observations carry as ``level``, and what it is called.
+        Its number from 0, the ``level`` of observations, and its name.
     note : str
-        The text that stands in place of ``{note}``; may be empty.
+        The text that replaces ``{note}``; may be empty.
     """
 
     index: Annotated[int, Field(strict=True)]
@@ -70,7 +69,7 @@ class Level:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Example:
-    """An example turn: a question, and the reply to it that the model is shown as its own."""
+    """An example turn: a question, and a reply that is shown to the model as its own."""
 
     question: _Text
     reply: _Text
@@ -78,27 +77,27 @@ class Example:
 
 @dataclass(frozen=True, config=_CONFIG)
 class Protocol:
-    """Everything that decides what the model is asked.
+    """Everything that determines what the model is asked.
 
     Attributes
     ----------
     name : {"steered", "samples", "topk"}
-        What kind of elicitation this is.
+        The kind of elicitation.
     levels, n_samples
-        The ways of asking, numbered 0, 1, 2 ... in this order, and how often each is asked.
+        The ways of asking, numbered 0, 1, 2 ... in this order, and the number of samples of each.
     frame : str
-        The prompt, in which ``{question}`` and ``{note}`` are replaced.
+        The prompt, with ``{question}`` and ``{note}``.
     repair : str
-        What a re-ask adds to the prompt; ``{reply}`` in it is replaced by the reply that could not be read.
+        The text that a re-ask adds to the prompt; ``{reply}`` in it is replaced by the unreadable reply.
     examples : tuple of Example
         Turns shown before the prompt, in the same frame without a note.
     reply_pattern : str
-        A regular expression for a whole reply, for servers that can hold a reply to one.
+        A regular expression for a complete reply, for servers that can constrain a reply to it.
     form : {"pair", "answer", "guesses", "numbered"}
         How a reply ends: with an answer and a confidence, with an answer alone (``Final Answer: 51``), with lines
         ``Guess 1: 51, 95%``, or with lines ``1. 51, 95%``.
     repairs : int, optional
-        The most re-asks of a reply that cannot be read, whatever a run's settings say.
+        The maximum number of re-asks of an unreadable reply, if a run's settings allow more.
     """
 
     name: ProtocolName
@@ -131,19 +130,19 @@ def load_protocol(
     examples_file: str | Path | None = None,
     wording: Wording = "ours",
 ) -> Protocol:
-    """Return a shipped protocol, with your own levels, wording or examples where files give them.
+    """Load a shipped protocol, with levels, wording or examples of your own if files are given.
 
-    Raises DirEAGError if the name is unknown, a file cannot be read, or what it says does not make a protocol.
+    Raises DirEAGError if the name is unknown, or a file cannot be read or does not define a valid protocol.
 
     Parameters
     ----------
     levels_file : path-like, optional
-        A TOML file in the form of the shipped ones. What it gives (``levels`` as a whole, ``n_samples``, ``frame``,
-        ``repair``, ``reply_pattern``, ``form``, ``repairs``) takes the place of the shipped; what it leaves out stays.
+        A TOML file in the form of the shipped ones. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
+        ``repair``, ``reply_pattern``, ``form``, ``repairs``) replace the shipped ones.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
     wording : {"ours", "released"}
-        Whose meaning, order and form of the reply: ours, or those of the released code of the paper.
+        Prompts and form of the reply: ours, or those of the paper's released code.
 
     Examples
     --------
@@ -162,7 +161,7 @@ def load_protocol(
 
 
 def messages(protocol: Protocol, level_index: int, question: str) -> list[dict[str, str]]:
-    """Return the chat that asks one question at one level: the example turns, then one user message."""
+    """Return the chat for one question at one level: the example turns, then one user message."""
     turns = [
         turn
         for example in protocol.examples
@@ -172,10 +171,10 @@ def messages(protocol: Protocol, level_index: int, question: str) -> list[dict[s
 
 
 def repair_messages(protocol: Protocol, level_index: int, question: str, bad_reply: str) -> list[dict[str, str]]:
-    """Return the chat of a re-ask: the same prompt, and after it what the final line must look like.
+    """Return the chat of a re-ask: the same prompt, followed by the required form of the final line.
 
-    The reply that could not be read is not shown to the model unless the repair text has a place for it
-    (``{reply}``): a garbled reply in the prompt invites another.
+    The unreadable reply is shown to the model only if the repair text contains ``{reply}``, as a garbled reply in the
+    prompt invites another.
     """
     *turns, prompt = messages(protocol, level_index, question)
     repair = _fill(protocol.repair, reply=bad_reply)
@@ -183,9 +182,9 @@ def repair_messages(protocol: Protocol, level_index: int, question: str, bad_rep
 
 
 def prompt_hash(protocol: Protocol) -> str:
-    """Return a hexadecimal SHA-256 of all that reaches the model: every prompt and re-ask, and the reply pattern.
+    """Return the SHA-256, in hexadecimal, of every prompt and re-ask and of the reply pattern.
 
-    The names of the protocol and its levels and the number of samples do not count.
+    It does not depend on the names of the protocol and its levels, or the number of samples.
     """
     chats = [
         (messages(protocol, level.index, "{question}"), repair_messages(protocol, level.index, "{question}", "{reply}"))
@@ -203,7 +202,7 @@ def _prompt(protocol: Protocol, question: str, note: str) -> str:
 
 
 def _fill(template: str, **values: str) -> str:
-    """Return a template with its placeholders replaced; braces in what takes their place stay as they are."""
+    """Replace the placeholders of a template; braces in the replacements are kept."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
 
 
@@ -230,7 +229,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
 
 
 def _protocol(name: str, settings: dict[str, Any], source: str) -> Protocol:
-    """Return the protocol of a name and the settings of its files, which errors call by ``source``."""
+    """Validate the settings of a protocol; errors name their ``source``."""
     try:
         return TypeAdapter(Protocol).validate_python({"examples": (), **settings, "name": name})
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Where questions come from: rows of files and of the Hugging Face hub, and what a row of each form says."""
+"""The sources of questions: rows of files and of the Hugging Face hub, and the reading of each published form."""
 
 import csv
 import json
@@ -16,9 +16,9 @@ Record = Mapping[str, object]
 
 
 class Row(NamedTuple):
-    """One row: its line (its 1-based number where rows are not lines) and its fields, numbers as text.
+    """One row: its line (its number from 1 if rows are not lines) and its fields, with numbers as text.
 
-    A row that is no record is the text that stands there.
+    ``record`` is the text of a row that is not a record.
     """
 
     line: int
@@ -26,7 +26,7 @@ class Row(NamedTuple):
 
 
 class Told(NamedTuple):
-    """What a row says: its own name if it has one, its question, its gold answer; None for what it does not say."""
+    """The contents of a row: name, question and gold answer, each None if missing."""
 
     name: str | None
     question: object
@@ -34,7 +34,7 @@ class Told(NamedTuple):
 
 
 class HubSource(NamedTuple):
-    """Where a benchmark is published, and what of it is read by default."""
+    """Where a benchmark is published, and the splits that are read by default."""
 
     repository: str
     config: str | None
@@ -71,12 +71,12 @@ def _tell_svamp(row: Record) -> Told:
 
 def _tell_gsm_hard(row: Record) -> Told:
     target = str(row.get("target"))
-    # Targets are floats, which files print with more digits than they hold: 5186630.5999999996 is the float 5186630.6.
+    # Targets are floats, which files print with too many digits: 5186630.5999999996 is the float 5186630.6.
     is_float = re.fullmatch(r"-?\d+\.\d+(?:[eE][+-]?\d+)?", target)
     return Told(None, row.get("input"), repr(float(target)) if is_float else target)
 
 
-#: What a row of each published form says.
+#: The function that reads a row of each published form.
 TELL: Mapping[Form, Callable[[Record], Told]] = {
     "gsm8k": _tell_gsm8k,
     "svamp": _tell_svamp,
@@ -85,7 +85,7 @@ TELL: Mapping[Form, Callable[[Record], Told]] = {
 
 
 def published_form(rows: Iterable[Row]) -> Form | None:
-    """Return the published form that the first record shows, None if it is none of them."""
+    """Return the published form of the first record, None if it has none of them."""
     record = next((row.record for row in rows if not isinstance(row.record, str)), {})
     if {"ID", "Body", "Question", "Answer"} <= record.keys():
         return "svamp"
@@ -97,9 +97,9 @@ def published_form(rows: Iterable[Row]) -> Form | None:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Return the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV.
+    """Read the rows of a file of JSON Lines, JSON (a list of objects), CSV or TSV.
 
-    Raises DirEAGError if the file cannot be read, or holds no row.
+    Raises DirEAGError if the file cannot be read, or has no row.
     """
     try:
         text = path.read_text("utf-8-sig")
@@ -123,7 +123,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def hub_rows(name: Form, split: str | None, revision: str | None) -> list[Row]:
-    """Return the rows of a named benchmark, read with the Hugging Face ``datasets`` library.
+    """Read the rows of a named benchmark with the Hugging Face ``datasets`` library.
 
     Raises DirEAGError if the library is missing, the benchmark has no such split, or it cannot be loaded.
     """
@@ -195,6 +195,6 @@ def _table_rows(path: Path, text: str, delimiter: str) -> list[Row]:
     except csv.Error as error:
         raise DirEAGError(
             f"{path}, after line {reader.line_num}: this table cannot be read ({error}); expected cells in quotation "
-            "marks where they hold commas or line breaks. Correct the line."
+            "marks if they contain commas or line breaks. Correct the line."
         ) from error
     return rows

@@ -1,8 +1,8 @@
 """Question sets: benchmarks by name or as published files, tables with named columns, generated arithmetic.
 
-What a row does not clearly say is never guessed. A row that cannot be asked is left out; a gold answer that cannot be
-read is left away, and its question asked without one. Both are listed as odd rows, with line and reason. So are gold
-answers that a right reply can hardly be expected to meet, being rounded or of very many digits; they stay as they are.
+Nothing is guessed. A row that is not a question is left out, and a question with an unreadable gold answer is asked
+without one. Both are listed as odd rows, with line and reason. So are gold answers that a right reply may well miss,
+because they are rounded or have very many digits; these are kept.
 """
 
 import re
@@ -25,9 +25,9 @@ class Problem:
     Attributes
     ----------
     problem_id, dataset, question : str
-        Its name, which no other question of the set has, the set it is from, and its text.
+        Its name, unique in the set; the set it is from; its text.
     gold_answer : str or None
-        The right answer, numbers and choices in canonical form; None if it is not known.
+        The right answer, with numbers and choices in canonical form; None if it is not known.
     """
 
     problem_id: str
@@ -37,14 +37,14 @@ class Problem:
 
 
 class OddRow(NamedTuple):
-    """A row that is not as it should be.
+    """A row with a defect.
 
     Attributes
     ----------
     line : int
-        Its line (its last, in a table), or its 1-based number where rows are not lines.
+        Its line (in a table its last), or its number from 1 if rows are not lines.
     reason, excerpt
-        What is odd, and what became of the row; how the row, or the odd part of it, begins.
+        What is odd, and what was done about it; the beginning of the row, or of the odd part.
     """
 
     line: int
@@ -54,14 +54,14 @@ class OddRow(NamedTuple):
 
 @dataclass(frozen=True)
 class QuestionSet:
-    """Questions to ask, and the rows of their source that were odd.
+    """Questions to ask, and the odd rows of their source.
 
     Attributes
     ----------
     name, kind
-        What the set is called, and how its answers are compared.
+        The name of the set, and how its answers are compared.
     problems, odd_rows
-        The questions, and what was odd, each in the order of the source.
+        The questions and the odd rows, in the order of the source.
     """
 
     name: str
@@ -70,14 +70,14 @@ class QuestionSet:
     odd_rows: tuple[OddRow, ...] = ()
 
     def sample(self, n: int, seed: int) -> "QuestionSet":
-        """Return n questions in random order (all if there are fewer), those of a smaller n first."""
-        drawn = [*self.problems]
-        Random(seed).shuffle(drawn)  # noqa: S311 (no secret)
-        return replace(self, problems=tuple(drawn[:n]))
+        """Return n questions (all if there are fewer) in random order; a smaller n gives the first of these."""
+        shuffled = [*self.problems]
+        Random(seed).shuffle(shuffled)  # noqa: S311 (no secret)
+        return replace(self, problems=tuple(shuffled[:n]))
 
 
-_MOST_DECIMALS = 6  # that a reply can be expected to give
-_MOST_DIGITS = 15  # that a float holds for certain
+_MOST_DECIMALS = 6  # replies can hardly be expected to give more
+_MOST_DIGITS = 15  # floats represent no more exactly
 
 
 def load_questions(
@@ -91,10 +91,10 @@ def load_questions(
     revision: str | None = None,
     kind: AnswerKind | None = None,
 ) -> QuestionSet:
-    """Return a question set by name, from a file, or generated.
+    """Load a question set by name or from a file, or generate one.
 
-    Raises DirEAGError if the name is unknown, the file cannot be read or has no such columns, no question is left, or
-    the ``datasets`` library is needed and missing.
+    Raises DirEAGError if the name is unknown, the file cannot be read or lacks the columns, no question is left, or the
+    ``datasets`` library is needed and missing.
 
     Parameters
     ----------
@@ -102,19 +102,19 @@ def load_questions(
         ``"gsm8k"``, ``"svamp"`` or ``"gsm_hard"``, read with the Hugging Face ``datasets`` library;
         ``"arithmetic:N"``, ``"arithmetic:N:SEED"`` or ``"arithmetic:N:SEED:GRADES"`` (grades ``4`` or ``1-2``),
         generated without a download (see :mod:`elicitation.arithmetic`); or a file of JSON Lines, JSON, CSV or TSV.
-        A file in the published form of one of the three benchmarks is known by its content; any other needs a
-        column of questions, and may have one of answers.
+        A published file of one of the three benchmarks is recognised by its content. Other files need a column of
+        questions, and may have one of answers.
     split : str, optional
         A split of a named benchmark. By default the test split of GSM8K, and all of SVAMP and GSM-Hard.
     limit : int, optional
-        The most questions to take, from the start.
+        The number of questions to take, from the start.
     question_column, answer_column, id_column : str, optional
         Columns of a file. By default ``question``, ``gold_answer`` or ``answer``, and ``problem_id`` or ``id``.
     revision : str, optional
-        Another revision of a named benchmark than the pinned one.
+        A revision of a named benchmark other than the pinned one.
     kind : {"numeric", "choice", "text"}, optional
-        How answers are compared. By default numeric for benchmarks; for other files what the gold answers show
-        (:func:`bayes_direag.data.answers.infer_kind`), numeric if there are none.
+        How answers are compared. By default numeric for benchmarks; for other files inferred from the gold answers
+        (:func:`bayes_direag.data.answers.infer_kind`), or numeric if there are none.
 
     Examples
     --------
@@ -150,7 +150,7 @@ def _refuse(what: str, **options: str | None) -> None:
 
 
 def _set_name(form: Form, path: Path) -> str:
-    """Return what a published file is called; GSM8K comes as two files, whose questions must not share names."""
+    """Return the name of a published file's set; the two files of GSM8K must not share names of questions."""
     part = re.search(r"train|test", path.stem.lower()) if form == "gsm8k" else None
     return f"{form}_{part[0]}" if part else form
 
@@ -158,23 +158,22 @@ def _set_name(form: Form, path: Path) -> str:
 def _teller(
     path: Path, rows: Sequence[Row], question_column: str | None, answer_column: str | None, id_column: str | None
 ) -> Callable[[Record], Told]:
-    """Return what reads a row of a table, once its columns are found."""
-    there = {field for row in rows if not isinstance(row.record, str) for field in row.record}
+    """Find the columns of a table, and return the function that reads a row."""
+    columns = {field for row in rows if not isinstance(row.record, str) for field in row.record}
+    shown = ", ".join(sorted(columns))
 
     def column(chosen: str | None, *usual: str) -> str | None:
-        if chosen is not None and chosen not in there:
-            raise DirEAGError(
-                f"{path}: there is no column {chosen!r}; saw {', '.join(sorted(there))}. Name one of these."
-            )
-        return chosen or next((name for name in usual if name in there), None)
+        if chosen is not None and chosen not in columns:
+            raise DirEAGError(f"{path}: there is no column {chosen!r}; saw {shown}. Name one of these.")
+        return chosen or next((name for name in usual if name in columns), None)
 
     question = column(question_column, "question")
     answer = column(answer_column, "gold_answer", "answer")
     name = column(id_column, "problem_id", "id")
     if question is None:
         raise DirEAGError(
-            f"{path}: there is no column of questions; saw {', '.join(sorted(there))}; expected 'question'. "
-            "Name the column with --question-column (and --answer-column, if there are answers)."
+            f"{path}: there is no column of questions; saw {shown}; expected 'question'. Name the column with "
+            "--question-column (and --answer-column, if there are answers)."
         )
 
     def tell(row: Record) -> Told:
@@ -194,7 +193,7 @@ def _collect(
     *,
     published: bool = True,
 ) -> QuestionSet:
-    """Return the questions of rows; in a published form every row has a gold answer."""
+    """Make a question set of rows; those of a ``published`` set must all have a gold answer."""
     kept: list[tuple[int, str, str, object]] = []
     odd: list[OddRow] = []
     names: set[str] = set()
@@ -228,20 +227,20 @@ def _collect(
 
 
 def _gold(gold: object, kind: AnswerKind) -> str | None:
-    """Return a gold answer in canonical form (a text as it stands), None if it has none."""
+    """Return a gold answer in canonical form, or a text as it is; None if it has no canonical form."""
     spelling = canonical(gold, kind) if isinstance(gold, str) else None
     return gold.strip() if spelling is not None and kind == "text" and isinstance(gold, str) else spelling
 
 
 def _hardly_met(number: str) -> bool:
-    """Tell whether a right reply may well give another number: this one is rounded, or has very many digits."""
+    """Tell whether a right reply may well give another number, as this one is rounded or has very many digits."""
     _, _, decimals = number.partition(".")
     digits = number.replace(".", "").strip("-0")
     return len(decimals) > _MOST_DECIMALS or len(digits) > _MOST_DIGITS
 
 
 def _arithmetic(name: str, limit: int | None) -> QuestionSet:
-    """Return generated problems for ``arithmetic:N[:SEED[:GRADES]]``."""
+    """Generate the problems of ``arithmetic:N[:SEED[:GRADES]]``."""
     asked = re.fullmatch(r"arithmetic:([1-9]\d{0,5})(?::(\d{1,9})(?::([1-9])(?:-([1-9]))?)?)?", name)
     if asked is None:
         raise DirEAGError(

@@ -1,4 +1,4 @@
-"""What a run has to fill: one settled reply for every question, level and sample."""
+"""The slots of a run: one settled reply for every question, level and sample."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ READABLE = frozenset({ParseStatus.OK, ParseStatus.REPAIRED, ParseStatus.GUESSED}
 
 
 class Slot(NamedTuple):
-    """A reply to be settled, by question, level of the protocol and sample."""
+    """The place of one settled reply: question, level of the protocol and sample."""
 
     problem: Problem
     level: int
@@ -25,7 +25,7 @@ class Slot(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """A settled reply: how its last attempt could be read, and what it says, an observation or one a rank."""
+    """A settled reply: the status of its last attempt, and its observations: one, or one for each rank of a list."""
 
     status: ParseStatus
     observations: tuple[Observation, ...]
@@ -33,7 +33,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """How questions are asked and replies are read; the seed is the run's, and the kind says what is an answer."""
+    """How questions are asked and replies are read; ``seed`` is that of the run, ``kind`` that of the answers."""
 
     protocol: Protocol
     sampling: Sampling
@@ -41,15 +41,15 @@ class Task:
     kind: AnswerKind
 
     def slots(self, problem: Problem) -> tuple[Slot, ...]:
-        """Return the slots of a question, which are asked in a row: prompts that share a prefix meet in its cache."""
+        """Return the slots of a question; they are asked one after another, to share the server's prefix cache."""
         levels, samples = self.protocol.levels, range(self.protocol.n_samples)
         return tuple(Slot(problem, level.index, sample) for level in levels for sample in samples)
 
     def advance(self, slot: Slot, entries: Mapping[Key, Entry]) -> ChatRequest | Outcome:
-        """Return what to ask next for a slot, or its outcome if it is settled.
+        """Return the next request of a slot, or its outcome if it is settled.
 
-        A reply that can be read settles a slot, and so do the last repair and a prompt too long for the model. Raises
-        JournalError if a recorded reply answers another prompt than the one that would be sent.
+        A slot is settled by a readable reply, by the last repair, or by a prompt that is too long for the model. Raises
+        JournalError if a recorded reply answers a prompt other than the one that would be sent.
         """
         attempts: list[Entry] = []
         for attempt in range(self.sampling.repairs + 1):
@@ -59,8 +59,9 @@ class Task:
                 return request
             if (entry.prompt, entry.seed) != (request.digest, request.seed):
                 raise JournalError(
-                    f"question {slot.problem.problem_id!r}, level {slot.level}: saw a recorded reply to other words; "
-                    "expected the same question as before. Give the questions of that run, or choose another folder."
+                    f"question {slot.problem.problem_id!r}, level {slot.level}: saw a recorded reply to another "
+                    "prompt; expected the same question as before. Give the questions of that run, or choose another "
+                    "folder."
                 )
             attempts.append(entry)
             if entry.finish_reason == "context" or self._read(entry.generation)[0] in READABLE:
@@ -68,7 +69,7 @@ class Task:
         return self._outcome(slot, attempts)
 
     def _outcome(self, slot: Slot, attempts: Sequence[Entry]) -> Outcome:
-        """Return what the attempts at a slot say; the last counts."""
+        """Return the outcome of the attempts at a slot, of which the last counts."""
         *failed, last = attempts
         status, reports = self._read(last.generation)
         if failed and status is ParseStatus.OK:
@@ -84,31 +85,31 @@ class Task:
         for rank, (answer, confidence) in enumerate(reports):
             level, name = self._place(slot, rank)
             values = {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
-            known = None if answer is None else answer_probability(last.final_tokens, answer)
-            signals = {} if known is None else {"confidences": {"logprob": round(known, 2)}}
+            probability = None if answer is None else answer_probability(last.final_tokens, answer)
+            signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
             observations.append(Observation.model_validate(values | signals | provenance))
         return Outcome(status, tuple(observations))
 
     def _request(self, slot: Slot, attempt: int, previous: Entry | None) -> ChatRequest:
         key = Key(slot.problem.problem_id, slot.level, slot.sample, attempt)
-        asked = (self.protocol, slot.level, slot.problem.question)
-        chat = messages(*asked) if previous is None else repair_messages(*asked, previous.text)
+        prompt = (self.protocol, slot.level, slot.problem.question)
+        chat = messages(*prompt) if previous is None else repair_messages(*prompt, previous.text)
         pattern = self.protocol.reply_pattern if self.sampling.structured else None
         return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern)
 
     def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""
-        form, said = self.protocol.form, (reply.text, reply.finish_reason)
+        form, text, finish_reason = self.protocol.form, reply.text, reply.finish_reason
         if form in ("guesses", "numbered"):
-            listed = read_top_k(*said, kind=self.kind, numbered=form == "numbered")
-            return listed.status, [*listed.answers] or [(None, None)]
-        reading = (read_answer if form == "answer" else read_reply)(*said, kind=self.kind)
+            guesses = read_top_k(text, finish_reason, kind=self.kind, numbered=form == "numbered")
+            return guesses.status, [*guesses.answers] or [(None, None)]
+        reading = (read_answer if form == "answer" else read_reply)(text, finish_reason, kind=self.kind)
         if self.sampling.lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
             reading = read_last_number(reply.text, confident=form == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 
     def _place(self, slot: Slot, rank: int) -> tuple[int, str]:
-        """Return number and name of the level at which an observation stands."""
+        """Return the number and name of an observation's level."""
         protocol = self.protocol
         name = protocol.levels[slot.level].name
         if protocol.name == "topk":

@@ -1,4 +1,4 @@
-"""Running counts of a run: what the live view shows and the summary says."""
+"""Running counts of a run, for the live view and the summary."""
 
 import time
 from bisect import bisect_left, bisect_right
@@ -21,16 +21,17 @@ class LevelSummary:
     Attributes
     ----------
     level, name, n
-        Its number, what it is called, and the number of its observations.
+        Its number, its name, and the number of its observations.
     parsed : float
-        The share of them whose reply could be read, repaired ones included.
+        The share of observations from readable replies, repaired ones included.
     accuracy : float
-        The share of right answers among those with a known gold answer, where no answer counts as wrong; NaN without
+        The share of right answers among observations with a gold answer, where a missing answer is wrong; NaN without
         gold answers.
     mean_confidence : float
         The mean stated confidence, 0..1; NaN if none was stated.
     auroc : float
-        How often a right answer was stated with more confidence than a wrong one (ties: half); NaN without both.
+        The probability that a right answer has a higher confidence than a wrong one (ties count half); NaN without
+        both.
     """
 
     level: int
@@ -42,7 +43,7 @@ class LevelSummary:
     auroc: float
 
     def record(self) -> dict[str, JsonValue]:
-        """Return the fields as JSON has them: NaN is None."""
+        """Return the fields as JSON values, with None for NaN."""
         return {name: None if value != value else value for name, value in asdict(self).items()}
 
 
@@ -58,18 +59,18 @@ class _Level:
 
 
 class Tally:
-    """The counts of one run, kept as its slots are settled.
+    """The counts of one run, updated as its slots are settled.
 
     Attributes
     ----------
     n_slots, n_questions : int
-        The number of slots of each question, by which it is known when the question is done; and of questions.
+        The number of slots of each question, and of questions.
     settled, questions_done : int
-        Slots and questions done so far.
+        The number of settled slots and of questions with all slots settled.
     statuses : Counter of ParseStatus
-        How the settled replies could be read.
+        The number of settled replies by status.
     resumed, asked, tokens : int
-        Generations found in the journal, and finished by this session, and the completion tokens of these.
+        The number of generations from the journal and of this session, and the completion tokens of the latter.
     """
 
     def __init__(self, n_slots: int, n_questions: int, kind: AnswerKind) -> None:
@@ -83,7 +84,7 @@ class Tally:
         self._began = time.monotonic()
 
     def begin(self) -> None:
-        """Start the clock; what is counted from here on is this session's work."""
+        """Start the clock of this session."""
         self._settled_before, self._began = self.settled, time.monotonic()
 
     def add_generation(self, entry: Entry) -> None:
@@ -102,29 +103,29 @@ class Tally:
 
     @property
     def n_total(self) -> int:
-        """The number of slots in all."""
+        """The total number of slots."""
         return self.n_slots * self.n_questions
 
     @property
     def seconds(self) -> float:
-        """Since the session began."""
+        """The time since the session began."""
         return time.monotonic() - self._began
 
     @property
     def seconds_left(self) -> float | None:
-        """At the pace of this session; None while it has none."""
+        """The remaining time at the pace of this session; None before its first settled slot."""
         done = self.settled - self._settled_before
         return self.seconds / done * (self.n_total - self.settled) if done else None
 
     @property
     def accuracy(self) -> float:
-        """The accuracy so far over all levels, NaN without gold answers."""
-        levels = list(self._levels.values())  # a copy, because a live view reads from another thread
+        """The current accuracy over all levels, NaN without gold answers."""
+        levels = list(self._levels.values())  # a copy, as the live view reads in another thread
         return _share(sum(level.right for level in levels), sum(level.golds for level in levels))
 
     @property
     def failures(self) -> dict[ParseStatus, int]:
-        """The statuses of replies that could not be read."""
+        """The number of unreadable replies by status."""
         return {status: n for status, n in sorted(dict(self.statuses).items()) if status not in READABLE}
 
     def levels(self) -> tuple[LevelSummary, ...]:
@@ -156,8 +157,8 @@ class Tally:
 
 
 def _auroc(wrong: list[float], right: list[float]) -> float:
-    inorder = sorted(wrong)
-    passed = sum(bisect_left(inorder, stated) + bisect_right(inorder, stated) for stated in right)
+    wrong = sorted(wrong)
+    passed = sum(bisect_left(wrong, stated) + bisect_right(wrong, stated) for stated in right)
     return _share(passed / 2, len(wrong) * len(right))
 
 

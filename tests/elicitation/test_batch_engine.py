@@ -120,7 +120,7 @@ def test_results_of_other_requests_are_refused(tmp_path: Path) -> None:
     ask(tmp_path)
     results = serve(tmp_path, 1, stub())
     engine = BatchEngine("stub", tmp_path / "other.jsonl", [results])
-    with pytest.raises(EngineError, match="none of 30 results answers a request that is still open"):
+    with pytest.raises(EngineError, match="none of 30 results answers an open request"):
         runs.ask(N, engine, tmp_path / "other", seed=8)
     assert not (tmp_path / "other.jsonl").exists()
 

@@ -107,7 +107,7 @@ def test_a_server_that_obeys_no_pattern_is_told_at_the_start(obeys: str, rules: 
     asked = replace(request(), pattern="[0-9]+", sampling=Sampling(top_k=None, min_p=None, repetition_penalty=None))
     with Stub(obeys=obeys, rules=rules) as stub:
         stub.refused = stub.refused | {"guided_regex"} if rules == "hosted" else stub.refused
-        with pytest.raises(EngineError, match=r"do not keep to a pattern.*vLLM 0\.12.*leave out --structured"):
+        with pytest.raises(EngineError, match=r"do not match a pattern.*vLLM 0\.12.*leave out --structured"):
             generate(runs.chat(stub.url), asked)
 
 
