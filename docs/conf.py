@@ -19,6 +19,7 @@ myst_heading_anchors = 3
 autodoc_member_order = "bysource"
 napoleon_google_docstring = False
 napoleon_use_ivar = True
+napoleon_attr_annotations = False  # signatures have the types, and a pattern in a type is no markup
 suppress_warnings = ["ref.python"]  # the types of docstrings are written for people
 html_theme = "furo"
 html_title = project
