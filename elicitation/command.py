@@ -1,4 +1,4 @@
-"""The command ``direag elicit``: choose questions, prompts and engine, run, and say what came out."""
+"""The command ``direag elicit``: choose questions, prompts and engine, run, and show the results."""
 
 import asyncio
 import shlex
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     from elicitation.server import ServedEngine
 
 StructuredOption = Annotated[
-    bool, typer.Option(help="Force replies into the final line's form (vLLM); not comparable with free replies.")
+    bool, typer.Option(help="Force the form of the final line (vLLM); not comparable with unconstrained replies.")
 ]
 LenientOption = Annotated[
-    bool, typer.Option(help="Where a final line is missing, guess as the released code does: the last number.")
+    bool, typer.Option(help="Without a final line, guess as the released code does: the last number.")
 ]
 OverridesOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="FIELD=VALUE", help="Override a sampling setting: temperature=0.2, top_k=none."),
 ]
-ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Requests in flight at each server.")]
+ConcurrencyOption = Annotated[int, typer.Option(min=1, help="Number of concurrent requests at each server.")]
 VllmPythonOption = Annotated[
-    Path | None, typer.Option(help="Python of the environment that has vLLM. Left out: the vllm command.")
+    Path | None, typer.Option(help="Python of the environment with vLLM. By default, the vllm command is used.")
 ]
 VllmArgsOption = Annotated[
     str, typer.Option(metavar="ARGS", help="Further arguments for vLLM, in one string: '--tensor-parallel-size 2'.")
 ]
 ReadyWithinOption = Annotated[
-    float, typer.Option(help="Seconds that a started server may take to be ready, without the download.")
+    float, typer.Option(help="Seconds to wait for a started server to be ready, after the download.")
 ]
 
 
@@ -50,7 +50,7 @@ def elicit_command(
     ],
     target: Annotated[Path, typer.Option("--out", help="Folder of the run. An interrupted run is resumed.")],
     model: Annotated[
-        str | None, typer.Option(help="Folder or name of the model to serve; with --base-url the name it is served by.")
+        str | None, typer.Option(help="Folder or name of the model to serve; with --base-url its name there.")
     ] = None,
     base_url: Annotated[
         list[str] | None, typer.Option(metavar="URL", help="A running server, as http://127.0.0.1:8000/v1; repeatable.")
@@ -59,10 +59,10 @@ def elicit_command(
         Path | None, typer.Option(help="Use the replies of this journal instead of asking a model.")
     ] = None,
     batch: Annotated[
-        Path | None, typer.Option(help="Ask no server: write the requests to this file, for a batch service.")
+        Path | None, typer.Option(help="Write the requests to this file, for a batch service, instead of asking.")
     ] = None,
     results: Annotated[
-        list[Path] | None, typer.Option(help="With --batch: a file of results of that service; repeatable.")
+        list[Path] | None, typer.Option(help="With --batch: a file of results from the service; repeatable.")
     ] = None,
     protocol: Annotated[
         ProtocolName, typer.Option(help="steered: five levels. samples: five samples. topk: one list of five.")
@@ -74,36 +74,38 @@ def elicit_command(
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
     split: Annotated[str | None, typer.Option(help="Split of a named benchmark.")] = None,
-    question_column: Annotated[str | None, typer.Option(help="Column of a file that holds the questions.")] = None,
-    answer_column: Annotated[str | None, typer.Option(help="Column of a file that holds the gold answers.")] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of a file that holds the names of questions.")] = None,
+    question_column: Annotated[str | None, typer.Option(help="Column with the questions, in a file.")] = None,
+    answer_column: Annotated[str | None, typer.Option(help="Column with the gold answers, in a file.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with the names of questions, in a file.")] = None,
     answers: AnswersOption = None,
-    levels: Annotated[Path | None, typer.Option(help="TOML file of your own levels or wording.")] = None,
-    examples: Annotated[Path | None, typer.Option(help="TOML file of example turns to show first.")] = None,
+    levels: Annotated[Path | None, typer.Option(help="TOML file with your own levels or wording.")] = None,
+    examples: Annotated[Path | None, typer.Option(help="TOML file with example turns to show first.")] = None,
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
     seed: Annotated[
         int | None,
-        typer.Option(min=0, help="Seed of the run; every request's seed derives from it. Left out: 0, or the model's."),
+        typer.Option(
+            min=0, help="Seed of the run, from which those of requests are derived. By default 0, or the model's."
+        ),
     ] = None,
     concurrency: ConcurrencyOption = 64,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     key_variable: Annotated[
-        str, typer.Option(help="Environment variable that holds the key for --base-url.")
+        str, typer.Option(help="Environment variable with the API key for --base-url.")
     ] = "OPENAI_API_KEY",
     ready_within: ReadyWithinOption = 1800.0,
-    patience: Annotated[float, typer.Option(help="Seconds to keep trying a request that fails.")] = 120.0,
+    patience: Annotated[float, typer.Option(help="Seconds to retry a request that fails.")] = 120.0,
     timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model every question under several prompts, and write an observation file.
 
     The model is served by vLLM, started and stopped by this command, or by running servers (--base-url). After an
-    interruption the same command goes on where it stopped: no reply is lost or asked for again.
+    interruption the same command resumes the run: no reply is lost or asked for again.
 
-    The folder gets observations.jsonl, for direag fit and evaluate; journal.jsonl with every reply; manifest.json with
-    everything needed to repeat the run; and server.log.
+    Files in the folder: observations.jsonl, for direag fit and evaluate; journal.jsonl, with every reply;
+    manifest.json, with everything needed to repeat the run; and server.log.
 
     Example: direag elicit --questions svamp --model FOLDER --out run --limit 100
     """
@@ -128,7 +130,7 @@ def elicit_command(
     if sum([served, bool(base_url), batch is not None, replay is not None]) != 1 or (results and batch is None):
         raise DirEAGError(
             "saw no engine, or several; expected one of --model (served here), --base-url with --model (its name "
-            "there), --batch with --model (and --results) and --replay. Choose one."
+            "there), --batch with --model (and --results), or --replay. Choose one."
         )
     engine: Engine
     if replay is not None:
@@ -153,7 +155,7 @@ def _connect(urls: list[str], model: str | None, key_variable: str, patience: fl
 
 def _name(model: str | None, option: str) -> str:
     if model is None:
-        raise DirEAGError(f"{option}: saw no --model; expected the name by which the model is served there. Add it.")
+        raise DirEAGError(f"{option}: saw no --model; expected the name of the model there. Add it.")
     return model
 
 
@@ -169,9 +171,10 @@ def serve(
     *,
     keep: bool = False,
 ) -> "ServedEngine":
-    """Return an engine that serves a model, as its preset says, logging to a folder; nothing is started yet.
+    """Return an engine that serves a model by its preset, with its log in a folder; it is not started yet.
 
-    A commit that the journal records (left out: the folder's own) is served again. ``keep``: see ServedEngine.
+    The commit of the model is that in the ``journal``, by default the one in the folder, if it exists. ``keep`` is that
+    of ServedEngine.
     """
     from elicitation.server import ServedEngine, Server, launch_command, python_of
 
@@ -185,7 +188,7 @@ def serve(
         recorded = journal or folder / "journal.jsonl"
         revision = recorded_revision(recorded) if preset is None else preset.revision
         server = Server(model, name, log, launch=launch, arguments=arguments, fetcher=fetcher, revision=revision)
-        if server.revision is None:  # which is part of what the run is
+        if server.revision is None:  # it is part of the run's identity
             err.print(f"fetching {model}")
             asyncio.run(server.fetch())
     return ServedEngine(server, name, ready_within=ready_within, patience=patience, timeout=timeout, keep=keep)
@@ -203,8 +206,8 @@ def _tell_batch(engine: BatchEngine, waiting: int) -> None:
         err.print(f"{len(engine.failed)} requests have failed, the first with {engine.failed[0][:300]}")
     if waiting:
         out.print(
-            f"{waiting} replies are open; their requests are in {engine.requests}. Have them answered, and give the "
-            "same command with --results FILE.",
+            f"{waiting} replies are open; their requests are in {engine.requests}. Submit it to the service, and give "
+            "the same command with --results FILE.",
             soft_wrap=True,
         )
 
@@ -218,8 +221,8 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
     if summary.levels:
         out.print(levels_table(summary.levels, title))
     statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
-    second, hours = max(summary.seconds, 1e-9), summary.seconds / 3600
-    pace = f", {summary.asked / second:.2f} and {summary.tokens / second:.0f} tokens a second, {hours:.2f} hours"
+    seconds, hours = max(summary.seconds, 1e-9), summary.seconds / 3600
+    pace = f", {summary.asked / seconds:.2f} and {summary.tokens / seconds:.0f} tokens a second, {hours:.2f} hours"
     out.print(
         f"{summary.n_questions} questions, {summary.n_unanswered} unanswered; {summary.generations} generations, "
         f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",

@@ -1,6 +1,6 @@
-"""Fetch a model before it is served, once it is known that this machine can run it.
+"""Fetch a model before it is served, after a check that this machine can run it.
 
-A program of its own, started by path on the interpreter that has vLLM, and so torch and huggingface_hub:
+A separate program, run by its path on the interpreter that has vLLM, and so torch and huggingface_hub:
 ``python fetch.py REQUEST`` with a :class:`Request` as JSON. It prints one line of JSON: a :class:`Fetched`, or
 ``{"error": ...}``.
 """
@@ -12,23 +12,23 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 SHARE, RESERVE = 0.9, 2e9
-"""What vLLM takes of a GPU, and the bytes that it is taken to need of that beside weights and cache."""
+"""The share of a GPU that vLLM takes, and the bytes of it that it is assumed to need beside weights and cache."""
 
-_TOKENS = 1000  # of prompt and reply together, as most sequences have
+_TOKENS = 1000  # usual length of a sequence, prompt and reply
 _NOT_SERVED = ["consolidated*", "original/*", "*.pth", "*.gguf", "*.msgpack", "*.h5", "*.onnx"]
 
 
 class Request(NamedTuple):
-    """What is to be fetched.
+    """A model to fetch.
 
     Attributes
     ----------
     repository, revision
-        The model's name on the hub, and its commit there; the present one if left out.
+        The model's name on the hub, and its commit; None for the current one.
     dtype, gpus
-        What the server computes in, and over how many GPUs the model is split.
+        The data type of the server, and the number of GPUs over which the model is split.
     whole : bool
-        Whether weights are served as they are, neither quantized nor offloaded.
+        Whether the weights are served as they are, neither quantized nor offloaded.
     """
 
     repository: str
@@ -39,7 +39,7 @@ class Request(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """A model that is ready to be served: commit, folder, GPU, and how many sequences it holds (None: not known)."""
+    """A model that is ready to be served: commit, folder, GPU, and number of sequences that fit (None if unknown)."""
 
     revision: str
     path: str
@@ -48,22 +48,22 @@ class Fetched(NamedTuple):
 
 
 class RefusedError(Exception):
-    """Why a model cannot be served here, and what to do."""
+    """A model that cannot be served here; the message says why, and what to do."""
 
 
 def sequences(memory: float, weights: float, cache: float) -> int:
-    """Return how many sequences of usual length fit beside the weights, at most 256; 0 if the weights do not fit.
+    """Return the number of sequences of usual length that fit beside the weights, 0 to 256.
 
     Parameters
     ----------
     memory, weights, cache : float
-        Bytes of all GPUs that the model is split over, of the weights, and of the cache of one token.
+        Bytes of all GPUs over which the model is split, of the weights, and of the cache of one token.
     """
     return max(0, min(256, int((SHARE * memory - weights - RESERVE) / (_TOKENS * cache))))
 
 
 def cache_of_token(config: dict[str, Any]) -> float:
-    """Return the bytes that keys and values of one token take in 16 bits, by ``config.json``; 1 if that is unknown."""
+    """Return the bytes of the keys and values of one token in 16 bits, by ``config.json``; 1 if unknown."""
     try:
         heads = config["num_attention_heads"]
         size = config.get("head_dim") or config["hidden_size"] / heads
@@ -73,10 +73,10 @@ def cache_of_token(config: dict[str, Any]) -> float:
 
 
 def fetch(request: Request) -> Fetched:
-    """Check the GPU, then the licence, then whether the model fits, and only then download.
+    """Check the GPU, the licence, and whether the model fits, and then download it.
 
-    Without a connection, files that were downloaded before will do. Raises RefusedError if one of the checks fails, or
-    the hub has no such model.
+    Without a connection, files from an earlier download are used. Raises RefusedError if a check fails, or the hub has
+    no such model.
     """
     gpu = _gpu(request)
     hub = import_module("huggingface_hub")
@@ -86,7 +86,7 @@ def fetch(request: Request) -> Fetched:
         return Fetched(Path(path).name, path, gpu and gpu[0], None)
     room = None
     if gpu is not None and request.whole:
-        weights = sum(one.size or 0 for one in about.siblings if _is_weight(one.rfilename))
+        weights = sum(file.size or 0 for file in about.siblings if _is_weight(file.rfilename))
         config = Path(hub.hf_hub_download(request.repository, "config.json", revision=about.sha)).read_text("utf-8")
         room = sequences(gpu[1], weights, cache_of_token(json.loads(config)))
         if room == 0:
@@ -100,7 +100,7 @@ def fetch(request: Request) -> Fetched:
 
 
 def _gpu(request: Request) -> tuple[str, float] | None:
-    """Return name and memory of the GPUs, None on a CPU; refuse one that is missing or cannot compute in bfloat16."""
+    """Return name and memory of the GPUs, None on a CPU; RefusedError if one is missing or lacks bfloat16."""
     try:
         torch = import_module("torch")
     except ImportError:
@@ -123,7 +123,7 @@ def _gpu(request: Request) -> tuple[str, float] | None:
 
 
 def _about(hub: Any, request: Request) -> Any:
-    """Return what the hub says of a model, None if it cannot be reached; refuse one that is not open to us."""
+    """Return the hub's record of a model, None if the hub cannot be reached; RefusedError without access to it."""
     errors, page = import_module("huggingface_hub.errors"), f"https://huggingface.co/{request.repository}"
     try:
         about = hub.HfApi().model_info(request.repository, revision=request.revision, files_metadata=True)
@@ -160,7 +160,7 @@ def _is_weight(name: str) -> bool:
 if __name__ == "__main__":
     sys.path[:] = [path for path in sys.path if Path(path).resolve() != Path(__file__).resolve().parent]
     try:
-        said: dict[str, Any] = fetch(Request(**json.loads(sys.argv[1])))._asdict()
+        result: dict[str, Any] = fetch(Request(**json.loads(sys.argv[1])))._asdict()
     except RefusedError as refusal:
-        said = {"error": str(refusal)}
-    sys.stdout.write(json.dumps(said) + "\n")
+        result = {"error": str(refusal)}
+    sys.stdout.write(json.dumps(result) + "\n")

@@ -1,4 +1,4 @@
-"""The journal of a run: every finished generation, on the disk before it counts."""
+"""The journal of a run: every finished generation, written to disk before it counts."""
 
 import asyncio
 import fcntl
@@ -22,18 +22,18 @@ class JournalError(DirEAGError):
 
 
 class Entry(BaseModel):
-    """One finished generation, as its line of the journal holds it.
+    """One finished generation, which is one line of the journal.
 
     Attributes
     ----------
     problem_id, level, sample, attempt
         Its :class:`~elicitation.generation.Key`.
     seed, prompt
-        The seed that was sent, and the digest of the messages.
+        The seed of the request, and the digest of its messages.
     text, finish_reason, prompt_tokens, completion_tokens, final_tokens
         The :class:`~elicitation.generation.Generation`.
     seconds : float
-        From the request to the reply, retries included.
+        The time from the request to the reply, retries included.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -53,35 +53,35 @@ class Entry(BaseModel):
 
     @property
     def key(self) -> Key:
-        """The name of the generation."""
+        """The key of the generation."""
         return Key(self.problem_id, self.level, self.sample, self.attempt)
 
     @property
     def generation(self) -> Generation:
-        """What the engine gave."""
+        """The reply of the engine."""
         counts = self.prompt_tokens, self.completion_tokens
         return Generation(self.text, self.finish_reason, *counts, self.final_tokens)
 
 
 class Journal:
-    """An append-only file: a header with the identity of the run, then one line a finished generation.
+    """An append-only file: a header with the identity of the run, then one line for each finished generation.
 
-    Opening it makes the file, or continues it: a last line that was cut off is removed (its generation had not
-    counted), and the identity must be the same, unless nothing was generated under it. A file that is refused stays as
-    it is. The file is locked while open, so that no second run writes to it. Raises JournalError if the file is not a
-    journal, is in use, holds a generation twice, or was written under another identity.
+    Opening creates the file, or continues it. An incomplete last line is removed, as its generation did not count. The
+    identity must be the same, unless the journal has no generations. The file is locked while open. Raises
+    JournalError, and leaves the file unchanged, if it is not a journal, is in use, has a generation twice, or was
+    written under another identity.
 
     Parameters
     ----------
     path : path-like
         The file, in a folder that exists.
     identity : mapping
-        What makes generations comparable (model, prompts, sampling ...), as JSON values.
+        The settings that determine generations (model, prompts, sampling ...), as JSON values.
 
     Attributes
     ----------
     entries : dict of Key to Entry
-        What the file holds.
+        The generations in the file.
     """
 
     def __init__(self, path: str | Path, identity: Mapping[str, JsonValue]) -> None:
@@ -95,12 +95,12 @@ class Journal:
             header = json.dumps({"journal": VERSION, "identity": dict(identity)})
             whole = self.path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
-            if not header.encode().startswith(whole):  # not new, and not cut off in its header
+            if not header.encode().startswith(whole):  # neither new nor with an incomplete header
                 there, here = _header(self.path, whole), json.loads(header)["identity"]
                 self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
                 if self.entries or not self._size:
                     _check_identity(self.path, there, here)
-                elif there != here:  # nothing was generated under it
+                elif there != here:  # no generation has this identity
                     self._size = 0
             os.truncate(self._descriptor, self._size)
             if not self._size:
@@ -110,9 +110,9 @@ class Journal:
             raise
 
     async def append(self, entry: Entry) -> None:
-        """Write one generation through to the disk, waiting for that in a thread, and remember it.
+        """Write one generation to disk, waiting in a thread, and add it to the entries.
 
-        Raises JournalError if the disk is full or fails. The line is taken back, and no further one is accepted.
+        Raises JournalError if the disk is full or fails. The line is then removed, and later ones are refused.
         """
         await asyncio.to_thread(self._write_through, entry)
         self.entries[entry.key] = entry
@@ -133,8 +133,7 @@ class Journal:
             fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise JournalError(
-                f"{self.path}: saw another run writing here; expected to be the only one. Wait for it, or choose "
-                "another folder."
+                f"{self.path}: saw another run writing here; expected none. Wait for it, or choose another folder."
             ) from error
 
     def _write(self, line: str) -> None:
@@ -150,14 +149,14 @@ class Journal:
             self._failure = error
             os.truncate(self._descriptor, self._size)
             raise JournalError(
-                f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk that "
-                "takes it. The generations before it are safe: make room, and give the same command to go on."
+                f"{self.path}: a generation could not be written ({error.strerror or error}); expected a disk with "
+                "space. The generations before it are safe: make room, and give the same command to continue."
             ) from error
         self._size += len(data)
 
 
 def read_journal(path: str | Path) -> list[Entry]:
-    """Return the generations of a journal, without those of a cut-off last line.
+    """Return the generations of a journal, without an incomplete last line.
 
     Raises JournalError if there is no such file, or it is not a journal.
     """
@@ -167,12 +166,12 @@ def read_journal(path: str | Path) -> list[Entry]:
 
 
 def read_identity(path: str | Path) -> dict[str, JsonValue]:
-    """Return the identity that a journal was written under; raises as :func:`read_journal` does."""
+    """Return the identity in a journal; raises as :func:`read_journal` does."""
     return _header(Path(path), _whole_lines(Path(path)))
 
 
 def recorded_revision(path: str | Path) -> str | None:
-    """Return the commit of the model that a journal was written under, None if there is none, or no journal yet."""
+    """Return the commit of the model in a journal, None if there is no commit or no journal."""
     server = read_identity(path).get("server") if Path(path).exists() and Path(path).stat().st_size else None
     revision = server.get("revision") if isinstance(server, dict) else None
     return None if revision is None else str(revision)
@@ -207,8 +206,8 @@ def _entries(path: Path, data: bytes) -> Iterator[Entry]:
             entry = Entry.model_validate_json(line)
         except ValidationError as error:
             raise JournalError(
-                f"{path}, line {number}: saw {line[:60]!r}; expected one finished generation. Remove the line: its "
-                "generation is asked again."
+                f"{path}, line {number}: saw {line[:60]!r}; expected one finished generation. Remove the line; its "
+                "generation will be asked for again."
             ) from error
         if entry.key in lines:
             raise JournalError(

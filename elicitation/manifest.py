@@ -18,18 +18,18 @@ from elicitation.questions import Problem
 
 
 class Session(BaseModel):
-    """One stretch of work on a run: a run that was resumed has several.
+    """One session of a run; a resumed run has several.
 
     Attributes
     ----------
     started, ended
-        In UTC, in ISO form; ``ended`` is None if the session was killed.
+        Times in UTC, in ISO form; ``ended`` is None if the session was killed.
     engine, generations
-        What answered, None if nothing was asked; and how many generations were finished.
+        The engine, None if nothing was asked; the number of finished generations.
     outcome
-        ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the kind of error that ended it.
+        ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the type of the error.
     versions
-        Of Python and of the packages that count.
+        The versions of Python and of the relevant packages.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -43,18 +43,18 @@ class Session(BaseModel):
 
 
 class Manifest(BaseModel):
-    """What a run was made with and what came out; never a key.
+    """The settings and results of a run, without any API key.
 
     Attributes
     ----------
     identity, protocol
-        What must not change when the run is resumed; the prompts in full.
+        What must not change when the run is resumed; the full prompts.
     questions
         Name, kind, number and SHA-256 of the questions, and the odd rows of the source.
     complete, counts, levels
-        Whether every reply is there; generations, and settled replies by status; the summary by level.
+        Whether there are no open slots; generations, and settled replies by status; the summary by level.
     sessions
-        In order.
+        The sessions, in order.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -69,16 +69,15 @@ class Manifest(BaseModel):
     sessions: list[Session] = Field(default_factory=list)
 
     def write(self, path: Path) -> None:
-        """Write the manifest; whole or not at all."""
+        """Write the manifest, completely or not at all."""
         with atomic_path(path) as temporary:
             temporary.write_text(self.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 
 def earlier_sessions(path: Path) -> list[Session]:
-    """Return the sessions that a manifest names, none if there is no manifest.
+    """Return the sessions in a manifest, none if there is no manifest.
 
-    One that still says ``running`` had no time to say more, and has been killed. Raises DirEAGError if the file is no
-    manifest.
+    A session whose outcome is still ``running`` was killed. Raises DirEAGError if the file is not a manifest.
     """
     if not path.exists():
         return []
@@ -99,7 +98,7 @@ def questions_digest(problems: Sequence[Problem]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what a run depends on."""
+    """Return the versions of Python and of the packages that a run depends on."""
     numbers = {"python": platform.python_version()}
     for name in ("bayes-direag", "openai", "pydantic"):
         with suppress(PackageNotFoundError):

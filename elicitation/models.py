@@ -1,9 +1,9 @@
-"""Recorded model presets: the three models of the paper with its sampling settings.
+"""Model presets: the three models of the paper with its sampling settings.
 
-The paper samples at temperature 0.7 and top-p 1, at most 1024 new tokens, in bfloat16, and asks at most twice again
-where a reply cannot be read. Its released code samples with transformers, which takes what the code does not set from
-the model's generation config, and where that says nothing, from its own defaults (top-k 50, no repetition penalty). It
-renders the chat as text and tokenizes that with special tokens, which gives it a second start token.
+The paper samples at temperature 0.7 and top-p 1, with at most 1024 new tokens, in bfloat16, and at most two re-asks of
+an unreadable reply. Its released code samples with transformers. That takes other settings from the model's generation
+config, or else its own defaults (top-k 50, no repetition penalty). The code renders the chat as text and tokenizes it
+with special tokens, which adds a second start token.
 """
 
 from collections.abc import Mapping
@@ -24,15 +24,15 @@ class ModelPreset:
     Attributes
     ----------
     name, repository : str
-        The last part of its name on the hub, and all of it.
+        The last part of its name on the hub, and the full name.
     server_arguments, revision
-        What ``vllm serve`` is told beyond the model, and the commit that is served.
+        Further arguments of ``vllm serve``, and the commit that is served.
     seed : int
-        The seed that the released code's configuration has for the model: of subsets and folds, not of replies.
+        The model's seed in the configuration of the released code, for subsets and folds, not for replies.
     released : Sampling
-        How the released code draws replies, its configuration and the model's generation config taken together.
+        The settings of the released code, from its configuration and the model's generation config.
     sampling : Sampling
-        How the paper says that replies are drawn, and how often one that cannot be read is asked for again.
+        The settings that the paper states.
     """
 
     name: str
@@ -67,9 +67,9 @@ MODELS: Mapping[str, ModelPreset] = {
 
 
 def find_preset(model: str | Path) -> ModelPreset | None:
-    """Return the preset of a model named by its hub name or by a folder of that name, None if there is none.
+    """Return the preset of a model, given by its name on the hub or a folder of that name; None if there is none.
 
-    A model of that name by another owner is another model.
+    A model of the same name by another owner has no preset.
 
     Examples
     --------
@@ -85,12 +85,12 @@ def find_preset(model: str | Path) -> ModelPreset | None:
 
 
 def released_seed(preset: ModelPreset | None, wording: Wording) -> int:
-    """Return the seed of a run that is given none: that of the released code for the model in its wording, else 0."""
+    """Return the default seed of a run: with the released wording that of the released code for the model, else 0."""
     return preset.seed if preset is not None and wording == "released" else 0
 
 
 def choose_sampling(preset: ModelPreset | None, wording: Wording) -> Sampling:
-    """Return how replies are drawn by default; a model without a preset is taken to have no generation config."""
+    """Return the default sampling settings; a model without a preset is assumed to have no generation config."""
     if wording == "released":
         return _RELEASED if preset is None else preset.released
     return Sampling() if preset is None else preset.sampling

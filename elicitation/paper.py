@@ -1,4 +1,4 @@
-"""The command ``direag paper``: ask, evaluate, and make the tables and figures, for many models and data sets."""
+"""The command ``direag paper``: elicit, evaluate, and make tables and figures, for several models and data sets."""
 
 import asyncio
 import json
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from elicitation.generation import Sampling
 
 RECORD, OBSERVATIONS = "paper.json", "observations.jsonl"
-#: What the paper's tables compare.
+#: The methods in the paper's tables.
 METHODS = (
     "vanilla,self_consistency,answer_entropy,mean_confidence,steerconf,topk,direag,"
     "count_calibrated,level_calibrated,confidence"
@@ -43,52 +43,52 @@ PAPER_MODELS = "Qwen/Qwen2.5-7B-Instruct,mistralai/Mistral-7B-Instruct-v0.3,goog
 
 
 def paper_command(
-    target: Annotated[Path, typer.Option("--out", help="Folder of everything. What is interrupted is resumed.")],
+    target: Annotated[Path, typer.Option("--out", help="Folder of all results; interrupted work is resumed.")],
     models: Annotated[
-        str, typer.Option(help="Names on the hub or folders, separated by commas; with --base-url served names.")
+        str, typer.Option(help="Folders or names on the hub, separated by commas; with --base-url the served names.")
     ] = PAPER_MODELS,
     datasets: Annotated[str, typer.Option(help="Some of gsm8k, svamp and gsm_hard.")] = "gsm8k,svamp,gsm_hard",
     questions: Annotated[
         Path | None,
         typer.Option(
             help="Folder of the published files gsm8k_train.jsonl, gsm8k_test.jsonl, svamp.json and gsm_hard.jsonl. "
-            "Left out: from the Hugging Face hub."
+            "By default they are read from the Hugging Face hub."
         ),
     ] = None,
-    limit: Annotated[int | None, typer.Option(min=5, help="Only the first N questions of each, to rehearse.")] = None,
+    limit: Annotated[int | None, typer.Option(min=5, help="Only the first N questions of each, as a test.")] = None,
     base_url: Annotated[
         list[str] | None,
-        typer.Option(metavar="URL", help="Ask a running server: one for all models, or one for each in their order."),
+        typer.Option(metavar="URL", help="A running server: one for all models, or one for each in their order."),
     ] = None,
     wording: Annotated[
         Wording, typer.Option(help="released: prompts and sampling of the paper's released code. Or ours.")
     ] = "released",
     lenient: LenientOption = False,
     preset: Annotated[
-        PresetName, typer.Option(metavar="PRESET", help="Of the fits: paper, release or bayes.")
+        PresetName, typer.Option(metavar="PRESET", help="Preset of the fits: paper, release or bayes.")
     ] = "paper",
     overrides: OverridesOption = None,
     structured: StructuredOption = False,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Of replies, folds and intervals. Left out: the model's, or 0.")
+        int | None, typer.Option(min=0, help="Seed of replies, folds and intervals. By default the model's, or 0.")
     ] = None,
     concurrency: ConcurrencyOption = 64,
     vllm_python: VllmPythonOption = None,
     vllm_args: VllmArgsOption = "",
     ready_within: ReadyWithinOption = 1800.0,
     pace: Annotated[
-        float, typer.Option(min=1, help="Tokens a second, for the estimate; that of one A100 of 80 GB is assumed.")
+        float, typer.Option(min=1, help="Tokens per second, for the estimate; by default those of one A100 of 80 GB.")
     ] = ASSUMED_PACE,
-    estimate_only: Annotated[bool, typer.Option("--estimate", help="Print the estimate, and stop.")] = False,
+    estimate_only: Annotated[bool, typer.Option("--estimate", help="Print the estimate, and exit.")] = False,
 ) -> None:
-    """Do the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
+    """Repeat the paper's experiment: ask every model every data set, evaluate, make both tables and both figures.
 
-    Each model is served once by vLLM, started and stopped by this command, or by a running server (--base-url). The
-    same command goes on after an interruption. An evaluation that is there is kept; of other replies or settings it
-    is refused.
+    Each model is served once by vLLM, started and stopped by this command, or by a running server (--base-url). After
+    an interruption the same command continues. An existing evaluation is kept, but must be of the same replies and
+    settings.
 
-    The folder gets MODEL/DATASET/ with steered, samples and topk (of gsm8k also train), each a run of direag elicit,
-    and evaluation, as of direag evaluate; tables/, of all evaluations in the folder; and paper.json.
+    Contents of the folder: MODEL/DATASET/ with steered, samples and topk (for gsm8k also train), each a run of direag
+    elicit, and evaluation, made by direag evaluate; tables/, of all evaluations in the folder; and paper.json.
 
     Example: direag paper --models Qwen/Qwen2.5-7B-Instruct --datasets svamp --out rehearsal --limit 20
     """
@@ -101,21 +101,21 @@ def paper_command(
     presets = {model: find_preset(model) for model in folders}
     flags = {"structured": structured, "lenient": lenient}
     sampling = {
-        model: choose_sampling(own, wording).override(overrides or ()).model_copy(update=flags)
-        for model, own in presets.items()
+        model: choose_sampling(of_model, wording).override(overrides or ()).model_copy(update=flags)
+        for model, of_model in presets.items()
     }
-    most = max(own.max_tokens or own.max_completion_tokens or 0 for own in sampling.values())
+    most = max(settings.max_tokens or settings.max_completion_tokens or 0 for settings in sampling.values())
     err.print(estimate(parts, folders, pace, most))
     if estimate_only:
         return
     chosen = {"limit": limit, "wording": wording, "preset": preset, "seed": seed}
     _claim(target, chosen | {"sampling": overrides or [], **flags})
-    seeds = {model: released_seed(own, wording) if seed is None else seed for model, own in presets.items()}
+    seeds = {model: released_seed(presets[model], wording) if seed is None else seed for model in folders}
     missing = {model: [part for part in parts if not part.is_done(folder)] for model, folder in folders.items()}
     engines = {
         model: _engine(model, urls[model], folders[model], vllm_args, vllm_python, ready_within)
-        for model, own in missing.items()
-        if own
+        for model in folders
+        if missing[model]
     }
     for engine in engines.values():
         _fetch(engine)
@@ -132,7 +132,7 @@ def _names(text: str) -> list[str]:
 
 
 def _folders(models: Sequence[str], target: Path) -> dict[str, Path]:
-    """Return each model's folder: of the last part of its name, which is what a folder is served as."""
+    """Return the folder of each model, named by the last part of the model's name or path."""
     if not models:
         raise DirEAGError("--models: saw none; expected at least one name or folder.")
     folders = {
@@ -154,13 +154,13 @@ def _urls(urls: Sequence[str] | None, models: Sequence[str]) -> dict[str, str | 
 
 
 def _claim(target: Path, settings: Mapping[str, object]) -> None:
-    """Record the settings in a new folder; refuse a folder of others."""
+    """Record the settings in a new folder; raise DirEAGError if the folder has other settings, or other files."""
     path = target / RECORD
     if path.is_file():
-        there = json.loads(path.read_text(encoding="utf-8"))
-        differing = [name for name in settings if there.get(name) != settings[name]]
+        recorded = json.loads(path.read_text(encoding="utf-8"))
+        differing = [name for name in settings if recorded.get(name) != settings[name]]
         if differing:
-            seen = "; ".join(f"{name} {there.get(name)!r} there, {settings[name]!r} here" for name in differing)
+            seen = "; ".join(f"{name} {recorded.get(name)!r} there, {settings[name]!r} here" for name in differing)
             raise DirEAGError(
                 f"--out {target}: saw a run with other settings ({seen}); expected the same. Choose another folder."
             )
@@ -185,7 +185,7 @@ def _engine(
 
 
 def _fetch(engine: "Engine") -> None:
-    """Download a model that is to be served here, so that whatever it lacks shows before anything is asked."""
+    """Download a model that is to be served here, so that errors occur before anything is asked."""
     from elicitation.server import ServedEngine
 
     if isinstance(engine, ServedEngine):
@@ -195,20 +195,19 @@ def _fetch(engine: "Engine") -> None:
 def _ask(
     parts: Sequence[Part], folder: Path, engine: "Engine", sampling: "Sampling", seed: int, concurrency: int
 ) -> None:
-    """Ask for all that is missing, of one server start."""
+    """Elicit the missing parts with a single start of the server."""
     from elicitation.live import LiveView
     from elicitation.run import elicit
     from elicitation.server import ServedEngine
 
     try:
         for part in parts:
-            where = part.folder(folder)
-            err.print(f"{where}: asking {engine.model}")
-            summary = elicit(part.questions, part.protocol, engine, where, sampling, seed, concurrency, LiveView(err))
+            run = part.folder(folder)
+            err.print(f"{run}: asking {engine.model}")
+            summary = elicit(part.questions, part.protocol, engine, run, sampling, seed, concurrency, LiveView(err))
             statuses = ", ".join(f"{status} {n}" for status, n in summary.statuses.items())
             out.print(
-                f"{where}: {summary.n_questions} questions, {summary.n_unanswered} unanswered; {statuses}",
-                soft_wrap=True,
+                f"{run}: {summary.n_questions} questions, {summary.n_unanswered} unanswered; {statuses}", soft_wrap=True
             )
     finally:
         if isinstance(engine, ServedEngine):
@@ -216,7 +215,7 @@ def _ask(
 
 
 def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
-    """Evaluate one model on one data set, unless that has been done; refuse if it has been done otherwise."""
+    """Evaluate one model on one data set, or check an existing evaluation."""
     files = {part: f"{part}/{OBSERVATIONS}" for part in ("train", "steered", "samples", "topk")}
     labelled, tested = ("train", "steered") if (folder / files["train"]).is_file() else ("steered", None)
     if (folder / "evaluation").exists():
@@ -230,7 +229,7 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
 
 
 def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: PresetName, seed: int) -> None:
-    """Refuse an evaluation that is of other replies or settings."""
+    """Raise DirEAGError if an evaluation is of other replies or settings."""
     from bayes_direag.data.observations import Observations
     from bayes_direag.model.presets import preset as named_preset
 
@@ -249,13 +248,13 @@ def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: Pre
 
 
 def _tabulate(target: Path) -> None:
-    """Make tables and figures of all evaluations in the folder, in place of earlier ones."""
+    """Make tables and figures of all evaluations in the folder, replacing earlier ones."""
     evaluations = sorted(str(path.parent.relative_to(target)) for path in target.glob("*/*/evaluation/evaluation.json"))
     _direag("tables", *evaluations, "--out", "tables", folder=target)
 
 
 def _direag(*arguments: str, folder: Path) -> None:
-    """Run another command of direag in a folder, as anybody can by hand."""
+    """Run another command of direag in a folder, and print it, so that users can repeat it."""
     err.print(f"{folder}: direag {shlex.join(arguments)}")
     process = subprocess.run([sys.executable, "-m", "bayes_direag", *arguments], cwd=folder, check=False)  # noqa: S603
     if process.returncode:

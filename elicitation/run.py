@@ -1,4 +1,4 @@
-"""A run: ask every question at every level, keep what comes back, and write the observations."""
+"""A run: ask every question at every level, record the replies, and write the observations."""
 
 import asyncio
 import time
@@ -30,22 +30,22 @@ __all__ = ["RunSummary", "Sampling", "elicit"]
 
 @dataclass(frozen=True)
 class RunSummary:
-    """What a finished run has brought.
+    """The results of a run.
 
     Attributes
     ----------
     folder : Path
-        Where it lies.
+        The folder of the run.
     n_questions, n_unanswered : int
-        Questions in all, and those to which no reply gave an answer.
+        The number of questions, and of those without any answer.
     generations, asked : int
-        Generations in all, format repairs included, and those of this session.
+        The number of generations, format repairs included, and of those of this session.
     statuses, levels
         Settled replies by parse status, and the summary by level.
     seconds, tokens
-        How long this session took, without starting the engine, and its completion tokens.
+        The duration of this session, without the start of the engine, and its completion tokens.
     waiting : int
-        Replies that come later (batch services); until there are none, the run has no observations.
+        The number of replies that come later (batch services); the observations are written when it is 0.
     """
 
     folder: Path
@@ -70,38 +70,38 @@ def elicit(
     concurrency: int = 32,
     view: LiveView | None = None,
 ) -> RunSummary:
-    """Ask a model all questions under a protocol; resume the run if the folder holds its beginning.
+    """Ask a model all questions under a protocol; resume the run if the folder contains its beginning.
 
-    The folder gets ``journal.jsonl``, ``manifest.json`` and, at the end, ``observations.jsonl``, which keeps
-    ``raw_output``, ``parse_status``, ``finish_reason``, ``attempts`` and ``seed`` of every observation as well:
+    Writes ``journal.jsonl``, ``manifest.json`` and, at the end, ``observations.jsonl`` to the folder. Every observation
+    also has ``raw_output``, ``parse_status``, ``finish_reason``, ``attempts`` and ``seed``:
 
-    - protocol ``steered``: one observation a steering level, under its number and name;
-    - ``samples``: level i, called ``sample_i``, has answer and confidence (if asked for) of sample i of the one prompt;
-    - ``topk``: level i, called ``rank_i``, has the answer in place i of the list and its probability in percent.
+    - protocol ``steered``: one observation for each steering level, under its number and name;
+    - ``samples``: level i, named ``sample_i``, has the answer and the confidence (if asked for) of sample i;
+    - ``topk``: level i, named ``rank_i``, has answer i of the list and its probability in percent.
 
-    A confidence that was not stated is null, never made up.
+    A confidence that was not stated is null.
 
     Parameters
     ----------
     questions, protocol
         What to ask, and how. A resumed run may have more or fewer of the same questions.
     engine
-        Whom to ask; entered only if something is left to ask.
+        The engine to ask; entered only if something is left to ask.
     folder
-        Where the run lies; made if need be.
+        The folder of the run; created if necessary.
     sampling, seed
-        How replies are drawn; each request's seed is derived from the run's.
+        How replies are drawn; the seed of each request is derived from ``seed``.
     concurrency
-        Requests in flight at each of the engine's lanes.
+        The number of concurrent requests in each lane of the engine.
     view
-        What shows the progress.
+        The display of the progress.
 
     Raises
     ------
     JournalError
-        If the folder holds a run under another identity, or the journal cannot be written.
+        If the folder contains a run with another identity, or the journal cannot be written.
     EngineError
-        If the engine fails for good. As after Ctrl-C, the same call goes on from where this one stopped.
+        If the engine fails permanently. As after Ctrl-C, the same call resumes the run.
     """
     sampling = sampling or Sampling()
     if protocol.repairs is not None:
@@ -132,7 +132,7 @@ def elicit(
 
 
 class _Run:
-    """The state of a run: which slots are settled, how, and which are open."""
+    """The state of a run: the outcomes of settled slots, and the open slots."""
 
     def __init__(
         self, questions: QuestionSet, protocol: Protocol, sampling: Sampling, seed: int, engine: Engine, folder: Path
@@ -154,7 +154,7 @@ class _Run:
         self.tally = Tally(len(protocol.levels) * protocol.n_samples, len(self._slots), questions.kind)
 
     def claim_folder(self) -> None:
-        """Make the folder, or make sure that what lies in it is a run."""
+        """Create the folder, or check that its contents are those of a run."""
         journal = self.folder / "journal.jsonl"
         if (self.folder / "observations.jsonl").exists() and not (journal.exists() and journal.stat().st_size):
             raise DirEAGError(
@@ -164,7 +164,7 @@ class _Run:
         self.folder.mkdir(parents=True, exist_ok=True)
 
     def take_up(self, journal: Journal) -> None:
-        """Find out what the journal settles, and what is open."""
+        """Settle slots by the journal, and list the open ones."""
         for slots in self._slots:
             missing = tuple(slot for slot in slots if self.advance(slot, journal) is not None)
             if missing:
@@ -173,7 +173,7 @@ class _Run:
         self.tally.begin()
 
     def advance(self, slot: Slot, journal: Journal) -> ChatRequest | None:
-        """Return what to ask next for a slot; None, and its outcome is noted, once it is settled."""
+        """Return the next request of a slot; once it is settled, record its outcome and return None."""
         next_step = self.task.advance(slot, journal.entries)
         if isinstance(next_step, ChatRequest):
             return next_step
@@ -183,7 +183,7 @@ class _Run:
 
     @property
     def waiting(self) -> int:
-        """The number of slots that are open."""
+        """The number of open slots."""
         return self.tally.n_total - self.tally.settled
 
     def records(self) -> list[Question]:
@@ -213,7 +213,7 @@ class _Run:
         return Manifest(identity=self.identity, protocol=protocol, questions=questions, sessions=[*sessions, Session()])
 
     def close(self, manifest: Manifest, journal: Journal) -> None:
-        """Enter what a session has brought."""
+        """Record the results of a session."""
         manifest.counts = {
             "generations": len(journal.entries),
             "settled": self.tally.settled,
@@ -227,7 +227,7 @@ class _Run:
         """Return the summary of the finished run."""
         answered = defaultdict[str, bool](bool)
         for slot, outcome in self.outcomes.items():
-            answered[slot.problem.problem_id] |= any(o.answer is not None for o in outcome.observations)
+            answered[slot.problem.problem_id] |= any(report.answer is not None for report in outcome.observations)
         return RunSummary(
             folder=self.folder,
             n_questions=len(self._slots),
@@ -255,7 +255,7 @@ async def _fill(
     on_ready: Callable[[EngineInfo], None],
     view: LiveView | None,
 ) -> None:
-    """Ask for everything that is open."""
+    """Settle the open slots."""
     if view is not None:
         view.say("making the engine ready")
     async with engine as info:
@@ -276,7 +276,7 @@ async def _fill(
 
 
 def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
-    """Yield the slots of whole questions, taken one question at a time from what all lanes share."""
+    """Yield slots, taking one question at a time from the iterator that all lanes share."""
     for slots in waiting:
         yield from slots
 
@@ -284,7 +284,7 @@ def _in_lane(waiting: Iterator[tuple[Slot, ...]]) -> Iterator[Slot]:
 async def _work(
     run: _Run, journal: Journal, engine: Engine, lane: int, slots: Iterator[Slot], view: LiveView | None
 ) -> None:
-    """Settle one slot after another; one whose reply comes later stays open."""
+    """Settle one slot after another; a slot whose reply comes later stays open."""
     for slot in slots:
         while (request := run.advance(slot, journal)) is not None:
             began = time.monotonic()
@@ -306,7 +306,7 @@ async def _work(
 
 
 def _first(errors: BaseExceptionGroup[BaseException]) -> BaseException:
-    """Return the error to report: an expected one if there is any."""
+    """Return the error to report, an expected one if possible."""
     leaves: list[BaseException] = []
     for error in errors.exceptions:
         leaves += [_first(error)] if isinstance(error, BaseExceptionGroup) else [error]

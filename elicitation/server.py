@@ -1,4 +1,4 @@
-"""A vLLM server of one's own: started for a run, watched during it, and ended with all its processes after it."""
+"""A vLLM server for a run: started before it, watched during it, and ended with all its processes after it."""
 
 import asyncio
 import json
@@ -23,12 +23,12 @@ from elicitation.engines import EngineError, EngineInfo
 from elicitation.fetch import Fetched, Request
 
 GRACE = 15.0
-"""For how many seconds a server may wind up before it is killed."""
+"""The number of seconds that a server has to shut down before it is killed."""
 
 _MODULE = "vllm.entrypoints.openai.api_server"
 _SECRETS = ("--api-key", "--hf-token")
 _SHORT = {"-q": "--quantization", "-tp": "--tensor-parallel-size", "-dp": "--data-parallel-size"}
-#: Arguments that say how fast a server is and what memory it takes, and not what it computes.
+# Arguments that affect the speed and memory of a server, but not its replies.
 _OF_SPEED = frozenset(
     {
         *("--gpu-memory-utilization", "--max-num-seqs", "--max-num-batched-tokens", "--swap-space", "--download-dir"),
@@ -39,7 +39,7 @@ _OF_SPEED = frozenset(
 
 
 def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
-    """Return what starts vLLM: ``vllm serve``, or the module form under the interpreter of another environment.
+    """Return the command that starts vLLM: ``vllm serve``, or its module under the interpreter of an environment.
 
     Raises EngineError if no interpreter is given and there is no ``vllm`` command.
     """
@@ -48,7 +48,7 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
     command = shutil.which("vllm")
     if command is None:
         raise EngineError(
-            "saw no vllm command; expected one to start a server with. Install it in an environment of its own "
+            "saw no vllm command; expected one to start a server. Install it in a separate environment "
             "(python3 -m venv ../vllm && ../vllm/bin/pip install 'vllm>=0.12'), name its Python with --vllm-python, or "
             "connect to a running server with --base-url."
         )
@@ -56,7 +56,7 @@ def launch_command(interpreter: str | Path | None = None) -> tuple[str, ...]:
 
 
 def python_of(launch: Sequence[str]) -> str:
-    """Return the Python of what starts vLLM: the interpreter itself, or the one beside the ``vllm`` command."""
+    """Return the Python that runs vLLM: the interpreter of the command, or the one beside the ``vllm`` command."""
     beside = Path(launch[0]).with_name("python")
     if "-m" in launch:
         return launch[0]
@@ -64,46 +64,46 @@ def python_of(launch: Sequence[str]) -> str:
 
 
 def parsed(arguments: Sequence[str]) -> dict[str, str]:
-    """Return the arguments of a command line by name, the last of each; one without a value has an empty one.
+    """Return the arguments of a command line by name; of several the last counts, and a missing value is empty.
 
     Examples
     --------
     >>> parsed(["--dtype", "bfloat16", "--max_model_len=4096", "-q", "fp8", "--enforce-eager"])
     {'--dtype': 'bfloat16', '--max-model-len': '4096', '--quantization': 'fp8', '--enforce-eager': ''}
     """
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     name = ""
     for argument in arguments:
         if re.match(r"--?[A-Za-z]", argument):
             name, _, value = argument.partition("=")
             name = _SHORT.get(name, name.replace("_", "-"))
-            found[name] = value
+            values[name] = value
         elif name:
-            found[name] = f"{found[name]} {argument}".strip()
-    return found
+            values[name] = f"{values[name]} {argument}".strip()
+    return values
 
 
 class Server:
     """A server process, on loopback.
 
-    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe: by
-    :meth:`stop`, or by dying in whatever way. Raises EngineError if the arguments hold a secret, which would show up in
-    process lists, manifest and log, or the log is that of another program.
+    It runs under a guard (guard.py), which ends the whole process group as soon as this process closes its pipe, by
+    :meth:`stop` or because it dies. Raises EngineError if the arguments contain a secret, which process lists, manifest
+    and log would show, or if the log is that of another program.
 
     Parameters
     ----------
     model, name : str
-        A folder or a name, as vLLM takes it; and the name to serve it by.
+        The folder or name of the model, as for vLLM, and the name to serve it by.
     log : path-like
-        Where its output is appended.
+        The file to which its output is appended.
     launch, arguments : sequence of str
-        What starts it, up to the model (see :func:`launch_command`), and further arguments, handed on as they are.
+        The command up to the model (see :func:`launch_command`), and further arguments, passed on unchanged.
     environment : mapping
         Further environment variables.
     fetcher : path-like, optional
-        The Python that has huggingface_hub. With it, the files of a model of the hub are fetched before the start.
+        A Python with huggingface_hub, which fetches a model from the hub before the start.
     revision : str, optional
-        The commit to fetch; the present one if left out.
+        The commit to fetch; by default the current one.
 
     Attributes
     ----------
@@ -126,7 +126,7 @@ class Server:
         for argument in arguments:
             if argument.partition("=")[0] in _SECRETS:
                 raise EngineError(
-                    f"saw {argument.partition('=')[0]} among the vLLM arguments; expected no secret there, where every "
+                    f"saw {argument.partition('=')[0]} among the vLLM arguments; expected no secret there, as every "
                     "process list shows it. Set it as an environment variable (VLLM_API_KEY, HF_TOKEN)."
                 )
         self.model, self.name, self.arguments = model, name, tuple(arguments)
@@ -143,15 +143,15 @@ class Server:
 
     @property
     def identity(self) -> dict[str, JsonValue]:
-        """What of a server decides its replies: the commit of its model, and all arguments but those of speed."""
+        """What determines the replies: the commit of the model, and all arguments except those of speed."""
         arguments = parsed(self.arguments)
         chosen = {name: arguments[name] for name in sorted(arguments) if name not in (*_OF_SPEED, "--revision")}
         return {**({} if self.revision is None else {"revision": self.revision}), **chosen}
 
     async def fetch(self) -> Fetched | None:
-        """Fetch the model, once, if there is a fetcher: check that this machine can run it, and download it.
+        """Fetch the model once, if there is a fetcher: check that this machine can run it, and download it.
 
-        Raises EngineError if it cannot be had or does not fit, with what to do.
+        Raises EngineError if it cannot be fetched or does not fit.
         """
         if self._fetched is not None or self._fetcher is None:
             return self._fetched
@@ -172,21 +172,21 @@ class Server:
         with self._logged((*command, "--served-model-name", self.name)) as log:
             process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
             try:
-                said, _ = await process.communicate()
+                output, _ = await process.communicate()
             finally:
                 if process.returncode is None:
                     process.kill()
         if process.returncode:
-            raise EngineError(f"{self.model} could not be fetched. From {self.log}:\n{self._words()}")
-        answer = json.loads(said)
-        if "error" in answer:
-            raise EngineError(answer["error"])
-        self._fetched = Fetched(**answer)
+            raise EngineError(f"{self.model} could not be fetched. From {self.log}:\n{self._log_excerpt()}")
+        result = json.loads(output)
+        if "error" in result:
+            raise EngineError(result["error"])
+        self._fetched = Fetched(**result)
         self.revision = self._fetched.revision
         return self._fetched
 
     def _logged(self, command: Sequence[str]) -> BinaryIO:
-        """Return the log, opened to continue it, with a command."""
+        """Open the log to append to it, and write a command."""
         self.log.parent.mkdir(parents=True, exist_ok=True)
         log = self.log.open("ab")
         self._log_start = log.tell()
@@ -195,12 +195,12 @@ class Server:
         return log
 
     def start(self) -> None:
-        """Start the process, of a model that is there; it is not ready yet."""
+        """Start the process, without waiting until it is ready; the model must have been fetched."""
         source = self.model if self._fetched is None else self._fetched.path
         room = None if self._fetched is None else self._fetched.sequences
-        few = () if room is None else ("--max-num-seqs", str(room))
+        limit = () if room is None else ("--max-num-seqs", str(room))
         fixed = ("--served-model-name", self.name, "--host", "127.0.0.1", "--port", str(self.port))
-        command = (*self._launch, source, *fixed, "--generation-config", "vllm", *few, *self.arguments)
+        command = (*self._launch, source, *fixed, "--generation-config", "vllm", *limit, *self.arguments)
         offline = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1"} if Path(source).is_dir() else {}
         with self._logged(command) as log:
             self._process = subprocess.Popen(  # noqa: S603 (what the user asked for)
@@ -222,12 +222,12 @@ class Server:
         status = None if self._process is None else self._process.poll()
         if status is not None:
             raise EngineError(
-                f"the server ended with status {status}. From {self.log}:\n{self._words()}\n"
-                "Correct the cause, and give the same command to go on: finished generations are kept."
+                f"the server ended with status {status}. From {self.log}:\n{self._log_excerpt()}\n"
+                "Correct the cause, and give the same command to continue: finished generations are kept."
             )
 
-    def _words(self) -> str:
-        """Return the first error that the server has named, which is the cause of the others, and its last words."""
+    def _log_excerpt(self) -> str:
+        """Return the first error in the log, which causes the others, and the last lines."""
         lines = self.log.read_bytes()[self._log_start :].decode(errors="replace").strip().splitlines()
         first = next((line for line in lines if re.search(r"^(?!.*WARNING).*(?:Error|Exception): \S", line)), None)
         last = lines[-8:]
@@ -240,7 +240,7 @@ class Server:
             await asyncio.sleep(0.1)
 
     def stop(self) -> None:
-        """End the process and all that it started; does nothing if that is done."""
+        """End the process and all that it started, if it is running."""
         if self._process is None or self._process.stdin is None:
             return
         with suppress(OSError):
@@ -252,18 +252,18 @@ class Server:
 
 
 class ServedEngine(ChatEngine):
-    """A chat engine whose server it starts on entering and stops on leaving, or keeps for the next run.
+    """A chat engine that starts its server when entered, and stops it when left or keeps it for the next run.
 
     Parameters
     ----------
     server, model
-        The server, not started yet, and the name it serves.
+        The server, not started yet, and the name that it serves.
     ready_within : float
-        For how many seconds to wait until it answers; loading a large model takes minutes. Its download comes before.
+        The number of seconds to wait for the server after the download; loading a large model takes minutes.
     patience, timeout : float
         See :class:`~elicitation.chat_engine.ChatEngine`.
     keep : bool
-        Leave the server running after a run that ends well; whoever made it then stops it.
+        Leave the server running after a run without an error; the caller must then stop it.
     """
 
     def __init__(
@@ -282,17 +282,17 @@ class ServedEngine(ChatEngine):
 
     @property
     def identity(self) -> dict[str, JsonValue]:
-        """What a run must go on with: the commit of the model, and the server's arguments."""
+        """What must not change when a run is resumed: the commit of the model, and the server's arguments."""
         return {"server": self.server.identity}
 
     async def __aenter__(self) -> EngineInfo:
         """Fetch the model, start the server, and wait until it serves the model."""
         try:
-            fetched = await self.server.fetch()  # however long that takes: loading is what --ready-within is for
+            fetched = await self.server.fetch()  # not limited by --ready-within, which is for loading
             if not self.server.running:
                 self.server.start()
             info = await self._connect()
-            source, arguments = self.server.model, self.server.arguments  # its endpoint is gone after the run
+            source, arguments = self.server.model, self.server.arguments
             device = None if fetched is None else fetched.device
             return replace(info, kind="vllm", endpoints=(), model_source=source, arguments=arguments, device=device)
         except BaseException:
@@ -319,13 +319,13 @@ class ServedEngine(ChatEngine):
                 return await super().__aenter__()
         except TimeoutError:
             raise EngineError(
-                f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready by then. "
-                f"See {self.server.log}, or wait longer with --ready-within."
+                f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready. See "
+                f"{self.server.log}, or wait longer with --ready-within."
             ) from None
 
 
 def _check_log(path: Path) -> None:
-    """Raise EngineError if there is a log that does not begin as a server's does, with its command."""
+    """Raise EngineError if the file exists and does not begin with the command of a server."""
     if not path.exists():
         return
     with path.open("rb") as log:

@@ -1,4 +1,4 @@
-"""What is to be asked of one model, where it lies, and what that will cost."""
+"""The parts of the paper's experiment: what to ask one model, in which folders, and the estimated cost."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from elicitation.question_sources import Form
 from elicitation.questions import QuestionSet, load_questions
 
 _PROTOCOLS: tuple[ProtocolName, ...] = get_args(ProtocolName)
-#: The parts of each data set of the paper: the protocol, the split of the hub, the file in a folder of one's own.
+#: The parts of each data set of the paper: the protocol, the split on the hub, the published file.
 PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = MappingProxyType(
     {
         "gsm8k": {
@@ -26,16 +26,16 @@ PARTS: Mapping[Form, Mapping[str, tuple[ProtocolName, str | None, str]]] = Mappi
     }
 )
 
-#: What the estimate takes for granted. A reply of a 7B model to such a question has some 250 tokens, and a token some
-#: four characters; a reply takes its text twice and some 600 bytes more, in journal and observations.
+#: Assumptions of the estimate: about 250 tokens in a reply of a 7B model, and four characters in a token. Journal and
+#: observations hold the text of each reply twice, and about 600 bytes more.
 REPLY_TOKENS, CHARACTERS, REPLY_BYTES = 250, 4, 2 * 4 * 250 + 600
-#: Tokens a second of a 7B model on one A100 of 80 GB, with 64 requests in flight.
+#: Tokens per second of a 7B model on one A100 of 80 GB, with 64 concurrent requests.
 ASSUMED_PACE = 2500.0
 
 
 @dataclass(frozen=True)
 class Part:
-    """One run of ``elicit``: these questions under this protocol, in a folder below the model's."""
+    """One run of ``elicit``: questions, protocol, and a folder below that of the model."""
 
     dataset: Form
     name: str
@@ -43,17 +43,17 @@ class Part:
     protocol: Protocol
 
     def folder(self, of_model: Path) -> Path:
-        """Return where it lies."""
+        """Return the folder of the run."""
         return of_model / self.dataset / self.name
 
     @property
     def n_replies(self) -> int:
-        """The number of replies it needs, format repairs aside."""
+        """The number of replies, without format repairs."""
         return len(self.questions.problems) * len(self.protocol.levels) * self.protocol.n_samples
 
     @property
     def prompt_tokens(self) -> float:
-        """The length of all its prompts, about."""
+        """The approximate length of all prompts."""
         levels = range(len(self.protocol.levels))
         length = sum(
             len(turn["content"])
@@ -64,37 +64,37 @@ class Part:
         return self.protocol.n_samples * length / CHARACTERS
 
     def is_done(self, of_model: Path) -> bool:
-        """Tell whether every reply is there, by the manifest."""
-        manifest = self.folder(of_model) / "manifest.json"
-        there = json.loads(manifest.read_text(encoding="utf-8")) if manifest.is_file() else {}
+        """Tell whether the manifest says that the run is complete."""
+        path = self.folder(of_model) / "manifest.json"
+        manifest = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
         wanted = questions_digest(self.questions.problems)
-        return bool(there.get("complete")) and there["questions"]["sha256"] == wanted
+        return bool(manifest.get("complete")) and manifest["questions"]["sha256"] == wanted
 
     def n_left(self, of_model: Path) -> int:
-        """Return how many replies its journal lacks; about, as it also holds the re-asks."""
+        """Return the number of missing replies; approximate, as the journal also contains re-asks."""
         journal = self.folder(of_model) / "journal.jsonl"
-        there = max(journal.read_bytes().count(b"\n") - 1, 0) if journal.is_file() else 0
-        return 0 if self.is_done(of_model) else max(self.n_replies - there, 1)
+        n_recorded = max(journal.read_bytes().count(b"\n") - 1, 0) if journal.is_file() else 0
+        return 0 if self.is_done(of_model) else max(self.n_replies - n_recorded, 1)
 
 
 def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, wording: Wording) -> list[Part]:
-    """Return what is to be asked of every model.
+    """Return the parts to ask every model.
 
     Raises DirEAGError if a name is unknown, or questions cannot be read.
 
     Parameters
     ----------
     datasets, folder
-        Names out of :data:`PARTS`; and where the published files lie under the names there, if not on the hub.
+        Names in :data:`PARTS`; the folder of the published files, under the names there, None to use the hub.
     limit
-        The most questions of each file.
+        The maximum number of questions of each file.
     """
     if unknown := [name for name in datasets if name not in PARTS] or ["none"] * (not datasets):
         raise DirEAGError(f"--datasets: saw {', '.join(unknown)}; expected some of {', '.join(PARTS)}.")
     sets: dict[str, QuestionSet] = {}
     parts = []
-    for dataset, own in PARTS.items():
-        for name, (protocol, split, file) in own.items() if dataset in datasets else ():
+    for dataset, protocols in PARTS.items():
+        for name, (protocol, split, file) in protocols.items() if dataset in datasets else ():
             if file not in sets:
                 sets[file] = (
                     load_questions(dataset, split=split, limit=limit)
@@ -106,22 +106,22 @@ def load_parts(datasets: Sequence[str], folder: Path | None, limit: int | None, 
 
 
 def estimate(parts: Sequence[Part], models: Mapping[str, Path], pace: float, most_tokens: int) -> str:
-    """Say what is to be asked, what of it is there, and what the rest takes, with all that is taken for granted.
+    """Describe the replies to ask for, those still missing, and the resources for these, with all assumptions.
 
     Parameters
     ----------
     models
         The folder of each model.
     pace, most_tokens
-        Completion tokens a second, and the most that a reply may have.
+        Completion tokens per second, and the maximum of a reply.
     """
-    each = sum(part.n_replies for part in parts)
+    of_model = sum(part.n_replies for part in parts)
     left = sum(part.n_left(folder) for folder in models.values() for part in parts)
     tokens = left * REPLY_TOKENS
-    prompts = sum(part.prompt_tokens for part in parts) * left / max(each, 1)
-    asked = {part.questions.name: part.questions for part in parts}
-    sizes = ", ".join(f"{len(own.problems):,} of {name}" for name, own in asked.items())
-    return f"""Questions: {sizes}. They take {each:,} replies a model, {each * len(models):,} in all, \
+    prompts = sum(part.prompt_tokens for part in parts) * left / max(of_model, 1)
+    sets = {part.questions.name: part.questions for part in parts}
+    sizes = ", ".join(f"{len(questions.problems):,} of {name}" for name, questions in sets.items())
+    return f"""Questions: {sizes}. They take {of_model:,} replies a model, {of_model * len(models):,} in all, \
 and up to two re-asks of each that cannot be read.
 Still to come: {left:,} replies of some {REPLY_TOKENS} tokens, {tokens / 1e6:,.1f} million, after {prompts / 1e6:,.1f} \
 million tokens of prompts; {left * REPLY_BYTES / 1e9:,.2f} GB of disk,

@@ -1,1 +1,1 @@
-"""Logs of other tools made into observations: one module a format yields replies, replies.py puts them together."""
+"""Import of logs of other tools: one module for each format yields replies, and replies.py combines them."""

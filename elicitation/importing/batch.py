@@ -1,4 +1,4 @@
-"""Output files of OpenAI's batch interface and of ``vllm run-batch``, which are in one form."""
+"""Output files of OpenAI's batch interface and of ``vllm run-batch``, which have the same form."""
 
 from collections.abc import Iterator
 
@@ -8,7 +8,7 @@ from elicitation.importing.replies import Log, Reply, read_records
 
 
 class Message(BaseModel):
-    """What a model has written."""
+    """A message of a model."""
 
     content: str | None = None
 
@@ -21,7 +21,7 @@ class Choice(BaseModel):
 
 
 class Usage(BaseModel):
-    """Tokens as the server counts."""
+    """Numbers of tokens, as counted by the server."""
 
     prompt_tokens: int = 0
     completion_tokens: int = 0
@@ -59,11 +59,11 @@ class Line(BaseModel):
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the replies of an output file; a request that failed is a reply without text.
+    """Yield the replies of an output file; a failed request is a reply without text.
 
-    ``custom_id`` is the question's name, or ``NAME/LEVEL`` with the level behind the last slash; where it is the name
-    of a question that was asked, or has no slash, the file is the level. Several choices of one request are levels of
-    their own.
+    ``custom_id`` is the name of the question, or ``NAME/LEVEL`` with the level after the last slash. If it is the name
+    of a question that was asked, or has no slash, the level is the file. Each of several choices of one request is a
+    level.
     """
     for line, record in read_records(log, Line):
         problem_id, _, level = record.custom_id.rpartition("/")

@@ -1,4 +1,4 @@
-"""The command ``direag import``: make observations of the logs of other tools."""
+"""The command ``direag import``: make an observation file from logs of other tools."""
 
 from pathlib import Path
 from typing import Annotated
@@ -22,10 +22,10 @@ def import_command(
     questions: Annotated[
         str | None, typer.Option(help="The questions that were asked (as for direag elicit), for their gold answers.")
     ] = None,
-    id_column: Annotated[str | None, typer.Option(help="Column of that file with the names of questions.")] = None,
+    id_column: Annotated[str | None, typer.Option(help="Column with the names of questions, in that file.")] = None,
     scorer: Annotated[
         list[str] | None,
-        typer.Option(help="Whose judgement to take: a filter (lm-eval), scorer (inspect) or score (uqlm). Repeatable."),
+        typer.Option(help="The filter (lm-eval), scorer (inspect) or score (uqlm) to use; repeatable."),
     ] = None,
     answers: AnswersOption = None,
     pattern: Annotated[
@@ -35,10 +35,10 @@ def import_command(
         ),
     ] = None,
 ) -> None:
-    """Make an observation file of logs that another tool wrote.
+    """Make an observation file from logs of another tool.
 
-    Several files are several levels: models, prompts or repeats. Each reply is read as direag elicit reads its own; a
-    confidence that is not stated stays missing.
+    Several files are several levels: models, prompts or repeats. Replies are read as by direag elicit; a confidence
+    that is not stated is missing.
 
     Example: direag import lm-eval samples_*.jsonl --out observations.jsonl
     """
@@ -48,8 +48,8 @@ def import_command(
     asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
     imported = import_logs(form, paths, questions=asked, scorers=scorer or (), kind=answers, pattern=pattern)
     write_questions(imported.questions, target)
-    levels = {one.level: one.level_name for question in imported.questions for one in question.observations}
-    unanswered = sum(all(one.answer is None for one in question.observations) for question in imported.questions)
+    levels = {report.level: report.level_name for question in imported.questions for report in question.observations}
+    unanswered = sum(all(report.answer is None for report in question.observations) for question in imported.questions)
     unlabelled = sum(question.gold_answer is None for question in imported.questions)
     out.print(
         f"{len(imported.questions)} questions, {unanswered} unanswered, {unlabelled} without a gold answer; "
@@ -61,7 +61,7 @@ def import_command(
 
 
 def _named(files: list[str]) -> dict[str, str] | list[str]:
-    """Return the files, by the names of their levels if they are given as LEVEL=FILE."""
+    """Return the files, by level if they are given as LEVEL=FILE."""
     pairs = [(None, file) if Path(file).exists() or "=" not in file else file.split("=", 1) for file in files]
     named = {name: path for name, path in pairs if name}
     if not named:

@@ -1,4 +1,4 @@
-"""The formats of logs by name, and the function that imports them."""
+"""The formats of logs, and the function that imports them."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from elicitation.questions import QuestionSet
 
 Format = Literal["lm-eval", "inspect", "batch", "uqlm", "transcripts", "observations"]
 
-#: What reads a log of each format.
+#: The function that reads a log of each format.
 FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
     "lm-eval": lm_eval.replies,
     "inspect": inspect_log.replies,
@@ -33,29 +33,29 @@ def import_logs(
     kind: AnswerKind | None = None,
     pattern: str | None = None,
 ) -> Imported:
-    """Return the questions and observations of logs that another tool wrote.
+    """Read questions and observations from logs of another tool.
 
-    Raises DirEAGError if a file is missing or of another format, or the replies do not fit together.
+    Raises DirEAGError if a file is missing or of another format, or the replies contradict each other.
 
     Parameters
     ----------
     form, files
-        The format of the files; the files themselves, or each by the name of its level.
+        The format of the files; the files, or a mapping from levels to files.
     questions : QuestionSet, optional
         The questions that were asked, for logs without gold answers.
     scorers : sequence of str
-        Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm.
+        The filters of lm-eval, scorers of Inspect or score columns of uqlm to use.
     kind : {"numeric", "choice", "text"}, optional
-        How answers are compared; inferred from the gold answers if left out.
+        How answers are compared; by default inferred from the gold answers.
     pattern : str, optional
-        A regular expression that finds the answer in a reply, in place of its final line: its first group, and the
-        confidence in its second, if it has one.
+        A regular expression to use instead of the final line of a reply: its first group is the answer, its second, if
+        any, the confidence.
 
     Returns
     -------
     Imported
-        Questions, for :meth:`bayes_direag.Observations.from_questions` or
-        :func:`bayes_direag.data.files.write_questions`, and how the replies could be read. A confidence that was not
+        The questions, for :meth:`bayes_direag.Observations.from_questions` or
+        :func:`bayes_direag.data.files.write_questions`, and the number of replies by status. A confidence that was not
         stated is null.
     """
     named = (

@@ -1,4 +1,4 @@
-"""Logs of Inspect, ``.eval`` and JSON, through its own reader."""
+"""Logs of Inspect, ``.eval`` and JSON, read by its own reader."""
 
 from collections.abc import Iterator
 from importlib import import_module
@@ -9,11 +9,11 @@ from elicitation.importing.replies import Log, Reply
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the replies of a log; the model is the level, and so is each epoch if there are several.
+    """Yield the replies of a log; the level is the model, or the model and the epoch if there are several.
 
-    Without a chosen scorer the replies themselves are read. A chosen one gives the answer and, by ``C`` and ``I`` or 1
-    and 0, whether it is correct; the reply gives the confidence. Raises DirEAGError if inspect_ai is not installed, or
-    the log cannot be read or has no samples.
+    By default the replies are read. A chosen scorer gives the answer and, by ``C`` and ``I`` or 1 and 0, whether it is
+    correct, and the reply gives the confidence. Raises DirEAGError if inspect_ai is not installed, or the log cannot be
+    read or has no samples.
     """
     try:
         read_eval_log = import_module("inspect_ai.log").read_eval_log
@@ -23,23 +23,23 @@ def replies(log: Log) -> Iterator[Reply]:
             'pip install ".[inspect]" in the checkout of bayes-direag'
         ) from error
     try:
-        found = read_eval_log(str(log.path), resolve_attachments=True)
+        evaluation = read_eval_log(str(log.path), resolve_attachments=True)
     except Exception as error:
         raise log.error(
             f"inspect_ai cannot read this log ({type(error).__name__}: {str(error)[:120]})",
             expected="an .eval or .json log of Inspect",
             remedy="Check the path, and that the evaluation has ended.",
         ) from error
-    if not found.samples:
+    if not evaluation.samples:
         raise log.error(
-            f"the log has no samples (its status is {found.status})",
+            f"the log has no samples (its status is {evaluation.status})",
             expected="the log of an evaluation with its samples",
             remedy="Run the evaluation again, with log_samples.",
         )
-    log.check_scorers({name for sample in found.samples for name in sample.scores or {}})
-    name = log.level or str(found.eval.model)
-    epochs = len({sample.epoch for sample in found.samples})
-    for sample in found.samples:
+    log.check_scorers({name for sample in evaluation.samples for name in sample.scores or {}})
+    name = log.level or str(evaluation.eval.model)
+    epochs = len({sample.epoch for sample in evaluation.samples})
+    for sample in evaluation.samples:
         for scorer in log.scorers or (None,):
             level = name if scorer is None or len(log.scorers) == 1 else f"{name} {scorer}"
             yield Reply(
@@ -50,14 +50,14 @@ def replies(log: Log) -> Iterator[Reply]:
                 given={} if scorer is None else _judged((sample.scores or {}).get(scorer)),
                 gold=_only(sample.target),
                 question=_question(sample.input),
-                dataset=str(found.eval.task),
-                model=str(found.eval.model),
+                dataset=str(evaluation.eval.task),
+                model=str(evaluation.eval.model),
                 group=level if epochs > 1 else None,
             )
 
 
 def _judged(score: Any) -> dict[str, str | float | bool | None]:
-    """Return what a score says: its answer, and whether that is correct where the score tells."""
+    """Return the answer of a score, and whether it is correct if the score says so."""
     if score is None or not score.answer:
         return {"answer": None}
     correct = (
@@ -69,11 +69,11 @@ def _judged(score: Any) -> dict[str, str | float | bool | None]:
 
 
 def _question(asked: Any) -> str:
-    """Return the text of a prompt: the last message, of a chat."""
+    """Return the text of a prompt, of a chat that of the last message."""
     return asked if isinstance(asked, str) else str(asked[-1].text)
 
 
 def _only(target: str | list[str]) -> str | None:
-    """Return the gold answer, if there is one and no more."""
+    """Return the gold answer, None if there is none or more than one."""
     targets = [target] if isinstance(target, str) else target
     return targets[0] if len(targets) == 1 and targets[0].strip() else None

@@ -25,18 +25,17 @@ class _Sample(BaseModel):
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the replies of a sample file; the repeats of a question are levels of their own.
+    """Yield the replies of a sample file; the level is the task, or the task and the repeat if there are several.
 
-    The task is the level. Without a chosen filter the replies themselves are read; a chosen one gives the answer, and
-    the reply the confidence. Where several gold answers are right, the task's first metric judges the filter's answer.
-    In multiple choice the answer is the letter of the likeliest choice, and its confidence the share of its likelihood
-    in that of all choices.
+    By default the replies are read. A chosen filter gives the answer, and the reply gives the confidence. If there are
+    several gold answers, the task's first metric judges the answer of the filter. In multiple choice the answer is the
+    letter of the likeliest choice, and its confidence is the likelihood relative to the sum over all choices.
     """
     name = log.level or re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
-    found = list(read_records(log, _Sample))
-    log.check_scorers({sample.filter for _, sample in found})
-    chosen = log.scorers or (found[0][1].filter,)
-    for line, sample in found:
+    samples = list(read_records(log, _Sample))
+    log.check_scorers({sample.filter for _, sample in samples})
+    chosen = log.scorers or (samples[0][1].filter,)
+    for line, sample in samples:
         if sample.filter in chosen:
             level = f"{name} {sample.filter}" if len(chosen) > 1 else name
             yield from _of_sample(log, line, sample, level)
@@ -55,7 +54,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
     asked = sample.doc.get("question") if isinstance(sample.doc, dict) else None
     question = asked if isinstance(asked, str) else str(arguments[0][0])
     problem_id = str(sample.doc_id)
-    if isinstance(arguments[0][1], str):  # a continuation, whose likelihood was asked for
+    if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
         choices = [str(argument[1]).strip() for argument in arguments]
         letter, confidence = _likeliest(log, line, sample)
         given: dict[str, str | float | bool | None] = {"answer": letter, "confidence": confidence}
@@ -72,7 +71,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
     gold = _only(str(sample.target))
     texts = [str(text) for text in sample.resps[0]]
     filtered = sample.filtered_resps[0]
-    if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer out of all the replies
+    if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer from all the replies
         yield Reply(problem_id, level, None, line, given=_extracted(filtered), gold=gold, question=question)
         return
     answers = filtered if isinstance(filtered, list) else [filtered]
@@ -90,7 +89,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
 
 
 def _only(target: str) -> str | None:
-    """Return the gold answer, None if there are several; of GSM8K's target, its whole solution, the end."""
+    """Return the gold answer, None if there are several; the target of GSM8K is a solution that ends with it."""
     if target.startswith("["):
         with suppress(ValueError, SyntaxError):
             several = ast.literal_eval(target)
@@ -99,7 +98,7 @@ def _only(target: str) -> str | None:
 
 
 def _judged(sample: _Sample, gold: str | None, n_replies: int) -> dict[str, bool]:
-    """Return whether the one reply is right by the task's own metric, where no one gold answer says so."""
+    """Return whether a single reply is right by the task's first metric, if there is no single gold answer."""
     score = (sample.model_extra or {}).get(sample.metrics[0]) if sample.metrics else None
     judged = gold is None and n_replies == 1 and sample.filtered_resps[0] != "[invalid]" and score in (0, 1)
     return {"correct": bool(score)} if judged else {}
@@ -124,7 +123,7 @@ def _likeliest(log: Log, line: int, sample: _Sample) -> tuple[str, float]:
             expected="one for each of 2 to 26 choices",
             remedy="Check that the task is one of multiple choice.",
         ) from error
-    return _letter(likelihoods.index(best)), 100 / sum(math.exp(one - best) for one in likelihoods)
+    return _letter(likelihoods.index(best)), 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
 
 
 def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str:

@@ -1,4 +1,4 @@
-"""Observation files themselves: several runs, of several models say, put together into one."""
+"""Observation files, to combine several runs, for example of several models."""
 
 from collections.abc import Iterator
 
@@ -7,23 +7,23 @@ from elicitation.importing.replies import Log, Reply
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the observations of a file; levels and groups keep their names, behind the name that the file is given."""
+    """Yield the observations of a file; the name given to the file, if any, precedes those of levels and groups."""
 
-    def named(own: str) -> str:
-        return f"{log.level} {own}" if log.level else own
+    def named(name: str) -> str:
+        return f"{log.level} {name}" if log.level else name
 
     for question in read_questions(log.path):
-        for one in question.observations:
-            further = one.model_extra or {}
+        for report in question.observations:
+            further = report.model_extra or {}
             yield Reply(
                 question.problem_id,
-                named(one.level_name or str(one.level)),
+                named(report.level_name or str(report.level)),
                 further.get("raw_output"),
                 finish_reason=further.get("finish_reason"),
-                given={"answer": one.answer, "confidence": one.confidence, "correct": one.correct},
+                given={"answer": report.answer, "confidence": report.confidence, "correct": report.correct},
                 gold=question.gold_answer,
                 question=question.question,
                 dataset=question.dataset,
                 model=question.model,
-                group=None if one.group is None else named(one.group),
+                group=None if report.group is None else named(report.group),
             )

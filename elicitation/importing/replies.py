@@ -1,4 +1,4 @@
-"""Replies as a log of any format gives them, and what makes questions with observations of them."""
+"""Replies in logs of any format, and their combination into questions with observations."""
 
 import re
 from collections import Counter
@@ -22,11 +22,11 @@ class Log(NamedTuple):
     Attributes
     ----------
     path, level
-        The file, and what its level is to be called; None leaves that to the format.
+        The file, and the name of its level; None for the name that the format gives.
     scorers : tuple of str
-        Whose judgement is taken: filters of lm-eval, scorers of Inspect, score columns of uqlm; each makes a level.
+        The filters of lm-eval, scorers of Inspect or score columns of uqlm to use; each makes a level.
     names : tuple of str
-        The questions that were asked, in their order, for logs that do not name them; empty if they are not known.
+        The names of the questions that were asked, in order, for logs without them; empty if unknown.
     """
 
     path: Path
@@ -37,12 +37,12 @@ class Log(NamedTuple):
     def error(
         self, problem: str, *, expected: str, remedy: str, line: int | None = None, seen: object = ...
     ) -> DirEAGError:
-        """Return the error of something in this log that cannot be used."""
+        """Return an error with the path of this log."""
         return ObservationError(problem, path=self.path, line=line, seen=seen, expected=expected, remedy=remedy)
 
-    def check_scorers(self, there: Iterable[str]) -> None:
+    def check_scorers(self, known: Iterable[str]) -> None:
         """Raise ObservationError unless the chosen scorers are among those of the log."""
-        names = sorted(there)
+        names = sorted(known)
         for scorer in self.scorers:
             if scorer not in names:
                 raise self.error(
@@ -60,15 +60,15 @@ class Reply:
     Attributes
     ----------
     problem_id, level : str
-        The question, and the level at which it was asked, by name.
+        The names of the question and of the level.
     text, line, finish_reason
-        The reply, None if there was none; where it stands in its file; and why the model stopped.
+        The reply, None if there was none; its line in the file; why the model stopped.
     given : mapping
-        What the tool itself says, which goes before the reading of the text: ``answer``, ``confidence``, ``correct``.
+        Values from the tool, which take precedence over the text: ``answer``, ``confidence``, ``correct``.
     gold, question, dataset, model : str or None
-        What the log says about the question.
+        The gold answer, the text of the question, its data set and the model, if the log has them.
     group : str or None
-        What exchangeable levels (repeats of one prompt) have in common.
+        The name that exchangeable levels (repeats of one prompt) share.
     """
 
     problem_id: str
@@ -85,7 +85,7 @@ class Reply:
 
 
 class Imported(NamedTuple):
-    """What logs have become: questions, and how many replies could be read how."""
+    """The contents of logs: questions, and the number of replies by parse status."""
 
     questions: list[Question]
     statuses: Counter[str]
@@ -97,20 +97,20 @@ def put_together(
     kind: AnswerKind | None,
     pattern: re.Pattern[str] | None,
 ) -> Imported:
-    """Return the questions of replies, in the order in which they appear; levels are numbered likewise.
+    """Combine replies into questions, in order of appearance; levels are numbered likewise.
 
-    Levels whose names are all numbers are numbered in their order. Raises DirEAGError if two replies are of one
-    question and level, gold answers disagree, a question was not asked, or no reply holds an answer.
+    Levels whose names are all numbers are numbered in numerical order. Raises DirEAGError if two replies have the same
+    question and level, gold answers disagree, a question was not asked, or no reply has an answer.
 
     Parameters
     ----------
     asked : QuestionSet, optional
-        The questions that were asked, for gold answers and texts; one without a reply stays, unanswered.
+        The questions that were asked, for gold answers and texts; those without a reply are kept, unanswered.
     kind : {"numeric", "choice", "text"}, optional
-        How answers are compared; by default as in ``asked``, else what the gold answers show, or text if answers are
-        only judged.
+        How answers are compared; by default as in ``asked``, or else inferred from the gold answers, or text if
+        answers are only judged.
     pattern : re.Pattern, optional
-        What finds answer and confidence in a reply, in place of its final line.
+        The pattern of answer and confidence in a reply, instead of its final line.
     """
     told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
     if asked is not None:
@@ -125,8 +125,8 @@ def put_together(
                 f"question {reply.problem_id!r} has this level already, in {before[0].path}",
                 line=reply.line,
                 seen=reply.level,
-                expected="each level once a question",
-                remedy="If the files are of different levels, name them: NAME=FILE.",
+                expected="each level once in each question",
+                remedy="If the files are different levels, name them: NAME=FILE.",
             )
     names = list(dict.fromkeys(level for _, level in taken))
     number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
@@ -139,25 +139,25 @@ def put_together(
     for _, reply in taken.values():
         reading = _read(reply, kind, pattern)
         statuses[reading.status] += 1
-        said = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
-        kept = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
-        kept |= {} if reply.group is None else {"group": reply.group}
+        values = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
+        source = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
+        source |= {} if reply.group is None else {"group": reply.group}
         place = {"level": number[reply.level], "level_name": reply.level}
-        observations[reply.problem_id].append(Observation.model_validate(place | said | kept))
-    if not any(one.answer for several in observations.values() for one in several):
+        observations[reply.problem_id].append(Observation.model_validate(place | values | source))
+    if not any(report.answer for reports in observations.values() for report in reports):
         paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in taken.values()))
         raise DirEAGError(
             f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a final line "
-            "'Answer and Confidence (0-100): ...'. Say what an answer looks like with --pattern, or whose reading is "
-            "taken with --scorer."
+            "'Answer and Confidence (0-100): ...'. Give the form of an answer with --pattern, or a scorer of the tool "
+            "with --scorer."
         )
-    by_level = {name: sorted(several, key=lambda one: one.level) for name, several in observations.items()}
+    by_level = {name: sorted(reports, key=lambda report: report.level) for name, reports in observations.items()}
     records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
     return Imported([Question.model_validate(record) for record in records], statuses)
 
 
 def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only: bool) -> None:
-    """Note what a reply says of its question."""
+    """Add what a reply says of its question."""
     if known_only and reply.problem_id not in told:
         raise log.error(
             "this question is not among those of --questions",
@@ -171,15 +171,15 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
         known = facts.setdefault("model", reply.model)
         if reply.model not in (known, *known.split(", ")):
             facts["model"] = f"{known}, {reply.model}"
-    said = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset}
-    for name, value in said.items():
+    stated = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset}
+    for name, value in stated.items():
         if value is not None and facts.setdefault(name, value) != value and name == "gold_answer":
             raise log.error(
                 f"question {reply.problem_id!r} has the gold answer {facts[name]!r} elsewhere",
                 line=reply.line,
                 seen=value,
                 expected="the same questions in all files",
-                remedy="Import the logs of different questions into files of their own.",
+                remedy="Import logs of different questions into separate files.",
             )
 
 
@@ -196,14 +196,14 @@ def _all_numbers(names: list[str]) -> bool:
 
 
 def count_words(statuses: Counter[str]) -> str:
-    """Return counts in words, as ``ambiguous 2, ok 14``."""
+    """Return the counts as text, such as ``ambiguous 2, ok 14``."""
     return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
 
 
 def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tuple[int, Record]]:
     """Yield the records of a file of JSON Lines, each with its line.
 
-    Raises ObservationError if the file is not UTF-8, or a line is no record of this form.
+    Raises ObservationError if the file is not UTF-8, or a line is not a record of this form.
     """
     try:
         lines = log.path.read_text("utf-8-sig").split("\n")
@@ -224,7 +224,7 @@ def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tu
                     field=".".join(map(str, first["loc"])) or None,
                     seen=line if first["type"] in ("json_invalid", "missing") else first["input"],
                     expected=f"an object with {', '.join(_needed(form))}",
-                    remedy="Check that the file is of this format, and whole.",
+                    remedy="Check that the file has this format and is complete.",
                 ) from error
 
 

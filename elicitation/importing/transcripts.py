@@ -21,10 +21,9 @@ class _Transcript(BaseModel):
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the replies of a file of objects with ``problem_id``, ``text`` and ``level``.
+    """Yield the replies of a file of objects with ``problem_id``, ``text`` and ``level``, by default the file's name.
 
-    Where there is no level, the file is one. ``finish_reason``, ``question``, ``gold_answer``, ``dataset`` and
-    ``model`` may stand there as well.
+    Optional fields are ``finish_reason``, ``question``, ``gold_answer``, ``dataset`` and ``model``.
     """
     for line, record in read_records(log, _Transcript):
         level = record.level or log.level or log.path.stem

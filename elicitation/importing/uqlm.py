@@ -24,11 +24,9 @@ class _Result(BaseModel):
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a result: the level ``response``, and a level for each sampled response.
 
-    A column ``problem_id`` or ``id`` names the questions; without one they are those of ``--questions`` in their order,
-    else ``0``, ``1`` ... A column ``gold_answer``, ``answer`` or ``ideal`` is the gold answer.
-
-    Each chosen score is a further level: it has the answer of the response, and the score, from 0 to 1, is its
-    confidence.
+    A column ``problem_id`` or ``id`` names the questions. Without it they are those of ``--questions`` in order, or
+    ``0``, ``1`` ... A column ``gold_answer``, ``answer`` or ``ideal`` is the gold answer. Each chosen score is a
+    further level, with the answer of the response, and the score, from 0 to 1, as its confidence.
     """
     rows = list(_rows(log))
     further = [row.model_extra or {} for _, row in rows]
@@ -56,7 +54,7 @@ def replies(log: Log) -> Iterator[Reply]:
 
 
 def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
-    """Yield the rows of either form."""
+    """Yield the rows of a file in either form."""
     try:
         data = _Result.model_validate_json(log.path.read_bytes()).data
     except ValidationError:
@@ -66,7 +64,7 @@ def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
     n = len(columns.get("responses", ()))
     if not n:
         raise log.error("no responses", seen=sorted(data), expected="data.responses", remedy="Check the file.")
-    # A data frame's columns are called so, by uqlm itself.
+    # uqlm names the columns of its data frames in this way
     singular = {name: name if name == "sampled_responses" else name.removesuffix("s") for name in columns}
     for place in range(n):
         row = {singular[name]: values[place] for name, values in columns.items() if len(values) == n}

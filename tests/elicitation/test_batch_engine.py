@@ -155,7 +155,7 @@ def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert result.exit_code == 0, result.output
         return " ".join(result.output.split())
 
-    assert "10 replies are open; their requests are in requests.jsonl. Have them answered" in told()
+    assert "10 replies are open; their requests are in requests.jsonl. Submit it to the service" in told()
     body = json.loads((tmp_path / "requests.jsonl").read_text().splitlines()[0])["body"]
     assert body["model"] == "m"
     assert "temperature" not in body

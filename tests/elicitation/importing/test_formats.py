@@ -212,7 +212,7 @@ class TestUqlm:
         assert imported.questions[0].problem_id == "q"
         assert [one.answer for one in imported.questions[0].observations] == ["Paris", "Rome", "paris"]
         with pytest.raises(
-            DirEAGError, match=r"none of 3 replies holds an answer \(no_answer 3\).*--pattern, or whose reading"
+            DirEAGError, match=r"none of 3 replies holds an answer \(no_answer 3\).*--pattern, or a scorer"
         ):
             import_logs("uqlm", [tmp_path / "a.jsonl"])
         with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
