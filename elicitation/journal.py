@@ -96,11 +96,11 @@ class Journal:
             whole = self.path.read_bytes()
             self._size = whole.rfind(b"\n") + 1
             if not header.encode().startswith(whole):  # neither new nor with an incomplete header
-                there, here = _header(self.path, whole), json.loads(header)["identity"]
+                recorded, current = _header(self.path, whole), json.loads(header)["identity"]
                 self.entries = {entry.key: entry for entry in _entries(self.path, whole[: self._size])}
                 if self.entries or not self._size:
-                    _check_identity(self.path, there, here)
-                elif there != here:  # no generation has this identity
+                    _check_identity(self.path, recorded, current)
+                elif recorded != current:  # no generation has this identity
                     self._size = 0
             os.truncate(self._descriptor, self._size)
             if not self._size:
@@ -218,8 +218,8 @@ def _entries(path: Path, data: bytes) -> Iterator[Entry]:
         yield entry
 
 
-def _check_identity(path: Path, there: Mapping[str, JsonValue], here: Mapping[str, JsonValue]) -> None:
-    before, now = dict(_flat(there)), dict(_flat(here))
+def _check_identity(path: Path, recorded: Mapping[str, JsonValue], current: Mapping[str, JsonValue]) -> None:
+    before, now = dict(_flat(recorded)), dict(_flat(current))
     differences = [
         f"  {name}: {_shown(before, name)} there, {_shown(now, name)} here"
         for name in dict.fromkeys([*before, *now])

@@ -161,7 +161,7 @@ def _sampled(fit: "Fit") -> dict[str, Any]:
 
 
 def summary_table(fit: "Fit", title: str) -> Group:
-    """Return the rows of :func:`fit_summary` for people."""
+    """Return :func:`fit_summary` as a table in words."""
     summary = fit_summary(fit)
     sampled = summary["method"] == "nuts"
     if sampled:
@@ -186,10 +186,16 @@ def summary_table(fit: "Fit", title: str) -> Group:
         rows["signals"] = ", ".join(fit.fitted.signal_names)
     if note := _voting_note(fit.fitted):
         rows["votes"] = note
-    rows["converged"] = f"{'yes' if summary['converged'] else 'NO'}: {_reached(summary)}"
+    converged = "yes" if summary["converged"] else "NO"
     if sampled:
+        from bayes_direag.fits.convergence import SamplerSummary
+
+        worst = summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
+        rows["converged"] = f"{converged}: {SamplerSummary(*worst)}"
         rows["draws"] = f"{summary['draws']} of each of {summary['chains']} chains"
     else:
+        gradient, n_steps = summary["projected_gradient"], summary["newton_steps"]
+        rows["converged"] = f"{converged}: the largest gradient is {gradient:.1g} after {n_steps} Newton steps"
         rows["penalised loss"] = f"{summary['penalised_loss']:.6f}{_searched(summary, fit.preset)}"
     rows |= {
         "seed": str(summary["seed"]),
@@ -201,15 +207,6 @@ def summary_table(fit: "Fit", title: str) -> Group:
     for name, value in rows.items():
         table.add_row(Text(name, style="dim"), Text(value))
     return titled(title, table)
-
-
-def _reached(summary: FitSummary) -> str:
-    from bayes_direag.fits.convergence import SamplerSummary
-
-    if summary["method"] == "nuts":
-        worst = summary["largest_rhat"], summary["smallest_ess"], summary["smallest_bfmi"], summary["divergences"]
-        return str(SamplerSummary(*worst))
-    return f"the largest gradient is {summary['projected_gradient']:.1g} after {summary['newton_steps']} Newton steps"
 
 
 def _searched(summary: FitSummary, preset: Preset) -> str:

@@ -270,7 +270,7 @@ class QuestionArrays:
 
     def candidates(self) -> tuple[tuple[str, ...], ...]:
         """Return the distinct answers to each question, in string order."""
-        return tuple(tuple(self.texts[code] for code in sorted({*codes} - {-1})) for codes in self.answer.tolist())
+        return tuple(tuple(self.texts[k] for k in sorted({*row} - {-1})) for row in self.answer.tolist())
 
 
 def question_arrays(
@@ -287,7 +287,7 @@ def question_arrays(
     say so, or, if it has none, if it equals the gold answer. Raises ObservationError if a gold answer is not of this
     kind, a question without one is flagged in part, or a question has two reports of one level.
     """
-    texts, (said, gold) = _canonical((table.answer, table.gold), kind)
+    texts, (given, gold) = _canonical((table.answer, table.gold), kind)
     numbers = np.array(list(levels), np.int64)
     shape = (len(table.source.lines), len(numbers))
     place = table.question, np.searchsorted(numbers, table.level)
@@ -297,11 +297,11 @@ def question_arrays(
     unstated = np.isnan([*table.percents.values()]).all(axis=0) & ~votes
     answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
     status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
-    reasons = {Status.NO_ANSWER: table.answer.code < 0, Status.UNPARSABLE: said < 0, Status.NO_CONFIDENCE: unstated}
+    reasons = {Status.NO_ANSWER: table.answer.code < 0, Status.UNPARSABLE: given < 0, Status.NO_CONFIDENCE: unstated}
     status[place] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
-    usable = (said >= 0) & ~unstated
+    usable = (given >= 0) & ~unstated
     place = place[0][usable], place[1][usable]
-    answer[place] = said[usable]
+    answer[place] = given[usable]
     for fractions, percent in zip(stated, percents, strict=True):
         fractions[place] = np.where(votes, np.nan, percent)[usable] / 100
     flag[place] = table.flag[usable]

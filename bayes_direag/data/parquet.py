@@ -90,9 +90,9 @@ class Part:
 
     def check(self) -> None:
         """Raise ObservationError for the first question whose rows cannot be used, if any."""
-        given = {name: ~_missing(self.given[name]) for name in self.given.column_names if name in self.columns}
-        unread = [given[name] & _missing(self.columns[name]) for name in given]
-        unnamed = _true_or_missing(pc.equal(self.columns["problem_id"], ""))
+        given = {name: _bools(self.given[name].is_valid()) for name in self.given.column_names if name in self.columns}
+        unread = [given[name] & _bools(self.columns[name].is_null()) for name in given]
+        unnamed = _bools(pc.equal(self.columns["problem_id"], ""))
         stated = ["confidence", *filter(is_signal, given)]
         reported = np.logical_or.reduce([given[name] for name in (*OF_OBSERVATION, *stated) if name in given])
         out_of_range = [given[name] & ~((self._number(name) >= 0) & (self._number(name) <= 100)) for name in stated]
@@ -261,16 +261,13 @@ def _column(name: str, given: pyarrow.Table) -> pyarrow.Array:
 
 def _starts(names: pyarrow.Array) -> Int[np.ndarray, " problem"]:
     """Return the rows at which a question begins; each row without a name is a question of its own."""
-    changes = _true_or_missing(pc.not_equal(names[1:], names[:-1]))
+    changes = _bools(pc.not_equal(names[1:], names[:-1]))
     return np.flatnonzero(np.concatenate([np.ones(min(len(names), 1), bool), changes]))
 
 
-def _true_or_missing(column: Any) -> Bool[np.ndarray, " row"]:
+def _bools(column: Any) -> Bool[np.ndarray, " row"]:
+    """Return a column of flags as an array, where missing ones are True."""
     return np.asarray(pc.fill_null(column, True).to_numpy(zero_copy_only=False), bool)
-
-
-def _missing(column: Any) -> Bool[np.ndarray, " row"]:
-    return np.asarray(column.is_null().to_numpy(zero_copy_only=False), bool)
 
 
 @dataclass(frozen=True)

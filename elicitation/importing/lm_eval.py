@@ -92,8 +92,8 @@ def _only(target: str) -> str | None:
     """Return the gold answer, None if there are several; the target of GSM8K is a solution that ends with it."""
     if target.startswith("["):
         with suppress(ValueError, SyntaxError):
-            several = ast.literal_eval(target)
-            return str(several[0]) if len(several) == 1 else None
+            targets = ast.literal_eval(target)
+            return str(targets[0]) if len(targets) == 1 else None
     return target.rpartition("####")[2].strip()
 
 
