@@ -1,4 +1,4 @@
-"""Every method on the same observations, scored on questions that nothing was fitted to."""
+"""Evaluate every method on the same observations, on questions that it has not learned from."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -35,18 +35,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-#: All that are evaluated where nothing else is asked for, in the order of the tables; then the others.
+#: The default methods in the order of the tables, which the others follow.
 DEFAULT_METHODS = (VANILLA, *SAMPLED_METHODS, *DEFAULT_SIMPLE, *FITTED_METHODS)
-#: How methods are called that have nothing to go by where no report states a confidence.
+#: The first words of methods that need stated confidences.
 OF_CONFIDENCES = ("mean_confidence", "steerconf", "cisc")
 METHODS = (*DEFAULT_METHODS, *(name for name in SIMPLE_METHODS if name not in DEFAULT_METHODS))
 
 
 @dataclass(frozen=True)
 class EvaluationSettings:
-    """What an evaluation was asked for, defaults filled in; see :func:`evaluate`.
+    """The settings of an evaluation, with defaults filled in: see :func:`evaluate`.
 
-    ``n_folds`` is None where the methods were fitted to one set and tested on another, ``sampling`` for MAP fits.
+    ``n_folds`` is None with a test set, and ``sampling`` is None for MAP fits.
     """
 
     fit_method: FitMethod
@@ -62,30 +62,29 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, eq=False)
 class Evaluation(Result):
-    """What an evaluation found.
+    """The results of an evaluation.
 
     Attributes
     ----------
     predictions : DataFrame
-        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``;
-        where the method states a distribution, ``null_probability`` and ``state_probability``, that of the state that
-        occurred; ``cluster``, if the question is of one. Within a method: fold by fold, each in file order, then the
-        unanswered questions (no fold, no answer, no confidence, not correct). ``correct`` is missing where there is no
-        gold answer.
+        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``
+        (missing without a gold answer); for methods with a distribution, ``null_probability`` and
+        ``state_probability``, that of the observed state; ``cluster``, if there are clusters. The rows of a method are
+        in order of folds and of the file; the unanswered questions come last, without fold, answer and confidence, and
+        not correct.
     metrics : DataFrame
-        A row a method: ``method``, ``n`` (answered questions with a gold answer), ``unanswered`` (further questions
-        with a gold answer); the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which are over
-        both; each metric of the method's own answers, which are over the n; and all intervals as ``NAME_low``,
-        ``NAME_high``.
+        A row a method: ``method``, ``n`` (answered, labelled questions), ``unanswered`` (other labelled questions); the
+        scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` over both; each metric of the method's own answers
+        over the n; and all intervals as ``NAME_low``, ``NAME_high``.
     parameters : DataFrame
-        A row a fold, variant, parameter and level, with the mean of each sample statistic of its fit (for a MAP
-        the penalised ``loss`` and the ``projected_gradient`` there).
+        A row a fold, variant, parameter and level, with the means of the fit's sample statistics (for a MAP the
+        penalised ``loss`` and the ``projected_gradient``).
     fits : dict
         Each fit by variant and fold.
     settings : EvaluationSettings
-        What was asked for.
+        The settings.
     observations, test, elicited
-        What was evaluated, as :func:`evaluate` was given it.
+        The arguments of :func:`evaluate`.
     """
 
     predictions: pd.DataFrame
@@ -98,22 +97,22 @@ class Evaluation(Result):
     elicited: Mapping[str, Observations] = field(default_factory=dict)
 
     def __repr__(self) -> str:
-        best, how = self.table.iloc[0], self.settings
-        held_out = f"{how.n_folds}-fold cross-fit" if self.test is None else "on a test set"
+        best, settings = self.table.iloc[0], self.settings
+        held_out = f"{settings.n_folds}-fold cross-fit" if self.test is None else "on a test set"
         return (
             f"Evaluation({len(self.table)} methods, {len(self.evaluated)} questions, {held_out}, "
-            f"{how.fit_method.upper()}, preset {label(how.preset)}; best by benefit: {best['method']} "
+            f"{settings.fit_method.upper()}, preset {label(settings.preset)}; best by benefit: {best['method']} "
             f"{best['benefit']:.3f})"
         )
 
     @property
     def evaluated(self) -> Observations:
-        """The questions that were evaluated."""
+        """The evaluated questions."""
         return self.observations if self.test is None else self.test
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row a method, the best by benefit first: what sees the selected answers, then what its own answers say."""
+        """The most important metrics, a row a method, the greatest benefit first."""
         columns = ["method", "n", "unanswered", "benefit", "benefit_low", "benefit_high", "accuracy_of_all"]
         columns += ["log_score", "ece", "smece", "brier", "nll", "auroc"]
         return self.metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)[columns]
@@ -129,15 +128,15 @@ class Evaluation(Result):
         return axes
 
     def as_run(self, name: str) -> EvaluatedRun:
-        """Return what a folder of that name would hold, to be compared with others."""
+        """Return the evaluation as a run of that name, to be compared with others."""
         return EvaluatedRun.of(Path(name), _manifest(self), self.metrics, self.predictions)
 
     def write(self, folder: str | Path, command: str | None = None) -> None:
-        """Write a folder; it appears, or takes the place of an earlier evaluation, once all of it is written.
+        """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
 
-        ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc``, and ``evaluation.json``:
-        settings, versions, size, origin and SHA-256 of the observations, and the ``command`` that was typed to make it.
-        Raises DirEAGError if the folder holds something else.
+        The files are ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc`` and
+        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations, and the ``command`` that
+        was typed. Raises DirEAGError if the folder holds other files.
         """
         with FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
@@ -149,7 +148,7 @@ class Evaluation(Result):
             (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
     def report(self, path: str | Path) -> None:
-        """Write the report that ``direag report`` writes of the folder, as one HTML file."""
+        """Write the report of ``direag report`` as one HTML file."""
         with TemporaryDirectory() as temporary:
             self.write(folder := Path(temporary) / "results")
             write_report(read_source(folder), path)
@@ -175,27 +174,27 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 
-    Raises DirEAGError for an unknown method or level, evaluated observations without a single label, or observations
-    that a fit or the fold rule cannot use.
+    Raises DirEAGError for an unknown method or level, for evaluated observations without labels, and for observations
+    that cannot be fitted to or dealt into folds.
 
     Parameters
     ----------
     test
-        Evaluate on these; ``observations`` then serves for fitting alone. Left out: k-fold cross-fitting.
+        Questions to evaluate on; ``observations`` are then for fitting alone. By default, k-fold cross-fitting.
     elicited
         Further elicitations of the evaluated questions, joined by ``problem_id``: ``samples`` (several samples of one
         prompt) for ``self_consistency`` and ``answer_entropy``, ``topk`` (one list of guesses) for ``topk``.
     fit_method, preset, sampling, allow_weighted
-        How the fitted methods are fitted; see :func:`~bayes_direag.fits.fitting.train_test`.
+        Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
-        Names out of :data:`METHODS`, in the order of the tables; of :data:`DEFAULT_METHODS` all that can be had when
-        left out; without :data:`OF_CONFIDENCES` where no confidence is stated.
+        Names from :data:`METHODS`, in the order of the tables; by default, all of :data:`DEFAULT_METHODS` that the
+        observations allow (without stated confidences, none of :data:`OF_CONFIDENCES`).
     vanilla_level
-        The level that method ``vanilla`` takes; the one of that name when left out.
+        The level of method ``vanilla``; by default, the level of that name.
     seed
-        Deals the folds and draws the bootstrap.
+        Seed of the folds and of the bootstrap.
     progress
-        Show a bar over the methods, in a notebook as on a terminal.
+        Show a bar over the methods.
     """
     evaluated = observations if test is None else test
     elicited = elicited or {}
@@ -286,7 +285,7 @@ def _chosen_methods(
 
 
 def _fold_of_question(evaluated: Observations, parts: Sequence[Part]) -> pd.Series:
-    """Return each question's fold; missing where it is in none, as all are where nothing is learned."""
+    """Return each question's fold; missing for unanswered questions, and for all if no method learns."""
     fold = pd.Series([None] * len(evaluated), dtype="str")
     for part in parts:
         fold.iloc[part.asked] = part.fold
@@ -294,21 +293,21 @@ def _fold_of_question(evaluated: Observations, parts: Sequence[Part]) -> pd.Seri
 
 
 def _held_out(method: Method, learned: Sequence[Any], parts: Sequence[Part], evaluated: Observations) -> pd.DataFrame:
-    """Return the answers of every fold's questions, missing where a question is in no fold."""
+    """Return the answers to the questions of all folds; missing for questions in no fold."""
     tables = []
     for part, state in zip(parts, learned, strict=True):
         asked = evaluated.select(part.asked).align(part.labelled.level_names, part.labelled.groups)
         tables.append(_table(method.answer(state, asked), asked).set_axis(part.asked, axis=0))
-    whole = pd.concat(tables).reindex(range(len(evaluated)))
-    return whole.assign(right=whole["right"].astype("boolean").fillna(value=False))
+    table = pd.concat(tables).reindex(range(len(evaluated)))
+    return table.assign(right=table["right"].astype("boolean").fillna(value=False))
 
 
 def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
-    """Return what a method says, by question."""
+    """Return the answers of a method as a table."""
     pairs = zip(asked.candidates, answers.candidate, strict=True)
     return pd.DataFrame(
         {
-            "answer": pd.Series([own[k] if k >= 0 else None for own, k in pairs], dtype="str"),
+            "answer": pd.Series([texts[k] if k >= 0 else None for texts, k in pairs], dtype="str"),
             "confidence": answers.confidence,
             "null_probability": answers.null_probability,
             "state_probability": answers.state_probability(asked),
@@ -318,9 +317,9 @@ def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
 
 
 def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
-    """Return answer, confidence and correctness by question, from an elicitation of its own.
+    """Return the answers of a method with an elicitation of its own as a table.
 
-    An answer is right if it equals the gold answer; without one that is missing, whatever levels were judged.
+    An answer is right if it equals the gold answer; correctness is missing without one, even if levels were judged.
     """
     answers = joined_answers(SAMPLING_METHODS[SAMPLED_METHODS[method]][method], elicited, evaluated.problem_id)
     golds = [question.gold_answer for question in evaluated.questions]
@@ -337,7 +336,7 @@ def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd
 
 
 def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Observations) -> pd.DataFrame:
-    """Add what a row needs beside the prediction, and put the rows in their order."""
+    """Add the other columns of the predictions, and order the rows."""
     complete = table.assign(
         problem_id=pd.Series(evaluated.problem_id, dtype="str"),
         fold=fold,
@@ -351,12 +350,12 @@ def _completed(table: pd.DataFrame, method: str, fold: pd.Series, evaluated: Obs
 
 
 def _fold_number(fold: pd.Series) -> pd.Series:
-    """Order folds by number; questions in none come last."""
+    """Return folds as numbers to sort by; questions in no fold come last."""
     return pd.to_numeric(fold.replace({"test": "0"}))
 
 
 def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
-    """Put the parameters of all fits under each other; only the columns where nothing was fitted."""
+    """Concatenate the parameters of all fits; without fits, return an empty table."""
     tables = []
     for (variant, fold), fit in fits.items():
         table = fit.parameters()
@@ -370,13 +369,13 @@ def _parameter_table(fits: dict[tuple[Variant, str], Fit]) -> pd.DataFrame:
 
 
 def _manifest(evaluation: Evaluation) -> dict[str, object]:
-    chosen, test = evaluation.settings, evaluation.test
-    settings = vars(chosen) | {
-        "preset": chosen.preset.model_dump(mode="json"),
-        "sampling": None if chosen.sampling is None else chosen.sampling.model_dump(),
+    settings, test = evaluation.settings, evaluation.test
+    plain = {
+        "preset": settings.preset.model_dump(mode="json"),
+        "sampling": None if settings.sampling is None else settings.sampling.model_dump(),
     }
     return {
-        "settings": settings,
+        "settings": vars(settings) | plain,
         "observations": _origin(evaluation.observations),
         "test": None if test is None else _origin(test),
         **{protocol: _origin(origin) for protocol, origin in evaluation.elicited.items()},

@@ -1,13 +1,12 @@
-"""What a fit has learned, as tables and drawn: how levels calibrate and count, and the final recalibration.
+"""The learned parameters of a fit as tables and figures: calibration curves, weights and biases, final calibration.
 
-Over several posterior draws every value is a mean, with the equal-tailed interval of the draws, pointwise along a
-curve. A MAP has one draw: its value, and intervals that are NaN.
+With several posterior draws every value is a mean, with the equal-tailed interval of the draws, pointwise along a
+curve. A MAP has one draw, and its intervals are NaN.
 
-Multiplying weight, prior_strength and null_base by one number changes no prediction, so these appear as ratios to the
-total weight of all levels, which the data can speak of.
+Predictions do not change if weight, prior_strength and null_base are multiplied by one number. So these are shown as
+ratios to the total weight of all levels, which the data identify.
 
-Each figure is one of its own, to be written with :func:`~analysis.display.style.save_figure`; ``about`` is a sentence
-for its caption that says what the fit is and what it was fitted to.
+``about`` is a sentence for the caption of a figure that describes the fit: see :func:`describe_fit`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,23 +49,23 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Places along a curve, from 0 to 1; every half percent.
+#: Points of a curve, from 0 to 1 in steps of half a percent.
 GRID = np.linspace(0, 1, 201)
 
 
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return what every level's stated confidence counts for, from 0 to 100 %.
+    """Return the calibration curve of every level, for stated confidences from 0 to 1.
 
     Returns: A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
-    that its answer is given), ``low``, ``high``. Constant in the stated confidence for the variant ``level``, and 1 for
-    ``count``. Of several signals, what counts where all of them say so.
+    that goes to its answer), ``low``, ``high``. The curve is constant for variant ``level``, and 1 for ``count``. With
+    several signals it is for reports in which all signals are equal.
     """
     grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
         parameters = sampled_parameters(fit.tree)
-        each = () if parameters.slope is None else parameters.slope.shape[1:]
-        places = jnp.asarray(grid).reshape(-1, 1, *[1] * len(each))
-        stated = jnp.broadcast_to(places, (len(GRID), len(fit.level_names), *each))
+        signals = () if parameters.slope is None else parameters.slope.shape[1:]
+        points = jnp.asarray(grid).reshape(-1, 1, *[1] * len(signals))
+        stated = jnp.broadcast_to(points, (len(GRID), len(fit.level_names), *signals))
         curves = np.asarray(jax.lax.map(lambda sample: calibrate(stated, sample)[0], parameters))
     parts = (
         {"level": name, "stated": GRID} | _summary(curves[:, :, number], "calibrated", level)
@@ -76,10 +75,10 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return what each level has of its own.
+    """Return the parameters of each level.
 
-    Returns: A row a quantity and level: ``quantity``, ``share`` (of the total weight) or ``bias`` (on the logit scale;
-    not for the variant ``count``); ``level``, ``value``, ``low``, ``high``.
+    Returns: A row a quantity and level: ``quantity``, which is ``share`` (of the total weight) or ``bias`` (on the
+    logit scale; not for variant ``count``); ``level``, ``value``, ``low``, ``high``.
     """
     posterior = parameter_draws(fit.tree)
     draws = {"share": posterior["weight"] / posterior["weight"].sum("level")}
@@ -94,17 +93,18 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the identified quantities of all levels together.
+    """Return the identified quantities that all levels share.
 
-    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. Those that the variant has, of ``slope``
-    (of several signals each, ``slope[words]``),
-    ``null_gain``, ``prior_strength / total weight``, ``null_base / total weight``, and ``recalibration intercept`` and
-    ``recalibration slope`` where the final calibration is logistic.
+    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. The quantities are those of the fit among
+    ``slope``, ``null_gain``, ``sharpness``, ``vote_slope`` (slopes of each of several signals as ``slope[words]``),
+    ``prior_strength / total weight``, ``null_base / total weight``, and, for a logistic final calibration,
+    ``recalibration intercept`` and ``recalibration slope``.
     """
     posterior = apart(parameter_draws(fit.tree))
     total = posterior["weight"].sum("level")
-    slopes = [str(name) for name in posterior if str(name).startswith("slope") and not str(name).endswith("_raw")]
-    draws = {name: posterior[name] for name in (*slopes, "null_gain") if name in posterior}
+    names = [str(name) for name in posterior if not str(name).endswith("_raw")]
+    shown = ("slope", "null_gain", "sharpness", "vote_slope")
+    draws = {name: posterior[name] for field in shown for name in names if name.partition("[")[0] == field}
     draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}
     final = fit.tree["recalibration"].to_dataset()
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
@@ -120,27 +120,27 @@ def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
-    """Return the support of the selected answer of each question that was fitted to.
+    """Return the support of the selected answer of each fitted question.
 
-    Under NUTS it is the leave-one-out support, which the recalibration has learned from; for a MAP that of the fit
+    Under NUTS it is the leave-one-out support, from which the recalibration is learned; for a MAP it is that of the fit
     itself, which has seen the question.
     """
     if "loo" in fit.tree:
         return fit.left_out["support"].to_numpy()
     with jax.enable_x64(True):
         data = fit.likelihood_data
-        every = np.asarray(supports(data.reports, sampled_parameters(fit.tree, data.slots)))
-    return np.asarray(every.mean(axis=0)[:, :-1].max(axis=1))
+        draws = np.asarray(supports(data.reports, sampled_parameters(fit.tree, data.slots)))
+    return np.asarray(draws.mean(axis=0)[:, :-1].max(axis=1))
 
 
 def _summary(
     draws: Float[np.ndarray, "sample place"], name: str, level: float
 ) -> dict[str, Float[np.ndarray, " place"]]:
-    """Return the mean over the draws under that name, and the interval."""
+    """Return the mean over the draws under this name, and the interval as ``low`` and ``high``."""
     return dict(zip((name, "low", "high"), mean_and_interval(draws, level), strict=True))
 
 
-#: Bins of stated confidence, in percent: right-closed as those of the ECE, the first also left-closed.
+#: Bins of stated confidence in percent; like those of the ECE right-closed, the first also left-closed.
 STATED_EDGES = np.arange(0, 101, 5)
 
 
@@ -148,10 +148,10 @@ STATED_EDGES = np.arange(0, 101, 5)
 class LabelledReports:
     """The reports on labelled, answered questions.
 
-    ``problem_id``, ``level_names``: the questions, and the level that each column is of: several where levels are
-    groups. ``confidence`` (problem, level): as stated, in [0, 1]; NaN where there is no usable report. ``correct``
-    (problem, level): whether the level's own answer is right; False where there is no usable report. ``multiplicity``
-    (problem,): how many questions each stands for.
+    ``problem_id``: the questions. ``level_names``: the level of each column; the columns of a group have the same name.
+    ``confidence`` (problem, level): as stated, in [0, 1]; NaN without a usable report. ``correct`` (problem, level):
+    whether the level's answer is right; False without a usable report. ``multiplicity`` (problem,): the number of
+    questions that each row stands for.
     """
 
     problem_id: tuple[str, ...]
@@ -162,7 +162,7 @@ class LabelledReports:
 
     @classmethod
     def of_observations(cls, observations: Observations) -> "LabelledReports":
-        """Take the labelled, answered questions out of observations."""
+        """Take the labelled, answered questions of observations."""
         chosen = np.flatnonzero(observations.labelled & observations.answered)
         kept = observations.select(chosen)
         names = kept.groups or kept.level_names
@@ -170,9 +170,9 @@ class LabelledReports:
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
-        """Take the questions that any of some fits learned from, each once: those of all folds, in a cross-fit.
+        """Take the fitted questions of several fits, such as those of all folds, each question once.
 
-        Raises DirEAGError if there is no fit, or they have learned different levels.
+        Raises DirEAGError if there is no fit, or the fits have different levels.
         """
         levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
@@ -181,19 +181,20 @@ class LabelledReports:
         names = np.concatenate([np.array(part.problem_id, dtype=object) for part in parts])
         kept = np.sort(np.unique(names, return_index=True)[1])
         confidence, correct = (
-            np.concatenate(own)[kept] for own in zip(*((part.confidence, part.correct) for part in parts), strict=True)
+            np.concatenate(arrays)[kept]
+            for arrays in zip(*((part.confidence, part.correct) for part in parts), strict=True)
         )
         multiplicity = np.concatenate([fit.multiplicity for fit in fits])[kept]
         return cls(tuple(names[kept]), levels.pop(), confidence, correct, multiplicity)
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
-    """Count by level which confidences were stated, and how often the level's own answer was right.
+    """Count the stated confidences of each level by bin, for right and for wrong answers.
 
-    Returns: A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, how
-    many answers of that level were. Reports that were not usable are not counted.
+    Returns: A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, the
+    numbers of right and wrong answers. Reports that are not usable are not counted.
     """
-    # Confidences are percentages, most of them whole: rounding keeps 15 % on the edge that 0.15 * 100 misses.
+    # most confidences are whole percentages; rounding keeps 15 % on an edge, which 0.15 * 100 misses
     percent = np.round(reports.confidence * 100, 9)
     place = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
     tables = []
@@ -203,16 +204,16 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
         for outcome, kept in (("right", usable & right), ("wrong", usable & ~right)):
             table[outcome] = np.bincount(place[kept, level], reports.multiplicity[kept], len(table)).astype(int)
         tables.append(table)
-    every = pd.concat(tables, ignore_index=True)
-    return every.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
+    by_column = pd.concat(tables, ignore_index=True)
+    return by_column.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
 
 
 _GREEN = "#009E73"
 
-#: What the quantities that all levels share stand for; the first of a group speaks for it.
+#: Explanations of the shared quantities for the caption; one may explain a whole group.
 _MEANING = {
     "slope": "Slope: how much a stated confidence matters (0: not at all; 1, dashed: as stated).",
-    "null_gain": "Null gain: how much doubt speaks against all answers.",
+    "null_gain": "Null gain: how much doubt counts against all answers.",
     "sharpness": "Sharpness: above 1 (dashed), agreement counts for more than its share of the evidence.",
     "vote_slope": "Vote slope: what a surer report adds to the log odds of its answer besides.",
     "prior_strength / total weight": "Prior strength and null base: evidence, before any report, for every answer "
@@ -228,26 +229,26 @@ _REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
 #: Title of each picture and how to read it, in the order of a report.
 WORDS: Words = {
     "levels": (
-        "Whom does it listen to?",
-        "Left: how much each level counts; on the dashed line all count alike. Right, if there: how its "
-        "confidences are moved; left of 0 they are taken for less than stated. A bar is what the labelled "
-        "questions leave open.",
+        "How much does each level count?",
+        "Left: the weight of each level; at the dashed line all levels count equally. Right, if shown: the shift of "
+        "its confidences; left of 0 they count for less than stated. A bar shows the uncertainty that the labelled "
+        "questions leave.",
     ),
     "calibration_curves": (
-        "What is a stated confidence taken for?",
-        "On the dashed line it counts as stated, below it for less. A flat curve means that it makes no "
-        "difference what was stated. Only where there are grey bars was anything learned.",
+        "What does a stated confidence count for?",
+        "On the dashed line it counts as stated, below it for less. Where the curve is flat, the stated confidence "
+        "makes no difference. The curve is learned only where there are grey bars.",
     ),
     "shared": (
-        "What all levels share",
-        "For those who know the model: each number on a scale of its own. The slope says how much stated "
-        "confidences matter at all (0: not).",
+        "Parameters that all levels share",
+        "For those who know the model. Each number has its own scale. The slope says how much stated confidences "
+        "matter (0: not at all).",
     ),
     "recalibration": (
         "The last step, from support to probability",
-        "The evidence is added up to a support, and this curve makes it a probability of being right. On the "
-        "dashed line support is left as it is; a flatter curve says that it was too sure, a steeper one too "
-        "timid.",
+        "This curve turns the support of an answer into its probability of being right. On the dashed line support is "
+        "left as it is; a flatter curve corrects support that is too sure, a steeper curve support that is too "
+        "cautious.",
     ),
 }
 
@@ -255,22 +256,20 @@ WORDS: Words = {
 def calibration_curves_figure(
     curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
-    """Draw level by level what a stated confidence counts for, over how often it was stated.
+    """Draw the calibration curve of each level over the distribution of its stated confidences.
 
-    ``curves``: from :func:`calibration_curves`. ``stated``: from
-    :func:`stated_confidences`, of the questions fitted to.
+    ``curves``: from :func:`calibration_curves`. ``stated``: from :func:`stated_confidences`, of the fitted questions.
     """
     names = curves["level"].unique().tolist()
     caption = (
-        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', point by point')} Dashed: as "
-        "stated. The calibrated confidence is the share of the level's weight that its answer is given; the rest "
-        "speaks against all answers. "
-        "Grey bars: how often what was stated, each panel on its own scale; n: usable reports."
+        f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', pointwise')} Dashed: as stated. The "
+        "calibrated confidence is the share of the level's weight that goes to its answer; the rest counts against all "
+        "answers. Grey bars: how often each confidence was stated, with a scale for each panel; n: usable reports."
     )
     n_columns = 3 if len(names) > 4 else 2
     counts = (stated["right"] + stated["wrong"]).groupby(stated["level"]).sum()
     with figure_style():
-        title = "Learned calibration: what stated confidence is taken for"
+        title = "Learned calibration: what a stated confidence counts for"
         figure = headed_figure(title, caption, 0.6 + 1.75 * -(-len(names) // n_columns))
         titles = [(name, f"n = {counts[name]}") for name in names]
         panels = panel_grid(figure, titles, n_columns, x_label="stated (%)", y_label="calibrated (%)")
@@ -285,7 +284,7 @@ def calibration_curves_figure(
 
 
 def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw how much each level counts and how it is biased.
+    """Draw the weight and the bias of each level.
 
     ``quantities``: from :func:`level_quantities`.
     """
@@ -297,7 +296,7 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
         "dashed: equal shares."
     )
     if biased:
-        caption += " Bias: on the logit scale; the lower, the less the level's reports count for their own answer."
+        caption += " Bias: on the logit scale; the lower, the less the level's reports count for their answers."
     title = f"Learned weight {'and bias ' if biased else ''}of each level"
     with figure_style():
         figure = headed_figure(title, caption, 0.9 + 0.3 * len(names))
@@ -317,7 +316,7 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
 
 
 def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw the identified quantities of all levels together, each on its own scale.
+    """Draw the identified quantities that all levels share, each on its own scale.
 
     ``quantities``: from :func:`shared_quantities`.
     """
@@ -329,7 +328,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
         panels = figure.subplots(len(quantities), 1, squeeze=False)[:, 0]
         for axes, row in zip(panels, quantities.to_dict("records"), strict=True):
             name = str(row["quantity"])
-            at = _REFERENCE_VALUES.get(name)  # none for the slope of one of several signals
+            at = _REFERENCE_VALUES.get(name)  # None for the slope of one of several signals
             if at is not None:
                 _dashed(axes, at)
             forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)
@@ -350,16 +349,15 @@ def recalibration_figure(
     about: str,
     interval_level: float,
 ) -> "Figure":
-    """Draw the final probability against support, over where support lies.
+    """Draw the final probability against support, over the distribution of support.
 
-    ``curve``: from :func:`recalibration_curve`. ``support``: of the questions fitted to,
-    from :func:`fitted_support`; ``multiplicity``: how many questions have it; ``kind``:
-    what support that is, leave-one-out or in-sample.
+    ``curve``: from :func:`recalibration_curve`. ``support``: of the fitted questions, from :func:`fitted_support`;
+    ``multiplicity``: the number of questions with each; ``kind``: leave-one-out or in-sample.
     """
     caption = (
-        f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', point by point')} Dashed: support left as "
-        f"it is. Below: the {kind} support of the selected answers, n = {multiplicity.sum()} questions fitted to; "
-        "where there are none, the curve is extrapolated."
+        f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', pointwise')} Dashed: support left as it "
+        f"is. Below: the {kind} support of the selected answers, n = {multiplicity.sum()} fitted questions; where "
+        "there are none, the curve is extrapolated."
     )
     with figure_style():
         figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
@@ -373,9 +371,9 @@ def recalibration_figure(
     return figure
 
 
-def _draw_curve(axes: "Axes", curve: pd.DataFrame, place: str, value: str, scale: float = 1.0) -> None:
-    """Draw one column over another, and the band from ``low`` to ``high``."""
-    x, y, low, high = (scale * curve[name].to_numpy() for name in (place, value, "low", "high"))
+def _draw_curve(axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0) -> None:
+    """Draw one column against another, with the band from ``low`` to ``high``."""
+    x, y, low, high = (scale * curve[name].to_numpy() for name in (at, value, "low", "high"))
     axes.fill_between(x, low, high, color=RIGHT, alpha=0.25, linewidth=0)
     axes.plot(x, y, color=RIGHT, linewidth=2)
 
@@ -391,20 +389,20 @@ def _draw_stated(axes: "Axes", rows: pd.DataFrame) -> None:
 
 
 def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = "") -> str:
-    """Say what the band or bar is, or why there is none."""
+    """Describe the band or bar, or why there is none."""
     if table["low"].isna().all():
-        return "One point estimate, so there is no interval."
+        return "A point estimate, without intervals."
     return f"{what}: mean and {interval_level:.0%} interval over the posterior draws{how}."
 
 
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
-    """Draw a fit: calibration by level, what each level counts, what all share, and the final recalibration.
+    """Yield the pictures of a fit: calibration curves, weights and biases, shared parameters, final calibration.
 
     ``level``: of all intervals and bands over the posterior draws.
     """
     about = describe_fit(fit)
     if fit.variant == "level":
-        about += " Weight, bias and null gain trade off here: the prior, not the data, tells them apart."
+        about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."
     if fit.variant == "count":
         yield LeftOut("calibration_curves", "variant count has none: every report counts in full")
     else:
@@ -417,7 +415,7 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     for (name, table), figure_of in zip(tables.items(), (level_figure, shared_figure), strict=True):
         yield Picture(name, figure_of(table, about, level), {name: table.assign(interval_level=level)})
     if fit.recalibration.method == "none":
-        yield LeftOut("recalibration", "there is none: the support is the final probability")
+        yield LeftOut("recalibration", "there is none, so support is the final probability")
         return
     curve, support = recalibration_curve(fit, level), fitted_support(fit)
     fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
@@ -430,16 +428,16 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
 
 
 def describe_fit(fit: Fit) -> str:
-    """Say in a sentence what a fit is and what it was fitted to."""
+    """Describe a fit and its questions in a sentence."""
     attributes = fit.tree.attrs
-    how = {"map": "MAP", "nuts": f"NUTS ({fit.n_samples} draws)"}[attributes["method"]]
-    of = ", ".join(attributes[name] for name in ("dataset", "model") if attributes[name] != "not stated")
+    method = {"map": "MAP", "nuts": f"NUTS ({fit.n_samples} draws)"}[attributes["method"]]
+    source = ", ".join(attributes[name] for name in ("dataset", "model") if attributes[name] != "not stated")
     return (
-        f"Fitted to {fit.n_questions} questions{f' of {of}' if of else ''}: {how}, preset {label(fit.preset)}, variant "
-        f"{fit.variant}."
+        f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}: {method}, preset "
+        f"{label(fit.preset)}, variant {fit.variant}."
     )
 
 
 def calibrated_method(fit: Fit) -> str:
-    """Return what the recalibrated predictions of a fit are called among the methods."""
+    """Return the name of a fit's calibrated predictions among the methods."""
     return next(name for name, pair in FITTED_METHODS.items() if pair == (fit.variant, "confidence"))

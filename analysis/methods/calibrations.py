@@ -1,4 +1,4 @@
-"""Ways to recalibrate a confidence on labelled questions: Platt scaling, isotonic, beta and Venn-Abers calibration."""
+"""Calibrations of a confidence on labelled questions: Platt scaling, isotonic, beta and Venn-Abers calibration."""
 
 import warnings
 from collections.abc import Callable, Mapping
@@ -12,7 +12,7 @@ from scipy.special import logit
 from analysis.methods.method import Answerer, Answers, Learner
 from bayes_direag.data.observations import Observations
 
-#: Confidences are clipped to [CLIP, 1 - CLIP] where their logit or logarithm is taken.
+#: Confidences are clipped to [CLIP, 1 - CLIP] before their logit or logarithm is taken.
 CLIP = 0.01
 
 _Known = Float[np.ndarray, " problem"]
@@ -24,13 +24,13 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
 
     .. math:: \operatorname{sigmoid}(a + b \operatorname{logit} f)
 
-    with a and b of greatest likelihood, where as in Platt's own account an answer counts as right with probability
-    :math:`(n_1 + 1)/(n_1 + 2)` if it is, and with :math:`1/(n_0 + 2)` if not, for :math:`n_1` right and :math:`n_0`
-    wrong ones. So nothing becomes certain where the labels are of one class, or the confidences separate the classes.
+    with a and b of greatest likelihood. As in Platt's paper, the target is :math:`(n_1 + 1)/(n_1 + 2)` for a right
+    answer and :math:`1/(n_0 + 2)` for a wrong one, with :math:`n_1` right and :math:`n_0` wrong answers. So the result
+    is finite for a single class, and for confidences that separate the classes.
 
     Source: Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
 
-    ``confidence``, ``correct``: of the labelled questions, at least one. ``new``: confidences to recalibrate.
+    ``confidence``, ``correct``: of at least one labelled question. ``new``: confidences to calibrate.
 
     Examples
     --------
@@ -42,7 +42,7 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
     n_right = int(correct.sum())
     target = np.where(correct, (n_right + 1) / (n_right + 2), 1 / (len(correct) - n_right + 2))
     score, new_score = (logit(np.clip(part, CLIP, 1 - CLIP))[:, None] for part in (confidence, new))
-    # The trace of a prior on b makes it one number where all confidences are equal.
+    # a very weak prior makes b unique if all confidences are equal
     model = LogisticRegression(C=1e6, solver="newton-cholesky", tol=1e-8)
     both = np.repeat([True, False], len(correct))
     model.fit(np.concatenate([score, score]), both, np.concatenate([target, 1 - target]))
@@ -50,10 +50,9 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
 
 
 def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -> _New:
-    """Recalibrate by isotonic regression: the rising step function of least squared error, linear between its steps.
+    """Recalibrate by isotonic regression: the non-decreasing fit of least squared error, linear between its points.
 
-    Beyond the labelled confidences it is constant. It says 0 and 1 where it has seen nothing else, so labels of one
-    class make it certain everywhere.
+    Beyond the labelled confidences it is constant. It can be 0 or 1, and with a single class it is so everywhere.
 
     Source: Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
 
@@ -71,11 +70,11 @@ def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _Ne
 
 
 def beta(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -> _New:
-    r"""Recalibrate by beta calibration, which knows the identity and curves that no sigmoid has.
+    r"""Recalibrate by beta calibration, a family that includes the identity and curves that are not sigmoid.
 
     .. math:: \operatorname{sigmoid}(c + a \log f - b \log(1 - f)), \qquad a, b \ge 0
 
-    by the package ``betacal``. For labels of one class, Laplace's ``(right + 1) / (n + 2)`` for all.
+    by the package ``betacal``. For a single class, Laplace's ``(right + 1) / (n + 2)``.
 
     Source: Kull, Silva Filho and Flach (2017), proceedings.mlr.press/v54/kull17a.
 
@@ -95,7 +94,7 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
 
     .. math:: p_1 / (1 - p_0 + p_1)
 
-    of its two values, by the package ``venn-abers``. Never certain, also where the labels are of one class.
+    of its two values, by the package ``venn-abers``. It is never 0 or 1, even for a single class.
 
     Source: Vovk, Petej and Fedorova (2015), arXiv:1511.00213.
 
@@ -111,15 +110,15 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
 CALIBRATIONS: Mapping[str, Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]] = MappingProxyType(
     {"platt": platt, "isotonic": isotonic, "beta": beta, "venn": venn_abers}
 )
-"""All of them by name."""
+"""All calibrations by name."""
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """Learns as another method does, and then to recalibrate what that says of the same labelled questions.
+    """Learn as another method, then calibrate its confidences on the same labelled questions.
 
-    So it is for methods that learn next to nothing themselves. A distribution is no longer stated. Where the method
-    has answered no labelled question, one half is all there is to say.
+    This is for methods that learn little themselves, since their confidences have seen the labels. The result has no
+    distribution. If the method has answered no labelled question, the confidence is one half.
     """
 
     learner: Learner
@@ -133,11 +132,11 @@ class Calibrated:
         known, right = before.confidence[kept], before.is_right(labelled)[kept]
 
         def answer(observations: Observations) -> Answers:
-            said = answerer(observations)
-            given = said.candidate >= 0
-            confidence = np.where(given, 0.5, np.nan)
-            if kept.any() and given.any():
-                confidence[given] = self.calibration(known, right, said.confidence[given])
-            return replace(said, confidence=confidence, distribution=None)
+            answers = answerer(observations)
+            answered = answers.candidate >= 0
+            confidence = np.where(answered, 0.5, np.nan)
+            if kept.any() and answered.any():
+                confidence[answered] = self.calibration(known, right, answers.confidence[answered])
+            return replace(answers, confidence=confidence, distribution=None)
 
         return answer

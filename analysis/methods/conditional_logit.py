@@ -1,12 +1,12 @@
-r"""Conditional logit over a question's candidates and null: what the levels say multiplies (log-linear pooling).
+r"""Conditional logit over a question's candidates and null (log-linear pooling).
 
 .. math::
 
     u_i(a) &= \sum_{l: a_{il} = a} \big( v + v_l + (s + s_l) \operatorname{logit} q_{il} \big) \\
     u_i(\varnothing) &= c, \qquad P_i = \operatorname{softmax}(u_i)
 
-with a standard normal prior on every coefficient. What the levels share (v, s) and what each adds to it (v_l, s_l) are
-coefficients of their own, so that levels borrow from each other where labels are few.
+with a standard normal prior on every coefficient. Each level has coefficients (v_l, s_l) in addition to the shared ones
+(v, s), so that levels are partially pooled when labels are few.
 
 Source: McFadden (1974), Conditional logit analysis of qualitative choice behavior. Genest and Zidek (1986),
 doi:10.1214/ss/1177013825, on log-linear pooling.
@@ -27,7 +27,7 @@ _Coefficients = Float[np.ndarray, " feature"]
 
 
 def conditional_logit(labelled: Observations, _: int) -> Answerer:
-    """Find the coefficients of greatest posterior density; several right candidates share one probability."""
+    """Find the coefficients of greatest posterior density; the probabilities of several right candidates add up."""
     feature, exists = _features(labelled), _states(labelled)
     right = np.column_stack([labelled.correct_candidate, ~labelled.gold_generated])
     right = np.delete(right, np.s_[exists.shape[1] - 1 : -1], axis=1)
@@ -39,8 +39,8 @@ def conditional_logit(labelled: Observations, _: int) -> Answerer:
         slope = np.tensordot(probability - given_right, feature, axes=2) + coefficient
         return float(-np.log(of_right).sum() + coefficient @ coefficient / 2), slope
 
-    found = minimize(loss, np.zeros(feature.shape[2]), jac=True, method="BFGS", options={"gtol": 1e-6})
-    return partial(_answer, coefficient=found.x)
+    minimum = minimize(loss, np.zeros(feature.shape[2]), jac=True, method="BFGS", options={"gtol": 1e-6})
+    return partial(_answer, coefficient=minimum.x)
 
 
 def _answer(observations: Observations, *, coefficient: _Coefficients) -> Answers:
@@ -51,9 +51,9 @@ def _answer(observations: Observations, *, coefficient: _Coefficients) -> Answer
 
 
 def _features(observations: Observations) -> Float[np.ndarray, "problem state feature"]:
-    """Return what each coefficient is multiplied by: shared vote and slope, those of each level, and the null's.
+    """Return the features of the coefficients: shared vote and slope, vote and slope of each level, and the null.
 
-    There are as many states as the question with most candidates has.
+    The state axis has room for the most candidates of any question.
     """
     candidate = np.arange(observations.n_candidates.max(initial=0))[:, None]
     vote = (observations.candidate[:, None, :] == candidate).astype(float)
@@ -65,7 +65,7 @@ def _features(observations: Observations) -> Float[np.ndarray, "problem state fe
 
 
 def _states(observations: Observations) -> Bool[np.ndarray, "problem state"]:
-    """Return which states a question has: its candidates, and the null."""
+    """Return which states each question has: its candidates and the null."""
     candidate = np.arange(observations.n_candidates.max(initial=0))
     return np.pad(candidate < observations.n_candidates[:, None], ((0, 0), (0, 1)), constant_values=True)
 

@@ -1,4 +1,4 @@
-"""DirEAG fits as methods: the support of the selected answer, and its probability after the final calibration."""
+"""DirEAG fits as methods, with the support of the selected answer or its final probability as confidence."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +18,7 @@ from bayes_direag.model.selection import Recalibration
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 
-#: The names of variants of the evidence as methods: which one, before (support) or after (confidence) calibration.
+#: The methods by name: the variant, and the column before (support) or after (confidence) the final calibration.
 FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
     {
         "count": ("count", "support"),
@@ -33,7 +33,7 @@ FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class FitLearner:
-    """Learns by a fit; see :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts`` for the attributes."""
+    """Learn by a fit; the attributes are arguments of :func:`~bayes_direag.fits.fitting.fit_map` and ``fit_nuts``."""
 
     preset: str | Preset
     variant: Variant = "confidence"
@@ -42,16 +42,16 @@ class FitLearner:
     allow_weighted: bool = False
 
     def __call__(self, labelled: Observations, seed: int) -> "Fitted":
-        """Fit; see :class:`~analysis.methods.method.Method`."""
-        how: dict[str, Any] = {"preset": self.preset, "variant": self.variant, "seed": seed}
+        """Fit: see :class:`~analysis.methods.method.Method`."""
+        settings: dict[str, Any] = {"preset": self.preset, "variant": self.variant, "seed": seed}
         if self.fit_method == "map":
-            return Fitted(fit_map(labelled, **how))
-        return Fitted(fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **how))
+            return Fitted(fit_map(labelled, **settings))
+        return Fitted(fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **settings))
 
     def of_each_fold(
         self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int
     ) -> "list[Fitted]":
-        """Fit to all folds but one, each in turn and all at once, or to all observations if there is a test set."""
+        """Fit without each fold in turn, all in one batch; with a test set, fit to all observations."""
         settings: dict[str, Any] = {name: value for name, value in vars(self).items() if name != "fit_method"}
         if test is None:
             held_out = cross_fit(observations, n_folds=n_folds or 0, method=self.fit_method, seed=seed, **settings)
@@ -62,13 +62,13 @@ class FitLearner:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """A fit that remembers what it has predicted."""
+    """A fit with its predictors, which keep the patterns that they have predicted."""
 
     fit: Fit
     _predictors: dict[tuple[int, ...] | None, PatternPredictor] = field(default_factory=dict, init=False, repr=False)
 
     def predictor(self, slots: tuple[int, ...] | None) -> PatternPredictor:
-        """Return what predicts questions whose columns are of these levels."""
+        """Return the predictor of questions whose columns are of these levels."""
         if slots not in self._predictors:
             self._predictors[slots] = self.fit.predictor(slots=slots)
         return self._predictors[slots]
@@ -94,10 +94,10 @@ def _answers(fitted: Fitted, observations: Observations, column: str, final: Rec
 
 
 class Part(NamedTuple):
-    """One fold, or the whole of a test set.
+    """One fold, or the whole test set.
 
-    ``fold``: ``0``, ``1``, ...; ``test`` for a test set. ``labelled``: the labelled, answered questions to learn from.
-    ``asked`` (problem,): the questions to answer, as positions in the evaluated ones, ascending.
+    ``fold``: ``0``, ``1``, ..., or ``test``. ``labelled``: the labelled, answered questions to learn from. ``asked``
+    (problem,): the questions to answer, as positions in the evaluated ones, ascending.
     """
 
     fold: str
@@ -108,8 +108,8 @@ class Part(NamedTuple):
 def deal(observations: Observations, test: Observations | None, n_folds: int | None, seed: int) -> tuple[Part, ...]:
     """Deal the answered questions into folds, the same for all methods; with a test set there is one part.
 
-    Raises DirEAGError if there are too few questions for the folds, nothing to learn from in one of them, or a question
-    (or one of its cluster) is both learned from and tested.
+    Raises DirEAGError if there are too few questions for the folds, if nothing is left to learn from for one of them,
+    or if a question or a cluster is in both the training and the test set.
     """
     usable = observations.labelled & observations.answered
     if test is None:
@@ -137,7 +137,7 @@ def learn_each(
     n_folds: int | None,
     seed: int,
 ) -> list[Any]:
-    """Learn from every part of what :func:`deal` dealt of the same; fits of all folds are made at once."""
+    """Learn from every part that :func:`deal` returned for the same arguments; MAP fits are made in one batch."""
     if isinstance(learner, FitLearner):
         return learner.of_each_fold(observations, test, n_folds, seed)
     return [learner(part.labelled, seed) for part in parts]

@@ -1,4 +1,4 @@
-"""The interface of all methods: learn from labelled questions, answer others."""
+"""The interface of all methods: learn from labelled questions, then answer questions."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ type Learner = Callable[[Observations, int], Any]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """One answer to every question, and how probably it is right.
+    """An answer to every question, with its probability of being right.
 
-    ``candidate`` (problem,): index into the question's own candidates; -1 where the question is unanswered.
-    ``confidence`` (problem,): in [0, 1]; NaN where the question is unanswered. ``distribution`` (problem, level + 1):
-    probability of every candidate and, in the last column, of the null "none of them is right"; 0 for candidates that a
-    question does not have. None of a method that states no distribution.
+    ``candidate`` (problem,): index among the question's own candidates; -1 for an unanswered question. ``confidence``
+    (problem,): probability of being right, in [0, 1]; NaN for an unanswered question. ``distribution`` (problem,
+    level + 1): probability of every candidate and, in the last column, of the null; 0 for candidates that a question
+    lacks. None for a method without a distribution.
     """
 
     candidate: Int[np.ndarray, " problem"]
@@ -31,14 +31,14 @@ class Answers:
 
     @classmethod
     def most_probable(cls, distribution: Float[np.ndarray, "problem state"], observations: Observations) -> "Answers":
-        """Select the candidate of greatest probability, of equals the first; never the null."""
+        """Select the candidate of greatest probability, the first of equals; never the null."""
         best = distribution[:, :-1].argmax(axis=1)
         confidence = distribution[np.arange(len(best)), best]
         answered = observations.n_candidates > 0
         return cls(np.where(answered, best, -1), np.where(answered, confidence, np.nan), distribution)
 
     def is_right(self, observations: Observations) -> Bool[np.ndarray, " problem"]:
-        """Say which answers are right; one that is missing is not."""
+        """Return which answers are right; a missing one is not."""
         chosen = np.take_along_axis(observations.correct_candidate, self.candidate[:, None], axis=1)[:, 0]
         return np.asarray(chosen & (self.candidate >= 0))
 
@@ -48,9 +48,9 @@ class Answers:
         return np.full(len(self.candidate), np.nan) if self.distribution is None else self.distribution[:, -1]
 
     def state_probability(self, observations: Observations) -> Float[np.ndarray, " problem"]:
-        """Return the probability of the state that occurred: that of the right candidates together, else of the null.
+        """Return the probability of the observed state: the sum over the right candidates, or that of the null.
 
-        NaN without a distribution, for questions without a label, and for those to which no level gave an answer.
+        NaN without a distribution, for unlabelled questions, and for questions that no level answered.
         """
         if self.distribution is None:
             return np.full(len(observations), np.nan)
@@ -60,7 +60,7 @@ class Answers:
         return np.where(observations.labelled & observations.answered, occurred, np.nan)
 
     def scored(self, observations: Observations) -> Scored:
-        """Return what the scores are computed from, of labelled questions."""
+        """Return the answers to labelled questions as the scores take them."""
         return Scored(self.confidence, self.is_right(observations), self.state_probability(observations))
 
 
@@ -72,10 +72,10 @@ def _apply(learned: Answerer, observations: Observations) -> Answers:
 class Method:
     """How a method learns and answers.
 
-    ``learn``: called with questions that are all labelled and answered, at least one, and a seed. What it returns is
-    shared by all methods with an equal ``learn``. ``answer``: called with that, and with any questions under the same
-    levels; their labels are not to be looked at. By default ``learn`` has returned what is to be called with the
-    questions. ``learns``: whether the labelled questions matter at all.
+    ``learn``: called with at least one question, all of them labelled and answered, and a seed. Its result is shared by
+    all methods with an equal ``learn``. ``answer``: called with this result and with questions that have the same
+    levels; it must not use their labels. By default the result of ``learn`` is itself called with the questions.
+    ``learns``: whether the labelled questions matter.
     """
 
     learn: Learner
@@ -84,11 +84,11 @@ class Method:
 
 
 def stated_logit(observations: Observations, eps: float) -> Float[np.ndarray, "problem level"]:
-    """Return the logits of the stated confidences, clipped to ``[eps, 1 - eps]``; 0 where none is stated."""
+    """Return the logits of the stated confidences, clipped to ``[eps, 1 - eps]``; 0 if none is stated."""
     return clipped_logit(np.nan_to_num(observations.confidence, nan=0.5), eps)
 
 
 def stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
-    """Return the stated confidences, an even chance where a report is only a vote; NaN where none is usable."""
+    """Return the stated confidences: one half for a report that only votes, NaN without a usable report."""
     votes = observations.usable & np.isnan(observations.confidence)
     return np.where(votes, 0.5, observations.confidence)

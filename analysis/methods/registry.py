@@ -1,8 +1,7 @@
 """All methods by name.
 
-A suffix says what was done with the answers of a simpler one: ``_platt``, ``_isotonic``, ``_beta`` and ``_venn``
-recalibrate on the labelled questions (:mod:`analysis.methods.calibrations`); ``_calibrated`` is after a fit's own final
-calibration.
+A suffix names a calibration of a simpler method's confidences: ``_platt``, ``_isotonic``, ``_beta`` and ``_venn`` on
+the labelled questions (:mod:`analysis.methods.calibrations`), ``_calibrated`` the final calibration of a fit.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +28,7 @@ _DEFAULT = "default"
 
 @dataclass(frozen=True)
 class Rule:
-    """A rule that learns nothing, as something that learns."""
+    """A learner that ignores the labelled questions and returns a fixed rule."""
 
     rule: Answerer
 
@@ -39,7 +38,7 @@ class Rule:
 
 
 def vanilla_method(level_name: str) -> Method:
-    """Return the method that takes one level's answer and confidence as stated."""
+    """Return the method that takes the answer and confidence of one level."""
     return Method(Rule(partial(vanilla, level_name=level_name)), learns=False)
 
 
@@ -47,7 +46,7 @@ def _with_calibrations(name: str, learner: Learner) -> dict[str, Method]:
     return {f"{name}_{suffix}": Method(Calibrated(learner, way)) for suffix, way in CALIBRATIONS.items()}
 
 
-#: Those that need no fit of a model of ours.
+#: All methods other than DirEAG.
 SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
     {VANILLA: vanilla_method(VANILLA)}
     | {name: Method(Rule(rule), learns=False) for name, rule in RULES.items()}
@@ -66,7 +65,7 @@ SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
     }
 )
 
-#: Simple ones that are taken when none are named: every kind, with the calibration that suits few labels.
+#: The default among these: every kind, with the calibration that suits few labels.
 DEFAULT_SIMPLE = (
     "majority",
     "mean_confidence",
@@ -87,7 +86,7 @@ DEFAULT_SIMPLE = (
 def fitted_methods(
     preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None, *, allow_weighted: bool = False
 ) -> dict[str, Method]:
-    """Return the variants of the evidence, fitted in one way, before and after the final calibration."""
+    """Return the variants of DirEAG as methods, before and after the final calibration."""
     return {
         name: Method(
             FitLearner(preset, variant, fit_method, sampling, allow_weighted),
@@ -98,7 +97,7 @@ def fitted_methods(
 
 
 def preset_methods(sampling: SamplingSettings | None = None) -> dict[str, Method]:
-    """Return ``map_PRESET`` for every preset, and ``nuts_PRESET`` for those that are a probability model."""
+    """Return ``map_PRESET`` for every preset, and ``nuts_PRESET`` for those without bounds and unequal weights."""
     learners = {f"map_{name}": FitLearner(name) for name in PRESETS} | {
         f"nuts_{name}": FitLearner(name, fit_method="nuts", sampling=sampling)
         for name, preset in PRESETS.items()
@@ -113,7 +112,7 @@ def preset_methods(sampling: SamplingSettings | None = None) -> dict[str, Method
     return methods
 
 
-#: Of a learning curve.
+#: The methods of a learning curve.
 CURVE_METHODS: Mapping[str, Method] = MappingProxyType(dict(SIMPLE_METHODS) | preset_methods())
 DEFAULT_METHODS = (
     *(name for name in DEFAULT_SIMPLE if name != "steerconf"),
@@ -125,9 +124,9 @@ DEFAULT_METHODS = (
 
 
 def chosen_methods(names: Sequence[str], methods: Mapping[str, Method] = CURVE_METHODS) -> tuple[str, ...]:
-    """Return methods by name in the order of the registry, each once; ``default`` stands for the default ones.
+    """Return the named methods in the order of the registry, each once; ``default`` stands for the default methods.
 
-    Raises DirEAGError for an unknown name, or without any.
+    Raises DirEAGError for an unknown name, or without names.
     """
     unknown = [name for name in names if name not in methods and name != _DEFAULT]
     if unknown or not names:
@@ -138,12 +137,12 @@ def chosen_methods(names: Sequence[str], methods: Mapping[str, Method] = CURVE_M
 
 
 def is_sampled(method: str) -> bool:
-    """Say whether a method needs NUTS."""
+    """Return whether a method needs NUTS."""
     return method.startswith("nuts_")
 
 
 def suffix_of(method: str) -> str:
-    """Return the suffix that says how a method was recalibrated; empty if it was not.
+    """Return the suffix of a method's calibration; empty without one.
 
     Examples
     --------

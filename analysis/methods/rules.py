@@ -1,8 +1,8 @@
-"""Answers and confidences straight from what the levels reported, with nothing fitted.
+"""Rules that answer from the reports alone, and two methods that choose a level or a temperature by labels.
 
-Each rule looks at the usable levels of a question in level order, with confidences clipped to
-``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``. The confidence it returns is not clipped again: that of a unanimous
-majority is 1. A question without a usable level is unanswered.
+Rules use the usable levels of a question in level order, with confidences clipped to ``[MIN_CONFIDENCE, 1 -
+MIN_CONFIDENCE]``. Their results are not clipped: a unanimous majority has confidence 1. A question without a usable
+level is unanswered.
 """
 
 import math
@@ -21,16 +21,16 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
 
 VANILLA = "vanilla"
-"""The rule that takes one level at its word, and the level's name where no other is given."""
+"""The rule that takes the answer and confidence of one level, and the default name of that level."""
 
 _TIE_DECIMALS = 12
-"""Sums of confidences that agree to so many decimals are a tie, as 0.1 + 0.2 and 0.3 must be."""
+"""Sums of confidences that agree to this number of decimals are tied, such as 0.1 + 0.2 and 0.3."""
 
 
 def vanilla(observations: Observations, level_name: str) -> Answers:
     """Select the answer of one named level, with the confidence stated there.
 
-    A question is unanswered where that level is not usable, whatever the other levels say.
+    A question is unanswered if that level is not usable.
 
     Raises LevelError if no level has that name.
     """
@@ -53,7 +53,7 @@ def majority(observations: Observations) -> Answers:
     votes = _sum_by_answer(observations, observations.usable.astype(float))
     confidence = _sum_by_answer(observations, _stated_confidence(observations))
     most = votes.max(axis=1)
-    # Answers with equally many votes have the higher mean where they have the higher sum.
+    # among answers with the same number of votes, the highest sum is the highest mean
     level = _first_maximum(confidence * (votes == most[:, None]))
     return _select(observations, level, most / observations.usable.sum(axis=1))
 
@@ -62,8 +62,8 @@ def majority(observations: Observations) -> Answers:
 def mean_confidence(observations: Observations) -> Answers:
     """Select the answer with the largest summed confidence, with its share of the sum over all answers.
 
-    Ties go to the answer seen first. The sum over all answers adds the answers' own sums in the order seen, so that a
-    unanimous question has a share of exactly 1.
+    Ties go to the answer seen first. The total adds the sums of the answers in the order seen, so that a unanimous
+    question has a share of exactly 1.
     """
     summed = _sum_by_answer(observations, _stated_confidence(observations))
     over_all = np.where(_seen_first(observations), summed, 0.0).cumsum(axis=1)[:, -1]
@@ -72,10 +72,10 @@ def mean_confidence(observations: Observations) -> Answers:
 
 @np.errstate(invalid="ignore")
 def steerconf(observations: Observations) -> Answers:
-    r"""Select a level by how high the steered confidences are, how well they agree and how little they vary.
+    r"""Select a level by the mean and the variation of the steered confidences, and by the majority's share.
 
-    With mean :math:`m`, standard deviation :math:`s`, least :math:`l` and largest :math:`h` of the :math:`n`
-    usable confidences and :math:`v` the share of the majority answer,
+    With mean :math:`m`, standard deviation :math:`s`, minimum :math:`l` and maximum :math:`h` of the :math:`n` usable
+    confidences, and the share :math:`v` of the majority answer,
 
     .. math:: c = \frac{m\,v}{1 + s/m}, \qquad
               k = \min(\max(\lfloor n (c - l) / (h - l) \rfloor, 0), n - 1), \quad k = 0 \text{ if } h = l.
@@ -101,11 +101,11 @@ def steerconf(observations: Observations) -> Answers:
 RULES: Mapping[str, Callable[[Observations], Answers]] = MappingProxyType(
     {"majority": majority, "mean_confidence": mean_confidence, "steerconf": steerconf}
 )
-"""The rules that need nothing but observations, by name."""
+"""The rules that have no parameters, by name."""
 
 
 def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
-    """Return the clipped confidences, 0 where a level is not usable."""
+    """Return the clipped confidences, 0 for a level that is not usable."""
     clipped = np.clip(stated_confidence(observations), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     return np.where(observations.usable, clipped, 0.0)
 
@@ -113,7 +113,7 @@ def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem
 def _sum_by_answer(
     observations: Observations, value: Float[np.ndarray, "problem level"]
 ) -> Float[np.ndarray, "problem level"]:
-    """Return for every level the sum of a value, 0 where not usable, over the levels with the same answer."""
+    """Return for every level the sum of a value over the levels with the same answer; it must be 0 if not usable."""
     total = np.zeros_like(value)
     for level in range(value.shape[1]):
         agrees = observations.candidate == observations.candidate[:, [level]]
@@ -123,61 +123,55 @@ def _sum_by_answer(
 
 @lru_cache(maxsize=1 << 16)
 def _mean_and_deviation(stated: tuple[float, ...]) -> tuple[float, float]:
-    """Return mean and population deviation, each correctly rounded, so that equal reports have equal scores."""
+    """Return mean and population standard deviation, correctly rounded, so that equal reports have equal scores."""
     return (statistics.mean(stated), statistics.pstdev(stated)) if stated else (math.nan, math.nan)
 
 
 def _seen_first(observations: Observations) -> Bool[np.ndarray, "problem level"]:
-    """Return which levels are usable and the first to give their answer."""
+    """Return the usable levels that are the first to give their answer."""
     earlier = np.tril(observations.candidate[:, :, None] == observations.candidate[:, None, :], -1)
     return np.asarray(observations.usable & ~earlier.any(axis=2))
 
 
 def _first_maximum(value: Float[np.ndarray, "problem level"]) -> Int[np.ndarray, " problem"]:
-    """Return the first level of the largest value; if answers tie, that of the answer seen first."""
+    """Return the level with the greatest value; if answers tie, the level of the answer seen first."""
     return np.asarray(value.round(_TIE_DECIMALS).argmax(axis=1))
 
 
 def _select(
     observations: Observations, level: Int[np.ndarray, " problem"], confidence: Float[np.ndarray, " problem"]
 ) -> Answers:
-    """Take the answer of one level of every question: -1 at any level of an unanswered one."""
+    """Take the answer of one level of every question; -1 for an unanswered question."""
     return Answers(np.take_along_axis(observations.candidate, level[:, None], axis=1)[:, 0], confidence)
 
 
 def best_level(labelled: Observations, _: int) -> Answerer:
-    """Choose the level that gave most right answers to the labelled questions; of equals, the first.
-
-    Every other question gets that level's own answer and stated confidence; it is unanswered where that level's report
-    is not usable.
-    """
+    """Choose the level with the most right answers to the labelled questions, the first of equals."""
     most = int(np.argmax(labelled.correct.sum(axis=0)))
     return partial(vanilla, level_name=labelled.level_names[most])
 
 
-#: Temperatures to choose from, that of the plain vote first.
+#: The temperatures that are compared; the first is close to a plain vote.
 TEMPERATURES = tuple(np.geomspace(100, 0.01, 33))
 
 
 def cisc(labelled: Observations, _: int) -> Answerer:
-    r"""Weigh votes by a softmax of their confidences, at the temperature that makes right answers likeliest.
+    r"""Weigh votes by a softmax of their confidences, with the temperature of greatest likelihood.
 
     .. math:: P_i(a) \propto \sum_{l: a_{il} = a} \exp(q_{il} / T)
 
-    Of equals the highest: a high temperature is the plain vote, one of 0 the most confident level alone. Source:
+    A high temperature is the plain vote, a temperature of 0 the most confident level alone; the highest of equals is
+    taken. The likelihood is over the questions with a right candidate, with shares clipped to [CLIP, 1 - CLIP]. Source:
     Taubenfeld et al. (2025), Confidence Improves Self-Consistency in LLMs, arXiv:2502.06233.
-
-    The likelihood is over the questions to which some level gave a right answer, shares clipped to [CLIP, 1 - CLIP]; a
-    question without a right candidate says nothing of a temperature.
     """
     known = labelled.select(labelled.gold_generated)
     right = known.correct_candidate
-    losses = [-np.log(np.clip((shares(known, one) * right).sum(axis=1), CLIP, 1 - CLIP)).sum() for one in TEMPERATURES]
+    losses = [-np.log(np.clip((shares(known, t) * right).sum(axis=1), CLIP, 1 - CLIP)).sum() for t in TEMPERATURES]
     return partial(_answer, temperature=float(TEMPERATURES[int(np.argmin(np.round(losses, 9)))]))
 
 
 def shares(observations: Observations, temperature: float) -> Float[np.ndarray, "problem candidate"]:
-    """Return the candidates' shares of the weights, as many columns as levels; 0 without an answer."""
+    """Return the candidates' shares of the weights, in as many columns as levels; 0 without an answer."""
     confidence = np.where(observations.usable, stated_confidence(observations), -np.inf)
     highest = confidence.max(axis=1, keepdims=True, initial=0.0)
     weight = np.exp((confidence - highest) / temperature)
@@ -187,7 +181,8 @@ def shares(observations: Observations, temperature: float) -> Float[np.ndarray, 
 
 
 def _answer(observations: Observations, *, temperature: float) -> Answers:
-    """Select the answer of greatest share; of equals, the one seen first."""
-    share = np.pad(shares(observations, temperature), ((0, 0), (0, 1)), constant_values=-1)  # last: of no answer
-    own = np.take_along_axis(share, observations.candidate, axis=1)
-    return _select(observations, _first_maximum(own), np.where(observations.answered, own.max(axis=1), np.nan))
+    """Select the answer with the greatest share; ties go to the one seen first."""
+    share = np.pad(shares(observations, temperature), ((0, 0), (0, 1)), constant_values=-1)  # the last is of no answer
+    of_level = np.take_along_axis(share, observations.candidate, axis=1)
+    confidence = np.where(observations.answered, of_level.max(axis=1), np.nan)
+    return _select(observations, _first_maximum(of_level), confidence)

@@ -1,7 +1,7 @@
-"""Methods that need elicitations of their own: several samples of one prompt, or one list of guesses.
+"""Methods with elicitations of their own: several samples of one prompt, or one list of guesses.
 
-They read the answers as given, with or without a stated confidence, so a level that the evidence model cannot use
-still counts here. Questions are joined to the evaluated ones by ``problem_id``.
+They use answers with or without a stated confidence, so a report that the evidence model cannot use counts here.
+Questions are joined to the evaluated ones by ``problem_id``.
 """
 
 import math
@@ -18,7 +18,7 @@ from bayes_direag.data.records import Question
 
 
 class Answer(NamedTuple):
-    """A canonical answer with a confidence in [0, 1]; None and NaN where there is none."""
+    """A canonical answer with a confidence in [0, 1]; None and NaN without an answer."""
 
     answer: str | None
     confidence: float
@@ -28,9 +28,9 @@ NO_ANSWER = Answer(None, math.nan)
 
 
 def self_consistency(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
-    """Select the commonest answer of the samples, with its share of all ``n_samples``; ties go to string order.
+    """Select the commonest answer of the samples, with its share of all ``n_samples``.
 
-    A sample without a readable answer agrees with no other.
+    Ties go to the first in string order. A sample without a readable answer agrees with no other.
     """
     counts = _counts(question, kind)
     if not counts:
@@ -40,10 +40,10 @@ def self_consistency(question: Question, n_samples: int, kind: AnswerKind) -> An
 
 
 def answer_entropy(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
-    r"""Select as :func:`self_consistency`, with confidence :math:`1 - H / \log k`, held in [0, 1].
+    r"""Select as :func:`self_consistency`, with confidence :math:`1 - H / \log k`, clipped to [0, 1].
 
-    H is the entropy of the shares of the k samples' distinct answers, where a sample without a readable answer is an
-    answer of its own. A single sample has confidence 1.
+    H is the entropy of the shares of the k samples' distinct answers; each sample without a readable answer counts as
+    another answer. A single sample has confidence 1.
     """
     counts = _counts(question, kind)
     if not counts:
@@ -56,9 +56,9 @@ def answer_entropy(question: Question, n_samples: int, kind: AnswerKind) -> Answ
 
 
 def top_k(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
-    """Select the listed answer of highest stated probability; ties go to the one listed first.
+    """Select the listed answer with the highest stated probability; ties go to the one listed first.
 
-    Guesses without a readable answer or a probability are passed over. ``n_samples`` is of no account.
+    Guesses without a readable answer or a probability are skipped. ``n_samples`` is not used.
     """
     del n_samples
     best = NO_ANSWER
@@ -69,7 +69,7 @@ def top_k(question: Question, n_samples: int, kind: AnswerKind) -> Answer:
     return best
 
 
-#: The methods, by the protocol whose observations they read.
+#: The methods by the protocol of their elicitation.
 SAMPLING_METHODS: Mapping[str, Mapping[str, Callable[[Question, int, AnswerKind], Answer]]] = MappingProxyType(
     {
         "samples": MappingProxyType({"self_consistency": self_consistency, "answer_entropy": answer_entropy}),
@@ -78,14 +78,14 @@ SAMPLING_METHODS: Mapping[str, Mapping[str, Callable[[Question, int, AnswerKind]
 )
 
 
-#: Those that read an elicitation of their own: which one.
+#: The protocol of each method.
 SAMPLED_METHODS = {method: protocol for protocol, methods in SAMPLING_METHODS.items() for method in methods}
 
 
 def joined_answers(
     method: Callable[[Question, int, AnswerKind], Answer], elicited: Observations, problem_ids: Sequence[str]
 ) -> list[Answer]:
-    """Apply a method to the elicited questions of these ids; a question that was not elicited is unanswered."""
+    """Apply a method to the elicited questions with these ids; a question that was not elicited is unanswered."""
     questions = {question.problem_id: question for question in elicited.questions}
     return [
         method(questions[name], elicited.n_levels, elicited.kind) if name in questions else NO_ANSWER
@@ -94,7 +94,7 @@ def joined_answers(
 
 
 def is_right(answers: Sequence[Answer], golds: Sequence[str | None], kind: AnswerKind) -> np.ndarray:
-    """Say which answers equal the gold answer; one that is missing does not."""
+    """Return which answers equal the gold answer; a missing one does not."""
     return np.array(
         [same_answer(answer.answer, gold, kind) for answer, gold in zip(answers, golds, strict=True)], dtype=bool
     )

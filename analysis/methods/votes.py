@@ -1,4 +1,4 @@
-"""Classifiers that say how probably the majority answer is right, from how the votes fell and who cast them."""
+"""Classifiers of whether the majority answer is right, from features of the votes and of the levels."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,20 +23,20 @@ VOTE_FEATURES: tuple[str, ...] = (
     *(f"{spread}_for" for spread in _SPREADS),
     *(f"{spread}_against" for spread in _SPREADS),
 )
-"""What :func:`vote_features` returns, column by column."""
+"""The columns of :func:`vote_features`."""
 
 _Features = Float[np.ndarray, "problem feature"]
 
 
 @np.errstate(invalid="ignore")  # 0/0 is the NaN of an unanswered question
 def vote_features(observations: Observations) -> _Features:
-    """Describe how the votes of each question fell, seen from its majority answer.
+    """Return features of each question's votes, relative to its majority answer.
 
-    Returns: A column a name of :data:`VOTE_FEATURES`: the majority's ``share`` of the usable levels; its ``margin``,
-    less the share of the runner-up; ``n_answers``, distinct answers; ``n_missing``, levels that were not usable; mean,
-    largest, least and population standard deviation of the stated confidences (in [0, 1], not clipped) of the levels
-    ``for`` the majority answer and of those ``against`` it. NaN where there is nobody: against an answer that is
-    unanimous, and everywhere but in the two counts for an unanswered question.
+    Returns: A column for each of :data:`VOTE_FEATURES`: the majority's ``share`` of the usable levels; its ``margin``
+    over the share of the runner-up; ``n_answers``, distinct answers; ``n_missing``, levels that are not usable; mean,
+    maximum, minimum and population standard deviation of the stated confidences (in [0, 1], not clipped) of the levels
+    ``for`` and ``against`` the majority answer. The latter are NaN for a unanimous answer. For an unanswered question
+    all but the two counts are NaN.
 
     Examples
     --------
@@ -51,14 +51,14 @@ def vote_features(observations: Observations) -> _Features:
     votes = (candidate[:, :, None] == np.arange(observations.n_levels)).sum(axis=1)
     of_chosen = np.arange(observations.n_levels) == chosen[:, None]
     most, second = (np.where(side, votes, 0).max(axis=1) for side in (of_chosen, ~of_chosen))
-    given = usable & (candidate == chosen[:, None])
+    for_majority = usable & (candidate == chosen[:, None])
     columns = [
         most / n_usable,
         (most - second) / n_usable,
         observations.n_candidates.astype(float),
         (~usable).sum(axis=1).astype(float),
-        *_spreads(stated, given),
-        *_spreads(stated, usable & ~given),
+        *_spreads(stated, for_majority),
+        *_spreads(stated, usable & ~for_majority),
     ]
     return np.stack(columns, axis=1)
 
@@ -66,7 +66,7 @@ def vote_features(observations: Observations) -> _Features:
 def _spreads(
     confidence: Float[np.ndarray, "problem level"], chosen: Bool[np.ndarray, "problem level"]
 ) -> list[Float[np.ndarray, " problem"]]:
-    """Return mean, largest, least and standard deviation over the levels that are mine; NaN where none is."""
+    """Return mean, maximum, minimum and standard deviation over the chosen levels; NaN without any."""
     n, nobody = chosen.sum(axis=1), ~chosen.any(axis=1)
     mean = confidence.sum(axis=1, where=chosen) / n
     variance = ((confidence - mean[:, None]) ** 2).sum(axis=1, where=chosen) / n
@@ -75,23 +75,24 @@ def _spreads(
 
 
 def level_features(observations: Observations) -> _Features:
-    """Say who agrees with the majority answer, and how confidently.
+    """Return which levels agree with the majority answer, and how confidently.
 
-    Returns: For each level 1 where it gives the majority answer, -1 where it gives another, 0 where it gives none; then
-    the same times the logit of its stated confidence, clipped to [CLIP, 1 - CLIP].
+    Returns: For each level 1 if it gives the majority answer, -1 for another answer, 0 without one; then the same times
+    the logit of its stated confidence, clipped to [CLIP, 1 - CLIP].
     """
-    given = observations.candidate == majority(observations).candidate[:, None]
-    side = np.where(observations.usable, np.where(given, 1.0, -1.0), 0.0)
+    agrees = observations.candidate == majority(observations).candidate[:, None]
+    side = np.where(observations.usable, np.where(agrees, 1.0, -1.0), 0.0)
     return np.asarray(np.hstack([side, side * stated_logit(observations, CLIP)]))
 
 
 @dataclass(frozen=True)
 class MajorityClassifier:
-    """Answers as the majority, with a probability that a classifier has learned from features of the reports.
+    """Give the majority answer, with a probability from a classifier of the reports' features.
 
-    Where the majority is right on all labelled questions, or on none, that is Laplace's ``(right + 1) / (n + 2)``.
+    If the majority is right on all labelled questions, or on none, the probability is Laplace's
+    ``(right + 1) / (n + 2)``.
 
-    ``features``: what the classifier sees. ``make``: makes the classifier, as scikit-learn has them, from a seed.
+    ``features``: the features of questions. ``make``: returns a scikit-learn classifier for a seed.
     """
 
     features: Callable[[Observations], _Features]
@@ -119,15 +120,15 @@ def _logistic(_: int) -> Any:
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    # Not newton-cholesky: it finds no step where no feature varies, as it does not see that it is at the optimum.
+    # newton-cholesky fails if no feature varies, as it does not notice that it is at the optimum
     return make_pipeline(StandardScaler(), LogisticRegression(C=1.0, solver="newton-cg", tol=1e-8))
 
 
 def _boosting(seed: int) -> Any:
-    """Return gradient-boosted trees: 50 of at most 4 leaves, each of 10 questions or more, learning rate 0.1.
+    """Return 50 gradient-boosted trees with at most 4 leaves of at least 10 questions, and a learning rate of 0.1.
 
-    Few and small trees, for tens to a thousand labels. (The histogram-based ones wait for each other's threads: half a
-    minute on a busy machine.)
+    They are few and small, for tens to a thousand labels. (Histogram-based trees wait for each other's threads, for
+    half a minute on a busy machine.)
     """
     from sklearn.ensemble import GradientBoostingClassifier
 
@@ -137,7 +138,7 @@ def _boosting(seed: int) -> Any:
 
 
 def _votes(observations: Observations) -> _Features:
-    """Return the vote features; a missing one counts as 0."""
+    """Return the vote features, 0 for a missing one."""
     return np.asarray(np.nan_to_num(vote_features(observations)))
 
 
@@ -145,10 +146,10 @@ def _votes_and_levels(observations: Observations, missing: float = 0.0) -> _Feat
     return np.hstack([np.nan_to_num(vote_features(observations), nan=missing), level_features(observations)])
 
 
-#: Sees how the votes fell, and not who cast them: a level is nobody in particular, so few labels are enough, and nobody
-#: can be believed more than another. The settings of all three are fixed; no data were looked at to choose them.
+#: Uses the votes alone, which takes few labels, but cannot trust one level more than another. The settings of the three
+#: classifiers are fixed, and were chosen without looking at data.
 vote_logistic = MajorityClassifier(_votes, _logistic)
-#: Sees too who agrees with the majority, and how confidently.
+#: Uses also which levels agree with the majority, and how confidently.
 level_logistic = MajorityClassifier(_votes_and_levels, _logistic)
-#: Sees the same; trees find what depends on what, and what is missing is below all others.
+#: Uses the same features, with interactions; missing values are below all others.
 boosted_stack = MajorityClassifier(partial(_votes_and_levels, missing=-1.0), _boosting)

@@ -1,9 +1,9 @@
-"""Point metrics of probabilities of being correct, on the questions as given or on many reweightings.
+"""Metrics of probabilities of being correct, on the questions as given or on bootstrap replicates.
 
-A metric takes the confidence and the correctness of each question and, optionally, a table of weights whose
-rows are replicates and whose entries say how often each question counts. A row gives the metric of the
-repeated data, ``np.repeat(confidence, row)``, so that a bootstrap of any metric is one array computation.
-`Metric` says what all have in common; the docstring of each gives its equation.
+A metric takes the confidence and the correctness of each question and, optionally, a table of weights: a row a
+replicate, an entry the number of times that a question counts. The metric of a row is that of the repeated data,
+``np.repeat(confidence, row)``, so that a bootstrap is one array computation. `Metric` is the contract that all share;
+the docstring of each metric gives its equation.
 """
 
 import functools
@@ -18,98 +18,7 @@ import scipy.sparse
 from jaxtyping import Bool, Float, Int, Shaped
 from numpy.typing import ArrayLike
 
-N_CELLS = 1024
-"""Equal cells of [0, 1] that carry the residuals."""
-
-TOLERANCE = 1e-6
-"""The search for smECE stops when it is known this closely."""
-
-_LAST_WAVE = 3.0
-"""Times 1 / sigma: from this wavenumber on the damping is below 1e-19."""
-
-
-def smooth_ece(
-    confidence: Float[np.ndarray, " problem"],
-    correct: Float[np.ndarray, " problem"],
-    weight: Float[np.ndarray, "replicate problem"],
-) -> Float[np.ndarray, " replicate"]:
-    r"""Return the smooth expected calibration error, which needs no choice of bins.
-
-    With :math:`r = \frac1n \sum_i (y_i - f_i)\,\delta_{f_i}` the residuals laid out over the confidences and
-    :math:`K_\sigma` the Gaussian kernel of standard deviation :math:`\sigma`, reflected at 0 and 1,
-
-    .. math:: \mathrm{smECE}_\sigma = \int_0^1 |K_\sigma r|, \qquad
-              \mathrm{smECE} = \text{the } \sigma \text{ at which } \mathrm{smECE}_\sigma = \sigma.
-
-    Source: Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
-    arXiv:2309.12236.
-
-    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): 1 where the answer was
-    correct, else 0. ``weight`` (replicate, problem): how often each question counts.
-
-    Returns: (replicate,) values between the absolute mean residual and the mean absolute residual. NaN where no
-    question counts. One class only, and ties in confidence, are ordinary input.
-
-    :math:`K_\sigma` multiplies the k-th cosine coefficient by :math:`e^{-(\pi k \sigma)^2/2}`: two cosine
-    transforms on a grid of `N_CELLS`. Splitting a residual between the two nearest cell centres widens its
-    kernel, by at most :math:`h^2/4` in variance for cells of width :math:`h`. Against direct integration the
-    error was below 3e-6 from smECE = 0.006 on; smaller values are right to about :math:`h` = 0.001.
-    """
-    residual = _residual_in_cell(confidence, correct - confidence, weight)
-    spectrum = scipy.fft.dct(residual, axis=1)
-    low, high = np.abs(residual.sum(axis=1)), np.abs(residual).sum(axis=1)
-    # smECE_sigma falls as sigma grows: smECE lies between any sigma and its smECE_sigma. It is mostly near the low end.
-    sigma, before = low + (high - low) / 8, np.zeros((2, len(low)))
-    while len(rest := np.flatnonzero(high - low > TOLERANCE)):
-        here, width = sigma[rest], high[rest] - low[rest]
-        error = _smoothed_error(spectrum, rest, here)
-        low[rest] = np.maximum(low[rest], np.minimum(here, error))
-        high[rest] = np.minimum(high[rest], np.maximum(here, error))
-        # Next is where the line through the last two meets the diagonal, or the middle if that gained little.
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope = (error - before[1, rest]) / (here - before[0, rest])
-            ahead = (error - slope * here) / (1 - slope)
-        gained = np.isfinite(ahead) & (high[rest] - low[rest] <= width / 2)
-        middle = (low[rest] + high[rest]) / 2
-        sigma[rest] = np.where(gained, np.clip(ahead, low[rest], high[rest]), middle)
-        before[:, rest] = here, error
-    root: Float[np.ndarray, " replicate"] = (low + high) / 2
-    return root
-
-
-def _smoothed_error(
-    spectrum: Float[np.ndarray, "replicate cell"], rest: Int[np.ndarray, " some"], sigma: Float[np.ndarray, " some"]
-) -> Float[np.ndarray, " some"]:
-    """Return smECE_sigma of some replicates, of waves alone that are not damped to nothing."""
-    n_waves = int(min(N_CELLS, np.ceil(_LAST_WAVE / max(sigma.min(), 1 / N_CELLS))))
-    damping = np.exp(-((sigma[:, None] * np.pi * np.arange(n_waves)) ** 2) / 2)
-    waves = np.zeros((len(rest), N_CELLS))
-    np.multiply(spectrum[rest, :n_waves], damping, out=waves[:, :n_waves])
-    smoothed = scipy.fft.idct(waves, axis=1, overwrite_x=True)
-    error: Float[np.ndarray, " some"] = np.abs(smoothed, out=smoothed).sum(axis=1)
-    return error
-
-
-def _residual_in_cell(
-    confidence: Float[np.ndarray, " problem"],
-    residual: Float[np.ndarray, " problem"],
-    weight: Float[np.ndarray, "replicate problem"],
-) -> Float[np.ndarray, "replicate cell"]:
-    """Return the mean residual by cell, that of a question split between the two nearest centres."""
-    position = confidence * N_CELLS - 0.5
-    left = np.floor(position)
-    share = np.stack([left + 1 - position, position - left], axis=1)
-    # Outside the outermost centres the nearest two are a cell and its own reflection.
-    cell = np.clip(np.stack([left, left + 1], axis=1), 0, N_CELLS - 1).astype(np.intp)
-    two_each = np.arange(0, cell.size + 1, 2)
-    spread = scipy.sparse.csr_array(
-        ((share * residual[:, None]).ravel(), cell.ravel(), two_each), shape=(len(residual), N_CELLS)
-    )
-    mean: Float[np.ndarray, "replicate cell"] = (weight @ spread) / weight.sum(axis=1, keepdims=True)
-    return mean
-
-
-#: Of each question its confidence, and whether its answer is right; and how often it counts in each replicate.
+#: The confidence of each question, whether its answer is right, and how often it counts in each replicate.
 Confidence = Float[np.ndarray, " problem"]
 Correct = Bool[np.ndarray, " problem"]
 Weight = Int[np.ndarray, "replicate problem"]
@@ -122,9 +31,9 @@ _Counts = Int[np.ndarray, "replicate threshold"]
 
 @dataclass(frozen=True, eq=False)
 class Answers:
-    """Checked questions in a chunk of replicates, and what several metrics make of them.
+    """Checked questions in a chunk of replicates, with sums that several metrics share.
 
-    Counts are whole numbers, not only for being exact: their running sums take an eighth of the time.
+    Counts are integers, which are exact, and whose running sums take an eighth of the time.
     """
 
     confidence: _Problems
@@ -133,13 +42,13 @@ class Answers:
 
     @functools.cached_property
     def residual(self) -> _Problems:
-        """Correctness less confidence."""
+        """Correctness minus confidence."""
         residual: _Problems = self.correct - self.confidence
         return residual
 
     @functools.cached_property
     def order(self) -> Int[np.ndarray, " problem"]:
-        """The questions by number, the least confident first."""
+        """The order of the questions, the least confident first."""
         return np.argsort(self.confidence, kind="stable")
 
     @functools.cached_property
@@ -149,29 +58,29 @@ class Answers:
 
     @functools.cached_property
     def counted(self) -> _Counts:
-        """How many the first none, one, two, ... in that order count for."""
+        """How often the first 0, 1, 2, ... questions in that order count together."""
         return running_sum(self.rising)
 
     @functools.cached_property
     def hits(self) -> _Counts:
-        """How many of these are correct."""
+        """How often the correct ones among them count together."""
         return running_sum(self.rising * self.correct[self.order].astype(np.int64))
 
     @functools.cached_property
     def operating_points(self) -> tuple[_Counts, _Counts]:
-        """The correct and the wrong answers at or above each distinct confidence, from none of either to all."""
+        """Numbers of correct and of wrong answers at or above each distinct confidence, starting with 0 and 0."""
         below = len(self.order) - last_of_ties(self.confidence[self.order[::-1]])
         hits, answers = (so_far[:, -1:] - so_far[:, below] for so_far in (self.hits, self.counted))
         return hits, answers - hits
 
 
 def running_sum(value: Shaped[np.ndarray, "replicate problem"]) -> Shaped[np.ndarray, "replicate problem+1"]:
-    """Sum along each row of a table, starting from 0: a column more."""
+    """Return the cumulative sum of each row, with a first column of 0."""
     return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
 
 
 def last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:
-    """Return how many values are at or above each distinct one, none of them to begin with."""
+    """Return the number of values at or above each distinct value, starting with 0."""
     return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
 
 
@@ -179,20 +88,19 @@ MIN_CONFIDENCE = 1e-6
 """Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` before anything is computed."""
 
 _CHUNK_ENTRIES = 2**16
-"""Weights handled at a time: half a MiB in double precision for each of a metric's temporaries, to stay in cache."""
+"""Most weights in a chunk: half a MiB for each temporary array, which stays in the cache."""
 
 
 @runtime_checkable
 class Metric[**Options](Protocol):
     """A function of the confidence (problem,) in [0, 1] and the correctness (problem,), boolean or 0/1.
 
-    Without `weight` it returns a number. With `weight` (replicate, problem), the whole number of times that
-    each question counts in each replicate, it returns an array (replicate,), computed in chunks of bounded
-    memory. Confidences are clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]`` first. The value is NaN where
-    no question counts.
+    Without `weight` it returns a number. With `weight` (replicate, problem), the integer number of times that each
+    question counts in each replicate, it returns an array (replicate,), computed in chunks of bounded memory.
+    Confidences are first clipped to ``[MIN_CONFIDENCE, 1 - MIN_CONFIDENCE]``. The value is NaN if no question counts.
 
-    Raises ValueError if a confidence is NaN or outside [0, 1], a correctness neither 0 nor 1, a weight negative or not
-    whole, or the shapes do not match. Unanswered questions are for the caller to leave out, and to count.
+    Raises ValueError if a confidence is NaN or outside [0, 1], a correctness is neither 0 nor 1, a weight is negative
+    or not an integer, or the shapes do not match. The caller leaves out unanswered questions, and counts them.
     """
 
     @overload
@@ -226,7 +134,7 @@ def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates
         *args: Options.args,
         **options: Options.kwargs,
     ) -> float | _Replicates:
-        with np.errstate(invalid="ignore"):  # 0/0 is how an undefined value becomes NaN
+        with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
             values = np.concatenate([core(part, *args, **options) for part in _parts(confidence, correct, weight)])
         return float(values[0]) if weight is None else values
 
@@ -234,7 +142,7 @@ def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates
 
 
 def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Answers]:
-    """Check the arrays, and hand them out a few replicates at a time."""
+    """Check the arrays, and yield them in chunks of replicates."""
     questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
     n_problems = len(questions[0])
     table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
@@ -251,7 +159,7 @@ def accuracy(answers: Answers) -> _Replicates:
 
 @_metric
 def mean_confidence(answers: Answers) -> _Replicates:
-    """Return the mean confidence; what it has above the accuracy is overconfidence."""
+    """Return the mean confidence; its excess over the accuracy is overconfidence."""
     return _mean(answers.confidence, answers.weight)
 
 
@@ -261,9 +169,8 @@ def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
 
-    Bin b is :math:`(b/B, (b+1)/B]` with `n_bins` for :math:`B`; the first also holds its left edge. A stated
-    confidence of 0.3 thus belongs to (0.2, 0.3]. Raises ValueError for less than one bin. Source: Guo et al.
-    (2017), arXiv:1706.04599.
+    Bin b is :math:`(b/B, (b+1)/B]` with :math:`B` = `n_bins`; the first also holds its left edge. So a confidence of
+    0.3 belongs to (0.2, 0.3]. Raises ValueError for less than one bin. Source: Guo et al. (2017), arXiv:1706.04599.
     """
     _check_bins(n_bins)
     bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.confidence, side="left")
@@ -273,15 +180,14 @@ def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
 
 @_metric
 def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
-    r"""Return the expected calibration error over bins that hold equally many questions.
+    r"""Return the expected calibration error over bins with equal numbers of questions.
 
-    As `ece`, but with the questions sorted by confidence and bin b holding those from number round(b n/B) up
-    to number round((b+1) n/B), halves rounded to even. Equal confidences keep the order in which they were
-    given, and the value depends on that order wherever a cut falls among them. Raises ValueError for less
-    than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
+    As `ece`, but the questions are sorted by confidence, and bin b holds those from number round(b n/B) up to number
+    round((b+1) n/B), halves rounded to even. Equal confidences keep the given order, on which the value depends if a
+    cut falls among them. Raises ValueError for less than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
     """
     _check_bins(n_bins)
-    # Over the repeated questions in order, the running sum of residuals is linear within the repeats of each.
+    # the running sum of residuals over the repeated questions is linear within the repeats of a question
     position = answers.counted
     residual = running_sum(answers.rising * answers.residual[answers.order])
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
@@ -313,8 +219,8 @@ def nll(answers: Answers) -> _Replicates:
 def auroc(answers: Answers) -> _Replicates:
     """Return the area under the receiver operating characteristic.
 
-    The probability that a correct answer has a higher confidence than a wrong one, a tie counting one half.
-    NaN where all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
+    It is the probability that a correct answer has a higher confidence than a wrong one; a tie counts one half.
+    NaN if all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
     hits, misses = answers.operating_points
     area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
@@ -327,9 +233,9 @@ def pr_positive(answers: Answers) -> _Replicates:
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
 
-    over the distinct confidences t, highest first, with :math:`P_t` the precision and :math:`R_t` the recall
-    of the answers at least that confident. NaN where all answers are correct or all are wrong; the 1 and 0
-    that scikit-learn gives there say nothing about the confidences.
+    over the distinct confidences t, highest first, where :math:`P_t` and :math:`R_t` are the precision and the recall
+    of the answers with at least confidence t. NaN if all answers are correct or all are wrong, where scikit-learn gives
+    1 or 0, whatever the confidences.
     """
     return _average_precision(*answers.operating_points)
 
@@ -375,7 +281,7 @@ def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLik
 def evaluate_metrics(
     confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
 ) -> Metrics[float] | Metrics[_Replicates]:
-    """Return every metric, of ten bins where it has bins; arguments and errors are those of `Metric`.
+    """Return every metric, with ten bins for those that have bins; arguments and errors are those of `Metric`.
 
     Examples
     --------
@@ -398,7 +304,7 @@ def _mean(value: _Problems, weight: _Weights) -> _Replicates:
 
 
 def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Replicates:
-    """Sum the sizes of the summed residuals of the bins and divide by the number of questions."""
+    """Return the sum of the bins' absolute residual sums, divided by the number of questions."""
     mean: _Replicates = np.abs(gap).sum(axis=1) / weight.sum(axis=1)
     return mean
 
@@ -412,7 +318,7 @@ def _average_precision(hits: _Counts, misses: _Counts) -> _Replicates:
 def _check_problems(
     confidence: Float[np.ndarray, "..."], correct: Float[np.ndarray, "..."]
 ) -> tuple[_Problems, _Problems]:
-    """Return the clipped confidence, and the correctness as it is, or raise what `Metric` says."""
+    """Return the clipped confidence and the correctness, or raise the errors of `Metric`."""
     if confidence.ndim != 1 or confidence.shape != correct.shape:
         raise ValueError(
             f"confidence has shape {confidence.shape}, correct has shape {correct.shape}; "
@@ -438,3 +344,94 @@ def _check_weight(weight: np.ndarray, n_problems: int) -> np.ndarray:
 def _check_bins(n_bins: int) -> None:
     if n_bins < 1:
         raise ValueError(f"n_bins is {n_bins}; expected 1 or more")
+
+
+N_CELLS = 1024
+"""Number of equal cells of [0, 1] over which :func:`smooth_ece` spreads the residuals."""
+
+_TOLERANCE = 1e-6
+"""The search for smECE stops at this accuracy."""
+
+_LAST_WAVE = 3.0
+"""In units of 1 / sigma: the damping of higher wavenumbers is below 1e-19."""
+
+
+def smooth_ece(
+    confidence: Float[np.ndarray, " problem"],
+    correct: Float[np.ndarray, " problem"],
+    weight: Float[np.ndarray, "replicate problem"],
+) -> Float[np.ndarray, " replicate"]:
+    r"""Return the smooth expected calibration error, which needs no choice of bins.
+
+    With the residuals :math:`r = \frac1n \sum_i (y_i - f_i)\,\delta_{f_i}` as a measure on the confidences, and the
+    Gaussian kernel :math:`K_\sigma` of standard deviation :math:`\sigma`, reflected at 0 and 1,
+
+    .. math:: \mathrm{smECE}_\sigma = \int_0^1 |K_\sigma r|, \qquad
+              \mathrm{smECE} = \text{the } \sigma \text{ at which } \mathrm{smECE}_\sigma = \sigma.
+
+    Source: Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
+    arXiv:2309.12236.
+
+    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): 1 if the answer is
+    correct, else 0. ``weight`` (replicate, problem): how often each question counts.
+
+    Returns: (replicate,) values between the absolute mean residual and the mean absolute residual; NaN if no question
+    counts. A single class and ties in confidence are allowed.
+
+    :math:`K_\sigma` multiplies the k-th cosine coefficient by :math:`e^{-(\pi k \sigma)^2/2}`, so that it takes two
+    cosine transforms on a grid of `N_CELLS`. A residual is split between the two nearest cell centres, which adds at
+    most :math:`h^2/4` to the variance of its kernel for cells of width :math:`h`. Compared with direct integration the
+    error was below 3e-6 for smECE above 0.006; smaller values are accurate to about :math:`h` = 0.001.
+    """
+    residual = _residual_in_cell(confidence, correct - confidence, weight)
+    spectrum = scipy.fft.dct(residual, axis=1)
+    low, high = np.abs(residual.sum(axis=1)), np.abs(residual).sum(axis=1)
+    # smECE_sigma falls as sigma grows, so smECE lies between any sigma and its smECE_sigma, mostly near the low end
+    sigma, before = low + (high - low) / 8, np.zeros((2, len(low)))
+    while len(rest := np.flatnonzero(high - low > _TOLERANCE)):
+        here, width = sigma[rest], high[rest] - low[rest]
+        error = _smoothed_error(spectrum, rest, here)
+        low[rest] = np.maximum(low[rest], np.minimum(here, error))
+        high[rest] = np.minimum(high[rest], np.maximum(here, error))
+        # next: where the line through the last two points meets the diagonal, or the middle if that gained little
+        with np.errstate(divide="ignore", invalid="ignore"):
+            slope = (error - before[1, rest]) / (here - before[0, rest])
+            ahead = (error - slope * here) / (1 - slope)
+        gained = np.isfinite(ahead) & (high[rest] - low[rest] <= width / 2)
+        middle = (low[rest] + high[rest]) / 2
+        sigma[rest] = np.where(gained, np.clip(ahead, low[rest], high[rest]), middle)
+        before[:, rest] = here, error
+    root: Float[np.ndarray, " replicate"] = (low + high) / 2
+    return root
+
+
+def _smoothed_error(
+    spectrum: Float[np.ndarray, "replicate cell"], rest: Int[np.ndarray, " some"], sigma: Float[np.ndarray, " some"]
+) -> Float[np.ndarray, " some"]:
+    """Return smECE_sigma of some replicates, without waves whose damping is negligible."""
+    n_waves = int(min(N_CELLS, np.ceil(_LAST_WAVE / max(sigma.min(), 1 / N_CELLS))))
+    damping = np.exp(-((sigma[:, None] * np.pi * np.arange(n_waves)) ** 2) / 2)
+    waves = np.zeros((len(rest), N_CELLS))
+    np.multiply(spectrum[rest, :n_waves], damping, out=waves[:, :n_waves])
+    smoothed = scipy.fft.idct(waves, axis=1, overwrite_x=True)
+    error: Float[np.ndarray, " some"] = np.abs(smoothed, out=smoothed).sum(axis=1)
+    return error
+
+
+def _residual_in_cell(
+    confidence: Float[np.ndarray, " problem"],
+    residual: Float[np.ndarray, " problem"],
+    weight: Float[np.ndarray, "replicate problem"],
+) -> Float[np.ndarray, "replicate cell"]:
+    """Return the mean residual by cell; a question's residual is split between the two nearest centres."""
+    position = confidence * N_CELLS - 0.5
+    left = np.floor(position)
+    share = np.stack([left + 1 - position, position - left], axis=1)
+    # beyond the outermost centres the two nearest are a cell and its own reflection
+    cell = np.clip(np.stack([left, left + 1], axis=1), 0, N_CELLS - 1).astype(np.intp)
+    two_each = np.arange(0, cell.size + 1, 2)
+    spread = scipy.sparse.csr_array(
+        ((share * residual[:, None]).ravel(), cell.ravel(), two_each), shape=(len(residual), N_CELLS)
+    )
+    mean: Float[np.ndarray, "replicate cell"] = (weight @ spread) / weight.sum(axis=1, keepdims=True)
+    return mean

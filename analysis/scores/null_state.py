@@ -1,11 +1,9 @@
-r"""Two simple questions to ask of an evaluation, as the paper's Figures 2 and 3 do.
+r"""The comparisons of the paper's Figures 2 and 3: with the base rate, and of null probabilities.
 
-*Does a method beat the base rate?* The base-rate predictor gives every question the same confidence p, the method's
-own accuracy on these questions. Its Brier score is p(1 - p) and its AUROC one half. Knowing p from the very questions
-it is scored on, it is the hardest constant to beat.
+The base-rate predictor gives every question the same confidence p, the method's own accuracy on these questions. Its
+Brier score is p(1 - p), and its AUROC is one half. No other constant has a lower Brier score.
 
-*Does the null state know when no candidate is right?* ``null_probability`` should be higher where no level gave a right
-answer than where one did.
+The null probability should be higher where no level gave a right answer than where one did.
 """
 
 from dataclasses import dataclass
@@ -17,22 +15,22 @@ from jaxtyping import Bool, Float, Int
 from analysis.scores.metrics import Weight, accuracy, auroc, brier
 from analysis.scores.scoring import cluster_of, percentile_interval, resample_weights, scores_by_method
 
-#: How a question's candidates and its selected answer came out, in the order of the tables.
+#: The groups of questions by candidates and selected answer, in the order of the tables.
 NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
 
 
 def base_rate_gains(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
-    """Say by how much every method beats the constant confidence that equals its accuracy.
+    """Return by how much every method beats the constant confidence that equals its accuracy.
 
     Returns: A row a method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``,
-    ``brier_gain`` (base rate less method: positive is better), ``auroc``, ``auroc_gain`` (less one half), each gain
-    with ``_low`` and ``_high``, and ``auroc_undefined``, how many resamples held right answers alone or wrong ones
-    alone and are left out of that interval. AUROC is NaN with one class; everything is without questions.
+    ``brier_gain`` (base rate minus method: positive is better), ``auroc``, ``auroc_gain`` (minus one half), each gain
+    with ``_low`` and ``_high``, and ``auroc_undefined``, the number of resamples with a single class, which are left
+    out of that interval. AUROC is NaN with a single class; without questions everything is NaN.
 
     ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: of the percentile bootstrap
-    over questions. Method and base rate are scored on the same resamples, the base rate being that of the resample.
+    over questions. Method and base rate are scored on the same resamples, with the base rate of each resample.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
@@ -51,15 +49,15 @@ def base_rate_gains(
 
 @dataclass(frozen=True, eq=False)
 class NullState:
-    """What the null probability says where a right answer was among the candidates, and where not.
+    """The null probabilities of questions with and without a right candidate.
 
     ``questions``: ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`. ``summary``:
-    ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``: the mean in each group; the mean where a right
-    answer was there; ``difference``, the mean where none was less that; ``difference to selected``, less the mean where
-    the right answer was selected; ``AUROC``, the probability that a question without a right candidate has the higher
-    null probability, a tie counting one half; whatever lacks one of its groups is NaN. ``n_left_out``: questions that
-    are unanswered, not labelled, or of which it is not known whether a candidate is right. ``interval_level``: of the
-    percentile bootstrap over questions.
+    ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``. The quantities are the mean in each group;
+    ``right answer there``, the mean of the first two groups; ``difference`` and ``difference to selected``, the mean
+    without a right candidate minus that of the first two groups, and minus that of the first; and ``AUROC``, the
+    probability that a question without a right candidate has the higher null probability, where a tie counts one half.
+    NaN if a group is empty. ``n_left_out``: questions that are unanswered or unlabelled, or for which it is not known
+    whether a candidate is right. ``interval_level``: of the percentile bootstrap over questions.
     """
 
     questions: pd.DataFrame
@@ -73,10 +71,10 @@ class NullState:
 
 
 def gold_present(predictions: pd.DataFrame) -> pd.Series:
-    """Tell of each row whether some candidate is right, as one method's distribution shows it.
+    """Return whether some candidate of each row is right, worked out from one method's distribution.
 
-    None is where the probability of the state that occurred is that of the null state. NA where that is not known:
-    without a label, an answer or a distribution, or where a wrong answer leaves the null state no probability.
+    None is right if the probability of the observed state equals that of the null. NA if this is not known: without a
+    label, an answer or a distribution, or if the answer is wrong and the null has probability 0.
     """
     right, null, state = (predictions[name] for name in ("correct", "null_probability", "state_probability"))
     known = right.notna() & null.notna() & state.notna() & (right | (null > 0))
@@ -117,9 +115,9 @@ def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000,
 def _quantities(
     probability: Float[np.ndarray, " problem"], group: Int[np.ndarray, " problem"], weight: Weight
 ) -> dict[str, Float[np.ndarray, " replicate"]]:
-    def mean(here: Bool[np.ndarray, " problem"]) -> Float[np.ndarray, " replicate"]:
+    def mean(chosen: Bool[np.ndarray, " problem"]) -> Float[np.ndarray, " replicate"]:
         with np.errstate(invalid="ignore"):  # 0/0: no question of the group in the replicate
-            return np.asarray((weight[:, here] @ probability[here]) / weight[:, here].sum(axis=1))
+            return np.asarray((weight[:, chosen] @ probability[chosen]) / weight[:, chosen].sum(axis=1))
 
     means = {name: mean(group == number) for number, name in enumerate(NULL_GROUPS)}
     selected, _, absent = means.values()

@@ -1,11 +1,10 @@
-r"""Two methods on the same questions: differences of metrics, their intervals, and whether chance explains them.
+r"""Paired comparison of two methods on the same questions: differences of metrics, intervals and permutation tests.
 
-Both methods are scored on the very same resamples of the questions, so what makes a question hard for both drops out
-of the difference. Where a metric is a mean over questions (benefit, log score, accuracy, Brier score, NLL), a
-permutation test says how large a mean difference arises if the sign of every question's difference is a matter of
-chance. Calibration errors and rankings have no such test here: swapping two methods' results question by question
-mixes their errors, and found "differences" between two equally miscalibrated methods far too often; for those
-the interval speaks.
+Both methods are scored on the same resamples of the questions, so that what makes a question hard for both cancels in
+the difference. For metrics that are means over questions (benefit, log score, accuracy, Brier score, NLL) a permutation
+test flips the signs of the questions' differences at random. Calibration errors and rankings have an interval, but no
+test: exchanging two methods' results question by question mixes their errors, and such a test rejected far too often
+for two methods with the same miscalibration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,24 +20,24 @@ from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percen
 
 _Problems = Float[np.ndarray, " problem"]
 
-#: The metrics of own answers that are means over questions: the score of one, given clipped confidence and correctness.
+#: Metrics of own answers that are means over questions, as functions of clipped confidence and correctness.
 MEAN_SCORES: Mapping[str, Callable[[_Problems, _Problems], _Problems]] = {
     "accuracy": lambda _, correct: correct,
     "brier": lambda confidence, correct: (confidence - correct) ** 2,
     "nll": lambda confidence, correct: -np.log(np.where(correct == 1, confidence, 1 - confidence)),
 }
 
-#: Sums of differences nearer to each other than this are equal: it covers rounding, and nothing that could matter.
+#: Sums of differences that are closer than this count as equal; it covers rounding errors.
 _TOLERANCE = 1e-9
 
 
 class PairedDifference(NamedTuple):
     """One metric of two methods.
 
-    ``first``, ``second``, ``difference``: the metric of each, and second less first. ``low``, ``high``: percentile
-    bootstrap interval of the difference. ``n_undefined``: resamples that it leaves out, in which the difference was
-    undefined (one class, for AUROC and average precision). ``p_value``: two-sided, of the paired permutation test, for
-    :data:`SELECTION_SCORES` and :data:`MEAN_SCORES`; NaN for the other metrics, and without questions.
+    ``first``, ``second``, ``difference``: the metric of each, and second minus first. ``low``, ``high``: percentile
+    bootstrap interval of the difference. ``n_undefined``: resamples that are left out of it because the difference is
+    undefined there (a single class, for AUROC and average precision). ``p_value``: two-sided, of the paired permutation
+    test, for :data:`SELECTION_SCORES` and :data:`MEAN_SCORES`; NaN for other metrics, and without questions.
     """
 
     first: float
@@ -62,21 +61,21 @@ def paired_table(
 ) -> pd.DataFrame:
     """Compare two methods on the same labelled questions in the same order.
 
-    The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all of them, or all for which both
-    state a distribution; the metrics of own answers over those that both have answered.
+    The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all questions, or all for which both
+    methods state a distribution; the metrics of own answers are over the questions that both have answered.
 
     Returns: A row a metric: ``metric`` and its :class:`PairedDifference`. Without questions everything is NaN. Raises
-    ValueError if the two are not of equal length, as the metrics do, and for a level or number of resamples out of
-    range. Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
+    ValueError if the lengths differ, for a level or a number of resamples out of range, and as the metrics do. Source:
+    Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
 
-    ``first``, ``second``: of equal length; entry i of both belongs to question i. ``metrics``: names of those wanted,
-    which alone are then computed; all when left out. ``cluster``: which questions hang together: these are resampled,
-    and change signs, as one. ``rng``: the same seed gives the resamples of
-    :func:`~analysis.scores.scoring.resample_weights`. ``n_resamples``: number of bootstrap resamples, and of
-    permutations. ``level``: probability that an interval holds, strictly between 0 and 1.
+    ``first``, ``second``: entry i of both belongs to question i. ``metrics``: names of the metrics to compute; by
+    default, all. ``cluster``: the cluster of each question; clusters are resampled, and change signs, as a whole.
+    ``rng``: the same seed gives the resamples of :func:`~analysis.scores.scoring.resample_weights`. ``n_resamples``:
+    number of bootstrap resamples, and of permutations. ``level``: probability of the intervals, strictly between 0 and
+    1.
 
-    The intervals are over questions, with both methods taken as they are: how far either would move had it been
-    fitted to other questions is not in them.
+    The intervals cover the choice of evaluated questions. They do not cover how the methods would change if they were
+    fitted to other questions.
 
     Examples
     --------
@@ -108,7 +107,7 @@ _OF_ALL, _OF_OWN = tuple(SELECTION_SCORES), tuple(name for name in vars(METRICS)
 
 
 class _View(NamedTuple):
-    """Two methods on the questions that a metric is over, and what is drawn for these."""
+    """Two methods on the questions of a metric, with the resamples and the seed of the signs."""
 
     pair: tuple[Scored, Scored]
     weight: Weight
@@ -125,10 +124,10 @@ class _View(NamedTuple):
         n_resamples: int,
         seed: int,
     ) -> "_View":
-        n, own = int(kept.sum()), None if cluster is None else cluster[kept]
+        n, clusters = int(kept.sum()), None if cluster is None else cluster[kept]
         generator = np.random.default_rng(seed)
-        weight = resample_weights(n, n_resamples, generator, own)
-        member = np.arange(n) if own is None else np.unique(own, return_inverse=True)[1]
+        weight = resample_weights(n, n_resamples, generator, clusters)
+        member = np.arange(n) if clusters is None else np.unique(clusters, return_inverse=True)[1]
         return cls((first.select(kept), second.select(kept)), weight, member, int(generator.integers(2**63)))
 
     def of_all(self, name: str) -> "_Compared":
@@ -153,7 +152,7 @@ class _View(NamedTuple):
         return point, after - before, self._p_value(second - first)
 
     def _p_value(self, difference: _Problems) -> float:
-        """Test the differences that are defined, a cluster's as one."""
+        """Test the differences that are defined, summed by cluster."""
         defined = ~np.isnan(difference)
         _, member = np.unique(self.cluster[defined], return_inverse=True)
         summed = np.bincount(member, difference[defined])
@@ -168,16 +167,15 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
 
     .. math:: p = \frac{1 + \#\{r : |\sum_i \sigma_{ri} d_i| \ge |\sum_i d_i|\}}{1 + R}
 
-    with signs :math:`\sigma_{ri} = \pm 1` by the toss of a coin, which is to swap two methods' scores of a question, or
-    not. Exact where the differences are symmetric about 0; for many questions it tests their mean.
+    with random signs :math:`\sigma_{ri} = \pm 1`, each of which exchanges the methods on a question or not. The test is
+    exact if the differences are symmetric about 0; for many questions it tests their mean.
     (``scipy.stats.permutation_test`` doubles the smaller tail, and took three to twenty-eight times as long.)
 
-    Returns: At least ``1 / (1 + n_permutations)``; 1 where all differences are 0; NaN without questions. Raises
-    ValueError if `n_permutations` is less than 1. Source: Phipson and Smyth (2010), doi:10.2202/1544-6115.1585, on the
-    added 1.
+    Returns: At least ``1 / (1 + n_permutations)``; 1 if all differences are 0; NaN without questions. Raises ValueError
+    if `n_permutations` is less than 1. Source for the added 1: Phipson and Smyth (2010), doi:10.2202/1544-6115.1585.
 
-    ``difference`` (problem,): of a score of one question, between two methods. ``rng``: of the signs.
-    ``n_permutations``: R, at least 1.
+    ``difference`` (problem,): of the two methods' scores of each question. ``rng``: of the signs. ``n_permutations``:
+    R, at least 1.
 
     Examples
     --------
@@ -195,15 +193,15 @@ def permutation_p_value(difference: ArrayLike, *, rng: np.random.Generator | int
 
 
 def control_false_discoveries(p_value: ArrayLike) -> Float[np.ndarray, "..."]:
-    """Adjust p-values of many comparisons by the method of Benjamini and Hochberg.
+    """Adjust the p-values of many comparisons by the method of Benjamini and Hochberg.
 
-    Calling those at most q discoveries makes the expected share of false ones among them at most q, for tests that
-    are independent or positively dependent.
+    If comparisons with an adjusted value of at most q are called discoveries, the expected share of false discoveries
+    is at most q, for tests that are independent or positively dependent.
 
     Raises ValueError if a p-value lies outside [0, 1]. Source: Benjamini and Hochberg (1995),
     doi:10.1111/j.2517-6161.1995.tb02031.x.
 
-    ``p_value``: NaN for a comparison without one: it stays NaN and does not count as a comparison.
+    ``p_value``: NaN stays NaN and does not count as a comparison.
 
     Examples
     --------

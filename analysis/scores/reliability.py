@@ -1,17 +1,17 @@
-r"""Is what is said as often right as it says? In bins, and without bins by isotonic regression (CORP).
+r"""Reliability: how often answers are right, by confidence; in bins, and by isotonic regression (CORP).
 
 *Bins* are those of the ECE: of equal width, right-closed, the first also left-closed.
 
 *CORP*: the share of right answers as a non-decreasing function of confidence, fitted by isotonic regression
-(pool-adjacent-violators). It needs no choice of bins, and it splits the Brier score exactly,
+(pool-adjacent-violators). It needs no bins, and it splits the Brier score exactly,
 
-.. math:: \text{Brier} = \text{miscalibration} - \text{discrimination} + \text{uncertainty},
+.. math:: \text{Brier} = \text{miscalibration} - \text{discrimination} + \text{uncertainty}.
 
-where miscalibration is what the score loses against its own recalibrated version, and discrimination what that
-version gains over a constant, the base rate, whose own score is the uncertainty.
+Uncertainty is the score of the base rate as a constant confidence. Discrimination is what the recalibrated confidences
+gain over it, and miscalibration is what the confidences lose against the recalibrated ones.
 
-Its band is a *consistency* band: where the curve would lie, by chance, if the confidences were calibrated. Confidences
-are drawn with replacement, answers are right with the probability they state, and the curve is fitted anew.
+The band is a *consistency* band: the range of the curve if the confidences were calibrated. Confidences are drawn with
+replacement, answers are right with the probability they state, and the curve is fitted to each such sample.
 
 Source: Dimitriadis, Gneiting and Jordan (2021), doi:10.1073/pnas.2016191118. Brown, Cai and DasGupta (2001),
 doi:10.1214/ss/1009213286, on Wilson's interval.
@@ -25,7 +25,7 @@ from jaxtyping import Float, Int
 
 from analysis.scores.metrics import MIN_CONFIDENCE, Confidence, Correct, brier, ece, smece
 
-#: Bins of the diagram and of the ECE beside it.
+#: Number of bins of the diagram and of its ECE.
 N_BINS = 10
 
 
@@ -39,11 +39,11 @@ class Decomposition(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """How far confidences can be relied on.
+    """The reliability of some confidences.
 
     ``n``: number of questions. ``bins``: from :func:`binned_reliability`. ``curve``: from :func:`isotonic_reliability`.
-    ``ece``, ``smece``: expected calibration error of the same bins, and the smooth one, which needs none.
-    ``decomposition``: of the Brier score. ``interval_level``: of the bins' intervals and of the curve's band.
+    ``ece``, ``smece``: expected calibration error of the same bins, and the smooth one. ``decomposition``: of the Brier
+    score. ``interval_level``: of the bins' intervals and of the curve's band.
     """
 
     n: int
@@ -63,11 +63,11 @@ def reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> Reliability:
-    """Compare confidences with how often they were right; without questions empty curve, empty bins, NaN.
+    """Return the reliability of confidences; without questions, an empty curve, empty bins and NaN.
 
-    ``confidence`` (problem,): probability of being correct, in [0, 1]; clipped as all metrics do. Unanswered questions
-    left out. ``correct`` (problem,): whether the answer was correct. One class alone is ordinary input. ``rng``,
-    ``n_resamples``: draw the band. ``level``: of the intervals and the band, strictly between 0 and 1.
+    ``confidence`` (problem,): probability of being correct, in [0, 1], of answered questions; clipped as in all
+    metrics. ``correct`` (problem,): whether the answer is correct; a single class is allowed. ``rng``, ``n_resamples``:
+    of the band. ``level``: of the intervals and the band, strictly between 0 and 1.
     """
     return Reliability(
         n=len(confidence),
@@ -117,10 +117,10 @@ def isotonic_reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Return the CORP reliability curve with the consistency band of calibrated confidences.
+    """Return the CORP reliability curve with its consistency band.
 
-    Returns: A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the recalibrated
-    probability; linear in between), ``band_low``, ``band_high`` (pointwise).
+    Returns: A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the fitted share of right
+    answers; the curve is linear in between), ``band_low``, ``band_high`` (pointwise).
     """
     stated, n, hits = _distinct(confidence, correct)
     curve = pd.DataFrame({"confidence": stated, "n": n, "right": _pooled(n, hits)})
@@ -130,9 +130,9 @@ def isotonic_reliability(
     drawn = generator.multinomial(n.sum(), n / n.sum(), size=n_resamples)
     right = generator.binomial(drawn, stated)
     replicates = np.empty(drawn.shape)
-    for row, (own_n, own_hits) in enumerate(zip(drawn, right, strict=True)):
-        some = own_n > 0
-        replicates[row] = np.interp(stated, stated[some], _pooled(own_n[some], own_hits[some]))
+    for row, (n_drawn, n_right) in enumerate(zip(drawn, right, strict=True)):
+        some = n_drawn > 0
+        replicates[row] = np.interp(stated, stated[some], _pooled(n_drawn[some], n_right[some]))
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return curve.assign(band_low=low, band_high=high)
 
@@ -154,14 +154,14 @@ def decomposition(confidence: Confidence, correct: Correct) -> Decomposition:
 def _distinct(
     confidence: Confidence, correct: Correct
 ) -> tuple[Float[np.ndarray, " stated"], Int[np.ndarray, " stated"], Int[np.ndarray, " stated"]]:
-    """Return the distinct confidences, how many questions have each, and how many of them are right."""
+    """Return the distinct confidences, and for each the numbers of questions and of right answers."""
     stated, place = np.unique(np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE), return_inverse=True)
     n = np.bincount(place, minlength=len(stated))
     return stated, n, np.bincount(place[correct], minlength=len(stated))
 
 
 def _pooled(n: Int[np.ndarray, " stated"], hits: Int[np.ndarray, " stated"]) -> Float[np.ndarray, " stated"]:
-    """Return the non-decreasing shares nearest to ``hits / n``, weighted by n: pool adjacent violators."""
+    """Return the non-decreasing fit to ``hits / n`` with weights n, by pool-adjacent-violators."""
     from scipy.optimize import isotonic_regression
 
     return np.asarray(isotonic_regression(hits / n, weights=n).x) if len(n) else np.zeros(0)

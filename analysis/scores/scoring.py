@@ -16,7 +16,7 @@ from bayes_direag.data.observations import Observations
 
 
 class Interval(NamedTuple):
-    """A percentile interval, and how many undefined (NaN) replicates were left out of it."""
+    """A percentile interval, and the number of undefined (NaN) replicates left out of it."""
 
     low: float
     high: float
@@ -26,18 +26,17 @@ class Interval(NamedTuple):
 def bootstrap_metrics(
     confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike, *, level: float = 0.95
 ) -> Metrics[Interval]:
-    """Return a percentile interval of every metric, all of them from the same resamples of the questions.
+    """Return a percentile interval of every metric, from the same resamples of the questions.
 
     Raises ValueError as the metrics do, and for a level out of range. Source: Efron and Tibshirani (1993), An
     Introduction to the Bootstrap, chapter 13.
 
-    ``confidence``, ``correct`` (problem,): as every :class:`~analysis.scores.metrics.Metric` takes them. ``weight``
-    (replicate, problem): how often each question counts in each resample, as `resample_weights` gives it. ``level``:
-    probability that an interval holds, strictly between 0 and 1.
+    ``confidence``, ``correct`` (problem,): the arguments of every :class:`~analysis.scores.metrics.Metric`. ``weight``
+    (replicate, problem): from `resample_weights`. ``level``: probability of the intervals, strictly between 0 and 1.
 
-    AUROC and average precision are undefined in resamples of one class, which are left out and counted. No questions at
-    all make every replicate undefined. Resampling adds noise of its own to each bin: intervals of a calibration error
-    (ECE, adaptive ECE, smECE) are shifted upwards where it is small, and may lie above the value itself.
+    AUROC and average precision are undefined in resamples with a single class, which are left out and counted. Without
+    questions every replicate is undefined. Resampling adds noise to each bin, so intervals of small calibration errors
+    (ECE, adaptive ECE, smECE) are shifted upwards and may lie above the value itself.
 
     Examples
     --------
@@ -58,12 +57,12 @@ def resample_weights(
     rng: np.random.Generator | int,
     cluster: Int[np.ndarray, " problem"] | None = None,
 ) -> Weight:
-    """Draw the questions with replacement and return how often each was drawn: 40 MB for 1,000 times 10,000 questions.
+    """Draw the questions with replacement; return how often each was drawn (40 MB for 1,000 times 10,000 questions).
 
     Raises ValueError if `n_resamples` is less than 1.
 
-    ``cluster`` (problem,): which questions hang together: whole clusters are drawn, as many as there are. Without them
-    every row sums to `n_problems`.
+    ``cluster`` (problem,): the cluster of each question. Whole clusters are drawn, as many as there are. Without
+    clusters every row sums to `n_problems`.
     """
     if n_resamples < 1:
         raise ValueError(f"n_resamples is {n_resamples}; expected 1 or more")
@@ -78,7 +77,7 @@ def resample_weights(
 
 
 def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: float = 0.95) -> Interval:
-    """Return the equal-tailed interval of the replicates that are not NaN: NaN to NaN where there are none.
+    """Return the equal-tailed interval of the replicates that are not NaN; NaN if there are none.
 
     Raises ValueError if `level` is not strictly between 0 and 1.
     """
@@ -95,7 +94,7 @@ def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: floa
 def mean_and_interval(
     draws: Float[np.ndarray, "sample *shape"], level: float
 ) -> tuple[Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"], Float[np.ndarray, "*shape"]]:
-    """Return the mean over the draws and their equal-tailed interval, low and high: NaN for a single draw."""
+    """Return the mean over the draws and both ends of their equal-tailed interval, NaN for a single draw."""
     mean = draws.mean(axis=0)
     if len(draws) == 1:
         return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
@@ -107,12 +106,11 @@ _Problems = Float[np.ndarray, " problem"]
 
 
 class Scored(NamedTuple):
-    """What one method says of some labelled questions, and whether it is right.
+    """One method's answers to labelled questions.
 
-    ``confidence`` (problem,): probability of being correct, in [0, 1]; NaN where the question is unanswered.
-    ``correct`` (problem,): whether the answer was correct; of no account where there is none. ``state_probability``
-    (problem,): what the method's distribution over candidates and null gave to the state that occurred. NaN, or left
-    out, where it states none.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]; NaN for an unanswered question. ``correct``
+    (problem,): whether the answer is correct; ignored for an unanswered question. ``state_probability`` (problem,): the
+    probability of the observed state in the method's distribution over candidates and null; NaN or None without one.
     """
 
     confidence: ArrayLike
@@ -121,7 +119,7 @@ class Scored(NamedTuple):
 
     @property
     def answered(self) -> Bool[np.ndarray, " problem"]:
-        """Whether there is an answer."""
+        """Whether each question has an answer."""
         return ~np.isnan(np.asarray(self.confidence, float))
 
     def select(self, kept: Bool[np.ndarray, " problem"] | Int[np.ndarray, " kept"]) -> "Scored":
@@ -131,12 +129,13 @@ class Scored(NamedTuple):
 
 
 def benefit(scored: Scored) -> _Problems:
-    r"""Return accuracy less Brier score, question by question.
+    r"""Return the benefit of each question: accuracy minus Brier score.
 
     .. math:: y_i - (f_i - y_i)^2 \quad\text{of the selected answer;}\qquad 0 \text{ without an answer.}
 
-    If an answer is used whenever its confidence exceeds a price t, gaining 1 - t when right and losing t when wrong,
-    the mean gain over all prices in [0, 1] is half of it. 1 is perfect, 0 never answering, -1 always sure and wrong.
+    Suppose an answer is used if its confidence exceeds a price t, with a gain of 1 - t if right and a loss of t if
+    wrong. The mean gain over all prices in [0, 1] is half the benefit. 1 is perfect, 0 is never answering, and -1 is
+    always certain and wrong.
 
     Examples
     --------
@@ -148,12 +147,12 @@ def benefit(scored: Scored) -> _Problems:
 
 
 def accuracy_of_all(scored: Scored) -> _Problems:
-    """Say which questions have a right answer: 1, or 0 where it is wrong or missing."""
+    """Return 1 for each right answer, 0 for a wrong or missing one."""
     return np.where(scored.answered, np.asarray(scored.correct, float), 0.0)
 
 
 def log_score(scored: Scored) -> _Problems:
-    """Return -log of the probability of the state that occurred, taken as at least :data:`MIN_CONFIDENCE`."""
+    """Return minus the log probability of the observed state, which is clipped at :data:`MIN_CONFIDENCE` from below."""
     if scored.state_probability is None:
         return np.full(len(scored.answered), np.nan)
     return np.asarray(-np.log(np.clip(np.asarray(scored.state_probability, float), MIN_CONFIDENCE, 1)))
@@ -162,22 +161,22 @@ def log_score(scored: Scored) -> _Problems:
 SELECTION_SCORES: Mapping[str, Callable[[Scored], _Problems]] = MappingProxyType(
     {"benefit": benefit, "accuracy_of_all": accuracy_of_all, "log_score": log_score}
 )
-"""The scores of a question, by name: those that see which answer was selected.
+"""The scores that depend on which answer is selected, by name; each is defined for all labelled questions.
 
-Two methods that select different answers cannot be told apart by the Brier score or NLL of their own answers: one that
-selects a wrong answer, and says that it is wrong, scores well. Each score is over all labelled questions.
+Methods that select different answers cannot be compared by the Brier score or NLL of their own answers: a method that
+selects a wrong answer, and gives it a low probability, scores well.
 """
 
 
 def mean_score(value: _Problems, weight: Weight | None = None) -> Float[np.ndarray, " replicate"]:
-    """Return the mean of a score over the questions where it is defined, in every replicate; NaN where in none.
+    """Return the mean of a score in every replicate, over the questions where it is defined; NaN without any.
 
     ``value`` (problem,): one of :data:`SELECTION_SCORES`. ``weight`` (replicate, problem): how often each question
-    counts; once when left out.
+    counts; by default, once.
     """
     table = np.ones((1, len(value))) if weight is None else weight
     defined = ~np.isnan(value)
-    with np.errstate(invalid="ignore"):  # 0/0 is how an undefined value becomes NaN
+    with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
         return np.asarray(table[:, defined] @ value[defined] / table[:, defined].sum(axis=1))
 
 
@@ -189,10 +188,11 @@ def score(
 ) -> pd.DataFrame:
     """Compute every metric of every method, with percentile bootstrap intervals over questions.
 
-    Returns: See :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, one class) is NaN.
+    Returns: the ``metrics`` of :class:`~analysis.evaluation.Evaluation`. A metric that is undefined (no questions, a
+    single class) is NaN.
 
     ``predictions``: as in :class:`~analysis.evaluation.Evaluation`; rows without ``correct`` are not scored. Methods
-    that scored equally many questions, or the same clusters of them, share their resamples.
+    with the same number of scored questions, and the same clusters, share their resamples.
     """
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
         for _, rows in predictions.groupby("method", sort=False):
@@ -201,9 +201,9 @@ def score(
 
 
 class Scorer:
-    """Scores one method after the other in a thread of its own: while the next is fitted, or compiled for.
+    """Score one method after the other in a separate thread, while the next one is fitted or compiled.
 
-    A context manager; what is not yet scored when it is left is given up.
+    A context manager; methods that are not yet scored when it is left are dropped.
 
     ``seed``, ``n_resamples``, ``interval_level``: as for :func:`score`.
     """
@@ -221,7 +221,7 @@ class Scorer:
         self._thread.shutdown(cancel_futures=True)
 
     def add(self, predictions: pd.DataFrame) -> None:
-        """Have the predictions of one method scored."""
+        """Queue the predictions of one method."""
         self._rows.append(self._thread.submit(self._row, predictions))
 
     def table(self) -> pd.DataFrame:
@@ -231,16 +231,14 @@ class Scorer:
     def _row(self, predictions: pd.DataFrame) -> dict[str, object]:
         labelled = predictions[predictions["correct"].notna()]
         scored = scored_of(labelled)
-        answered, own = labelled[scored.answered], scored.select(scored.answered)
-        found = _selection_scores(scored, self._resampled(labelled), self._interval_level)
-        found |= asdict(evaluate_metrics(own.confidence, own.correct))
-        intervals = bootstrap_metrics(
-            own.confidence, own.correct, self._resampled(answered), level=self._interval_level
-        )
+        answered, (confidence, correct, _) = labelled[scored.answered], scored.select(scored.answered)
+        row = _selection_scores(scored, self._resampled(labelled), self._interval_level)
+        row |= asdict(evaluate_metrics(confidence, correct))
+        intervals = bootstrap_metrics(confidence, correct, self._resampled(answered), level=self._interval_level)
         for name, interval in vars(intervals).items():
-            found[f"{name}_low"], found[f"{name}_high"], _ = interval
+            row[f"{name}_low"], row[f"{name}_high"], _ = interval
         n = {"n": len(answered), "unanswered": len(labelled) - len(answered)}
-        return {"method": predictions["method"].iloc[0], **n, **{name: found[name] for name in METRIC_NAMES}, **found}
+        return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
 
     def _resampled(self, rows: pd.DataFrame) -> Weight:
         cluster = cluster_of(rows)
@@ -253,44 +251,44 @@ class Scorer:
 def selection_table(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
-    """Compute what sees the selected answers of every method, the one of greatest benefit first.
+    """Compute the scores that depend on the selected answer for every method, the greatest benefit first.
 
-    Returns: A row a method: ``method``, ``n`` (labelled questions), the scores of
-    :data:`~analysis.scores.scoring.SELECTION_SCORES`, and their intervals as ``NAME_low``, ``NAME_high``.
+    Returns: A row a method: ``method``, ``n`` (labelled questions), the means of :data:`SELECTION_SCORES`, and their
+    intervals as ``NAME_low``, ``NAME_high``.
 
     ``predictions``, ``seed``, ``n_resamples``, ``level``: as for :func:`score`.
     """
     rows = []
-    for method, own in predictions[predictions["correct"].notna()].groupby("method", sort=False):
-        weight = resample_weights(len(own), n_resamples, seed, cluster_of(own))
-        rows.append({"method": method, "n": len(own), **_selection_scores(scored_of(own), weight, level)})
+    for method, labelled in predictions[predictions["correct"].notna()].groupby("method", sort=False):
+        weight = resample_weights(len(labelled), n_resamples, seed, cluster_of(labelled))
+        rows.append({"method": method, "n": len(labelled), **_selection_scores(scored_of(labelled), weight, level)})
     return pd.DataFrame(rows).sort_values("benefit", ascending=False, kind="stable", ignore_index=True)
 
 
 def _selection_scores(scored: Scored, weight: Weight, level: float) -> dict[str, float]:
     row: dict[str, float] = {}
-    for name, of_each in SELECTION_SCORES.items():
-        value = of_each(scored)
+    for name, score_of in SELECTION_SCORES.items():
+        value = score_of(scored)
         row[name] = float(mean_score(value)[0])
         row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(mean_score(value, weight), level)
     return row
 
 
 def scored_of(rows: pd.DataFrame) -> Scored:
-    """Take what one method says of labelled questions from its predictions."""
+    """Take one method's answers from its predictions of labelled questions."""
     return Scored(
         rows["confidence"].to_numpy(float), rows["correct"].to_numpy(bool), rows["state_probability"].to_numpy(float)
     )
 
 
 def cluster_column(observations: Observations) -> pd.Series:
-    """Return which questions hang together as column ``cluster`` has it; missing throughout where none do."""
+    """Return the column ``cluster``: the number of each question's cluster, or missing values without clusters."""
     number = observations.cluster_number
     return pd.Series([None] * len(observations) if number is None else number, dtype="Int64")
 
 
 def cluster_of(rows: pd.DataFrame) -> Int[np.ndarray, " problem"] | None:
-    """Return which questions hang together, by number in column ``cluster``; None where that is not, or empty."""
+    """Return the column ``cluster`` as numbers; None if it is not there or has missing values."""
     known = "cluster" in rows and rows["cluster"].notna().all()
     return rows["cluster"].to_numpy(int) if known and len(rows) else None
 
@@ -298,9 +296,9 @@ def cluster_of(rows: pd.DataFrame) -> Int[np.ndarray, " problem"] | None:
 class Scores(NamedTuple):
     """One method's answered, labelled questions.
 
-    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): whether the answer was
-    correct. ``n_unanswered``: further labelled questions, without an answer. ``cluster`` (problem,): which questions
-    hang together; None where none do.
+    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): whether the answer is
+    correct. ``n_unanswered``: number of labelled questions without an answer. ``cluster`` (problem,): the cluster of
+    each question, or None.
     """
 
     confidence: Confidence
@@ -312,9 +310,9 @@ class Scores(NamedTuple):
 def scores_by_method(predictions: pd.DataFrame) -> dict[str, Scores]:
     """Split predictions by method, in the order in which the methods first appear.
 
-    ``predictions``: with columns ``method``, ``confidence``, ``correct`` and, where questions hang together,
-    ``cluster``, as in :class:`~analysis.evaluation.Evaluation`. Rows without ``correct`` are left out, those without
-    ``confidence`` are counted.
+    ``predictions``: with columns ``method``, ``confidence``, ``correct`` and, if there are clusters, ``cluster``, as in
+    :class:`~analysis.evaluation.Evaluation`. Rows without ``correct`` are left out, rows without ``confidence`` are
+    counted.
     """
     scores = {}
     for method, rows in predictions.groupby("method", sort=False):

@@ -1,16 +1,15 @@
-r"""Selective prediction: answer where confidence is high, abstain elsewhere, and see how many errors are left.
+r"""Selective prediction: the errors among the answers of highest confidence.
 
 Questions are accepted in order of confidence, highest first. With :math:`E_k` the errors among the first k of n, the
 *risk* at coverage :math:`k/n` is :math:`E_k / k`, and the area under the risk-coverage curve is
 
 .. math:: \mathrm{AURC} = \frac1n \sum_{k=1}^{n} \frac{E_k}{k}.
 
-Equal confidences have no order among themselves. :math:`E_k` is therefore its mean over all orders of the tied
-questions: within a tie of m questions with e errors it grows by :math:`e/m` a question. That is what a rule that picks
-at random among the tied attains, it does not depend on how the file is sorted, and it makes AURC itself the mean of
-the AURCs of all orders. (Taking a tie only as a whole would leave the coverages inside it undefined.)
+Questions with equal confidences have no order. So :math:`E_k` is its mean over all orders of the tied questions: within
+a tie of m questions with e errors it grows by :math:`e/m` a question. A rule that picks at random among tied questions
+attains this, it does not depend on the order of the file, and AURC is then the mean over all orders.
 
-The *oracle* accepts every correct answer before any wrong one; *excess* AURC is what a method has above it.
+The *oracle* accepts every correct answer before any wrong one; *excess* AURC is AURC minus that of the oracle.
 
 Source: El-Yaniv and Wiener (2010), jmlr.org/papers/v11/el-yaniv10a. Geifman, Uziel and El-Yaniv (2019),
 arXiv:1805.08206, for the excess.
@@ -28,12 +27,11 @@ def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
     """Return risk at every coverage.
 
     Returns: A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
-    ``threshold``, the lowest confidence accepted; ``attainable``, whether accepting all from that threshold on gives
-    exactly this coverage, so that no tie is cut; ``risk``, expected share of errors; ``accuracy``, 1 - risk. No rows
-    without questions.
+    ``threshold``, the lowest accepted confidence; ``attainable``, whether a threshold gives exactly this coverage,
+    without cutting a tie; ``risk``, expected share of errors; ``accuracy``, 1 - risk. No rows without questions.
 
-    ``confidence`` (problem,): in [0, 1]; clipped as all metrics do. Unanswered questions left out. ``correct``
-    (problem,): whether the answer was correct.
+    ``confidence`` (problem,): in [0, 1], of answered questions; clipped as in all metrics. ``correct`` (problem,):
+    whether the answer is correct.
     """
     levels, accepted, errors = _by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
     n = len(confidence)
@@ -56,10 +54,10 @@ def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None)
     """Return the area under the risk-coverage curve, ties averaged over all orders.
 
     ``confidence``, ``correct`` (problem,): as for :func:`risk_coverage`. ``weight`` (replicate, problem): how often
-    each question counts in each replicate; once when left out.
+    each question counts in each replicate; by default, once.
 
-    Returns: (replicate,) values between the oracle's and 1; the share of errors when all confidences are equal. NaN
-    where no question counts.
+    Returns: (replicate,) values between the oracle's and 1; the share of errors if all confidences are equal; NaN if no
+    question counts.
 
     Examples
     --------
@@ -70,7 +68,7 @@ def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None)
     _, accepted, errors = _by_threshold(confidence, correct, weight)
     size, wrong = np.diff(accepted), np.diff(errors)
     rate = wrong / np.maximum(size, 1)
-    # Summed over k in a tie that begins after s questions: (E_s + (k - s) e/m) / k.
+    # the sum over k within a tie that begins after s questions of (E_s + (k - s) e/m) / k
     spread = np.diff(_harmonic(accepted))
     area = ((errors[:, :-1] - accepted[:, :-1] * rate) * spread + wrong).sum(axis=1)
     return _over(area, accepted[:, -1])
@@ -79,11 +77,11 @@ def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None)
 def oracle_aurc(
     n: Int[np.ndarray, " replicate"], n_wrong: Int[np.ndarray, " replicate"]
 ) -> Float[np.ndarray, " replicate"]:
-    r"""Return the AURC of the best order of n answers of which some are wrong: all correct ones first.
+    r"""Return the AURC of the best order of n answers: all correct ones before the wrong ones.
 
     .. math:: \frac1n \sum_{k = n - e + 1}^{n} \frac{k - (n - e)}{k}
 
-    NaN where n is 0.
+    NaN if n is 0.
     """
     n_right = n - n_wrong
     return _over(n_wrong - n_right * (_harmonic(n) - _harmonic(n_right)), n)
@@ -96,10 +94,10 @@ def selective_table(
 
     Returns: A row a method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
     ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``, ``excess_aurc_high``.
-    Everything but the counts is NaN without questions.
+    Without questions everything but the counts is NaN.
 
-    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: methods with equally many
-    answers share their resamples.
+    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: of the resamples, which methods
+    with the same number of answers share.
     """
     rows = []
     for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
@@ -122,9 +120,9 @@ def selective_table(
 def _by_threshold(
     confidence: Confidence, correct: Correct, weight: Weight
 ) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, "replicate edge"], Int[np.ndarray, "replicate edge"]]:
-    """Return the distinct confidences, highest first, and how many questions and errors lie at or above each.
+    """Return the distinct confidences, highest first, and the numbers of questions and errors at or above each.
 
-    The counts begin with a column of 0, for nothing accepted.
+    The numbers start with a column of 0.
     """
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     hits, errors = Answers(clipped, correct.astype(float), weight.astype(float)).operating_points
@@ -132,7 +130,7 @@ def _by_threshold(
 
 
 def _harmonic(k: Int[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    """Return 1 + 1/2 + ... + 1/k, 0 for k = 0."""
+    """Return the harmonic numbers 1 + 1/2 + ... + 1/k; 0 for k = 0."""
     numbers = np.cumsum(1 / np.arange(1, k.max(initial=0) + 1))
     return np.asarray(np.concatenate([[0.0], numbers])[k])
 

@@ -107,4 +107,4 @@ def test_pictures_count_questions(counted: Fit, plain: Fit) -> None:
         [bar.get_height() for bar in one["recalibration"].figure.axes[1].containers[0]] for one in (ours, theirs)
     ]
     np.testing.assert_array_equal(*heights)
-    assert f"n = {N} questions fitted to" in said(ours["recalibration"].figure)
+    assert f"n = {N} fitted questions" in said(ours["recalibration"].figure)

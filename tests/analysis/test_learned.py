@@ -23,6 +23,7 @@ from analysis.learned import (
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import assert_stands_alone, said
 from tests.analysis.fits import random_fit
@@ -76,6 +77,12 @@ class TestSeveralDraws:
         table = shared_quantities(several, 0.8)
         assert table["quantity"].tolist() == list(expected)
         assert_summary(table, "value", np.stack(list(expected.values()), axis=1))
+
+    def test_the_default_preset_has_a_sharpness_besides(self):
+        fit = fit_map(OBSERVATIONS)
+        table = shared_quantities(fit).set_index("quantity")["value"]
+        assert table["sharpness"] == fit.tree["posterior"]["sharpness"].item()
+        assert "vote_slope" not in table
 
     def test_recalibration(self, several):
         intercept, slope = (draws(several, name, "recalibration") for name in ("intercept", "slope"))
@@ -212,7 +219,7 @@ def test_many_levels_with_long_names():
     names = [f"some-provider/model-{level:02d}-instruct-turbo-2024" for level in range(15)]
     fit = random_fit(observe(*table, gold="1", names=names))
     figure = curves_figure(fit)
-    assert_stands_alone(figure, "One point estimate, so there is no interval.")
+    assert_stands_alone(figure, "A point estimate, without intervals.")
     assert len(figure.axes) == 15
     assert_stands_alone(level_figure(level_quantities(fit), ABOUT, 0.95))
 
@@ -232,7 +239,7 @@ def test_what_levels_share_each_on_its_own_scale(several):
 def test_the_recalibration_over_the_support(several):
     curve, support, multiplicity = recalibration_curve(several, 0.8), np.linspace(0.2, 1, 30), np.arange(30)
     figure = recalibration_figure(curve, support, multiplicity, "in-sample", ABOUT, 0.8)
-    assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 questions fitted to")
+    assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 fitted questions")
     above, below = figure.axes
     np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
     assert sum(bar.get_height() for bar in below.containers[0]) == 435
