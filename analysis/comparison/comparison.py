@@ -108,15 +108,14 @@ def compare_predictions(
     """Predict the same questions from two fits.
 
     Returns: A row a question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they differ
-    (``changed``); ``first_confidence``, ``second_confidence``, and second less first (``shift``), which is about two
-    different answers where the answer changed; ``first_low``, ``first_high``, ``second_low`` and ``second_high``,
-    posterior intervals of the confidences (NaN for a fit of one draw); ``first_correct`` and ``second_correct``,
-    missing where the right answer is not known; ``first_state_probability`` and ``second_state_probability``, what was
-    given to the state that occurred; ``first_fitted`` and ``second_fitted``, whether the
-    fit learned from this question (a question being its ``problem_id``), missing where it does not say, having counted
-    its questions by pattern; ``cluster``, which questions hang together. Unanswered questions have neither answers nor
-    confidences, and nothing that follows from them. Raises LevelError, DirEAGError as :meth:`Fit.predict
-    <bayes_direag.fits.fit.Fit.predict>` does.
+    (``changed``); ``first_confidence``, ``second_confidence``, and second minus first (``shift``), which compares two
+    different answers if the answer changed; ``first_low``, ``first_high``, ``second_low`` and ``second_high``,
+    posterior intervals of the confidences (NaN for a single draw); ``first_correct`` and ``second_correct``, missing
+    without a label; ``first_state_probability`` and ``second_state_probability``, of the observed state;
+    ``first_fitted`` and ``second_fitted``, whether the fit learned from this ``problem_id``, missing if it counted its
+    questions by pattern; ``cluster``, the number of the question's cluster. For unanswered questions answers,
+    confidences and what follows from them are missing. Raises LevelError and DirEAGError as :meth:`Fit.predict
+    <bayes_direag.fits.fit.Fit.predict>`.
     """
     columns: dict[str, object] = {
         "problem_id": pd.Series(observations.problem_id, dtype="str"),
@@ -142,12 +141,12 @@ def compare_predictions(
 
 
 class PredictionSummary(NamedTuple):
-    """How far apart two fits' predictions are, over the ``n`` answered questions; ``unanswered`` are further ones.
+    """The differences between two fits' predictions of ``n`` answered questions; ``unanswered``: the others.
 
-    ``first_fitted``, ``second_fitted``: how many of the n each fit learned from; None where it does not say.
-    ``changed``: how many answers change. Shifts are of the confidence, second less first, NaN without questions; the
-    largest is that of greatest size, at question ``largest_at``, the first of several; quantiles are by share. Widths
-    are of the second fit's intervals; NaN for one draw.
+    ``first_fitted``, ``second_fitted``: how many of the n each fit learned from; None if it is not known. ``changed``:
+    number of changed answers. Shifts are second minus first confidence, NaN without questions; ``largest_shift`` is the
+    largest in absolute value, at question ``largest_at``; quantiles are by share. Widths are those of the second fit's
+    intervals, NaN for a single draw.
     """
 
     n: int
@@ -166,12 +165,12 @@ class PredictionSummary(NamedTuple):
 
     @property
     def held_out(self) -> bool:
-        """Whether neither fit has learned from any of the questions."""
+        """Whether neither fit learned from any of the questions."""
         return self.first_fitted == 0 == self.second_fitted
 
 
 def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
-    """Summarise what :func:`compare_predictions` has found."""
+    """Summarise the table of :func:`compare_predictions`."""
     answered = table[table["shift"].notna()]
     shift, width = answered["shift"], answered["second_high"] - answered["second_low"]
     farthest = answered.iloc[int(shift.abs().argmax())] if len(answered) else None
@@ -193,7 +192,7 @@ def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
 
 
 def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
-    """Say whether the predicted questions were held out from both fits, else how many of them from neither."""
+    """Say whether the predicted questions were held out from both fits, and if not, how many were fitted to."""
     if summary.held_out:
         return "held out: neither fit has learned from any of them"
     first, second, n = summary.first_fitted, summary.second_fitted, summary.n
@@ -228,17 +227,14 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
 def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str]) -> "Figure":
     """Draw the point estimate of every quantity against the posterior, in posterior standard deviations.
 
-    Quantities without a spread are left out.
-
-    ``captions``: what the two fits are and what they were fitted to.
+    Quantities without a spread are left out. ``captions`` describe the two fits.
     """
     rows = comparison.table[comparison.table["sd"] > 0].reset_index(drop=True)
     low, high = ((rows[bound] - rows["mean"]) / rows["sd"] for bound in ("low", "high"))
     outside = (rows["distance"] < low) | (rows["distance"] > high)
     scale = {
-        "raw": "Parameters on the real line, where both fits were found.",
-        "relative": "Of weight, prior strength and null base only what does not depend on their common scale, which "
-        "the data cannot see.",
+        "raw": "Raw parameters, on the real line.",
+        "relative": "Weight, prior strength and null base as ratios, as the data do not identify their scale.",
     }[comparison.scale]
     caption = (
         f"Diamonds: {captions[0]}; hollow outside the bar. Bars: {comparison.interval_level:.0%} interval of "
@@ -263,10 +259,9 @@ def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str])
 
 
 def shift_figure(predictions: pd.DataFrame, captions: tuple[str, str], interval_level: float) -> "Figure":
-    """Draw the confidences of two fits against each other, changed answers marked.
+    """Draw the confidences of two fits against each other, with changed answers marked.
 
-    ``predictions``: from :func:`compare_predictions`. ``captions``: what the two fits
-    are called.
+    ``predictions``: from :func:`compare_predictions`. ``captions``: names of the fits.
     """
     rows = predictions[predictions["shift"].notna()]
     changed = rows["changed"].to_numpy(bool)
@@ -321,14 +316,14 @@ def _check_same_model(first: Fit, second: Fit) -> None:
 
 
 def _scale_is_fixed_alike(first: Fit, second: Fit) -> bool:
-    """Whether both have one model, and some parameter of the common scale is fixed rather than pinned by a prior."""
+    """Return whether both fits have the same model, with a fixed parameter that sets the common scale."""
     return first.preset.model_settings == second.preset.model_settings and any(
         first.preset.parameter(name).fixed is not None for name in _SCALED_TOGETHER
     )
 
 
 def _quantities(fit: Fit, scale: Scale) -> _Draws:
-    """Return the draws of everything that is compared, by name and level."""
+    """Return the draws of the compared quantities, by name and level."""
     quantities = _raw_quantities(fit) if scale == "raw" else _relative_quantities(fit)
     final = fit.tree["recalibration"].to_dataset()
     if "intercept" in final and fit.recalibration.method != "none":
@@ -341,16 +336,13 @@ def _quantities(fit: Fit, scale: Scale) -> _Draws:
 
 
 def _places(draws: xr.DataArray) -> list[dict[Hashable, object]]:
-    """Return where each number of a draw is: its level, label or signal."""
+    """Return the coordinates of each number of a draw: its level, label or signal."""
     dims = [dim for dim in draws.dims if dim not in ("chain", "draw")]
     return [dict(zip(dims, place, strict=True)) for place in product(*(draws[dim].to_numpy() for dim in dims))]
 
 
 def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
-    """Return the free parameters on the real line, named after the link that leads there.
-
-    A pooled parameter is put together from its centre, spread and offsets.
-    """
+    """Return the free parameters on the real line, named after their link; pooled ones as centre + spread * offset."""
     posterior, quantities = parameter_draws(fit.tree), {}
     for name in fit.preset.parameters(fit.variant):
         if fit.preset.pools(name):
@@ -364,7 +356,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
 
 
 def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
-    """Return what the likelihood can tell, whatever pins the rest."""
+    """Return the quantities that the likelihood identifies."""
     natural = parameter_draws(fit.tree)
     if fit.variant == "level":
         given = natural["weight"] * expit(natural["bias"])

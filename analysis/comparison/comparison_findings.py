@@ -1,4 +1,4 @@
-"""What a comparison finds, put together section by section: to show, to keep as JSON and tables, and to draw."""
+"""The findings of a comparison, section by section: tables to show, records for JSON, tables to write, pictures."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -49,10 +49,10 @@ INTERVAL_LEVEL, BOOTSTRAP_LEVEL = 0.9, 0.95
 
 @dataclass(frozen=True)
 class Findings:
-    """What came out so far; every section adds to it.
+    """The findings so far, to which every section adds.
 
-    ``shown``: tables for a terminal, in order. ``record``: the same and more, as JSON can hold it. ``tables``,
-    ``pictures``: by the name of their file; a picture is drawn when it is called.
+    ``shown``: tables for a terminal, in order. ``record``: the same and more, for JSON. ``tables``, ``pictures``: by
+    the name of their file; a picture is drawn when it is called.
     """
 
     shown: list[RenderableType] = field(default_factory=list)
@@ -63,7 +63,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class FitPair:
-    """Two fits, the second of which is measured against, and what they are called."""
+    """Two fits and their names; the first is compared with the second."""
 
     first: Fit
     second: Fit
@@ -77,13 +77,13 @@ class FitPair:
 
     @property
     def heads(self) -> tuple[str, str]:
-        """What heads a column of each: how it was found where that tells them apart, else its name."""
+        """The column headers: MAP and NUTS if the methods differ, else the names."""
         methods = method_of(self.first), method_of(self.second)
         return methods if methods[0] != methods[1] else self.names
 
     @property
     def captions(self) -> tuple[str, str]:
-        """The heads, with the preset's name where a method is one."""
+        """The headers; methods with the name of the preset."""
         if self.heads == self.names:
             return self.names
         first, second = self.heads
@@ -96,19 +96,19 @@ def method_of(fit: Fit) -> str:
 
 
 def describe_fit(fit: Fit) -> str:
-    """Say in a line what a fit is."""
+    """Describe a fit in a line."""
     how = method_of(fit)
     if how == "NUTS":
         sizes = fit.tree["posterior"].sizes
         how += f" ({sizes['chain']} chains of {sizes['draw']} draws)"
-    weighted = "; its likelihood is weighted, and no probability model's" if fit.preset.is_weighted else ""
+    weighted = "; its likelihood is weighted, which is not a probability model" if fit.preset.is_weighted else ""
     return (
         f"{how}, variant {fit.variant}, preset {label(fit.preset)}, learned from {fit.n_questions} questions{weighted}"
     )
 
 
 def describe_evaluation(run: EvaluatedRun) -> str:
-    """Say in a line what an evaluation is."""
+    """Describe an evaluation in a line."""
     return f"{run.fit_method.upper()}, preset {run.preset}; {run.protocol}"
 
 
@@ -121,18 +121,18 @@ def add_parameters(findings: Findings, pair: FitPair) -> None:
     title = f"Parameters, variant {pair.first.variant}. "
     if n_both is None:
         title += (
-            f"The fits learned from {n_first} and {n_second} questions. Whether from the same, one that counted by "
-            "pattern does not say."
+            f"The fits learned from {n_first} and {n_second} questions. Whether these are the same is not known, as a "
+            "fit counted them by pattern."
         )
     elif first_questions == second_questions:
         title += f"Both fits learned from the same {n_first} questions."
     else:
         title += (
-            f"The fits learned from different questions ({n_first} and {n_second}, {n_both} of them the same), so not "
-            "all differences are of method."
+            f"The fits learned from different questions ({n_first} and {n_second}, {n_both} of them the same), so "
+            "differences are not due to the method alone."
         )
     if pair.first.preset.model_settings != pair.second.preset.model_settings:
-        title += " Their presets differ, so what separates them is also what each believed beforehand."
+        title += " Their presets differ, so differences are also due to the priors."
     findings.shown.append(parameter_comparison_table(comparison, title, pair.heads))
     findings.record.update(
         interval_level=INTERVAL_LEVEL,
@@ -157,7 +157,7 @@ def add_leave_one_out(findings: Findings, fits: Mapping[str, Fit], *, allow_weig
 
 
 def add_predictions(findings: Findings, pair: FitPair, questions: Observations, *, seed: int, n_resamples: int) -> None:
-    """Add what both fits say of the same questions and, where right answers are known, how well they do."""
+    """Add both fits' predictions of the same questions and, for labelled questions, their metrics."""
     table = compare_predictions(pair.first, pair.second, questions, interval_level=INTERVAL_LEVEL)
     summary = summarise_predictions(table)
     changed = table[table["changed"].fillna(value=False)]
@@ -205,14 +205,14 @@ def add_evaluations(
 
 _SHOWN, _WIDEST_HEAD = 10, 8
 _SCALES = {
-    "raw": "Raw parameters, on the real line where both fits were found: their presets fix the same scale.",
-    "relative": "Compared is what does not depend on the common scale of weight, prior_strength and null_base, which "
-    "the data cannot see and a preset pins in its own way. _share: of the sum over levels; _relative: in units of it.",
+    "raw": "Raw parameters, on the real line; both presets fix the same scale.",
+    "relative": "These quantities do not depend on the common scale of weight, prior_strength and null_base, which the "
+    "data do not identify. _share: share of the sum over levels; _relative: in units of that sum.",
 }
 
 
 def parameter_comparison_table(comparison: ParameterComparison, title: str, heads: tuple[str, str]) -> Group:
-    """Return the parameters of two fits side by side, a block a quantity; ``heads`` are what the fits are called."""
+    """Return the parameters of two fits side by side, a block a quantity; ``heads`` are the fits' names."""
     first, second = _short(heads)
     has_spread = bool(comparison.table["sd"].notna().any())
 
@@ -229,15 +229,15 @@ def parameter_comparison_table(comparison: ParameterComparison, title: str, head
                 yield [name, *cells, *([bounds, number(row["distance"], 2, signed=True)] if has_spread else [])]
 
     spread = [f"{second} ± sd", f"{comparison.interval_level:.0%} interval", "distance"] if has_spread else [second]
-    distance = "Two points: there is no posterior to say how far apart they are."
+    distance = "Both are point estimates, so there is no standard deviation to measure a distance in."
     if has_spread:
-        distance = f"distance: {heads[0]} less the mean of {heads[1]}, in posterior standard deviations."
+        distance = f"distance: {heads[0]} minus the mean of {heads[1]}, in posterior standard deviations."
     caption = f"{distance} {_SCALES[comparison.scale]}"
     return shown_table(title, ["quantity"], [first, *spread], rows(), caption)
 
 
 def prediction_table(summary: PredictionSummary, heads: tuple[str, str], interval_level: float) -> Group:
-    """Return how far two fits' predictions are apart."""
+    """Return the differences between two fits' predictions."""
     unanswered = f"; {summary.unanswered} more were not answered" if summary.unanswered else ""
     quantiles = (f"{share:.0%}: {number(value, signed=True)}" for share, value in summary.shift_quantiles.items())
     rows: dict[str, str | Text] = {
@@ -252,11 +252,11 @@ def prediction_table(summary: PredictionSummary, heads: tuple[str, str], interva
     if not math.isnan(summary.mean_width):
         mean, median, largest = map(number, (summary.mean_width, summary.median_width, summary.largest_width))
         rows[f"{interval_level:.0%} interval"] = f"width: mean {mean}, median {median}, largest {largest}"
-    return titled("Predictions", label_grid(rows), f"Shift: confidence of {heads[1]} less that of {heads[0]}.")
+    return titled("Predictions", label_grid(rows), f"Shift: confidence of {heads[1]} minus that of {heads[0]}.")
 
 
 def changed_table(predictions: pd.DataFrame, heads: tuple[str, str], interval_level: float) -> Group:
-    """Return the questions whose answer changes, those that both fits are surest of first."""
+    """Return the questions whose answer changes, ordered by the smaller of the two confidences, the greatest first."""
     first, second = _short(heads)
     changed = predictions[predictions["changed"].fillna(value=False)]
     least = changed[["first_confidence", "second_confidence"]].min(axis=1)
@@ -294,10 +294,10 @@ def paired_metrics_table(table: pd.DataFrame, title: str, heads: tuple[str, str]
         for row in table.to_dict("records")
     )
     caption = (
-        f"Difference: {heads[1]} less {heads[0]}, with its paired bootstrap interval over questions, the fits as they "
-        "are. p: permutation test, for means over questions alone; adjusted for their number (Benjamini and Hochberg). "
-        "Which is better, benefit says: accuracy less Brier score of the selected answers. From accuracy on, metrics "
-        "are of own answers, where both have one."
+        f"Difference: {heads[1]} minus {heads[0]}, with its paired bootstrap interval over questions. p: "
+        "permutation test, for metrics that are means; adjusted for their number (Benjamini and Hochberg). Benefit "
+        "(accuracy minus Brier score of the selected answers) says which is better. From accuracy on, metrics are of "
+        "own answers, on questions that both have answered."
     )
     headers = [*_short(heads), "difference", f"{level:.0%} interval", "p", "adjusted"]
     return shown_table(title, ["metric"], headers, rows, caption)

@@ -48,8 +48,8 @@ class FlatDirection:
     length 1, and the largest positive. ``variance_left``: posterior over prior variance along it: 1 where the labels
     taught nothing; from few draws of many parameters it comes out too large, and may exceed 1. ``likelihood_change``:
     by how many nats the log-likelihood of all questions moves, typically (the median over the draws), with a step of
-    one posterior standard deviation up or down the direction. 0: the prior alone holds it. A normal posterior held by
-    the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
+    one posterior standard deviation up or down the direction. 0: the prior alone determines it. A normal posterior held
+    by the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
     """
 
     loadings: pd.DataFrame

@@ -18,21 +18,21 @@ Status = Literal["fine", "warning", "failure"]
 
 #: Below this contraction the labels have taught next to nothing.
 SMALLEST_CONTRACTION = 0.1
-#: A posterior mean farther out in its prior contradicts it.
+#: A posterior mean that is more prior standard deviations from the prior's centre contradicts the prior.
 LARGEST_PRIOR_Z = 3.0
-#: With a step of one posterior sd moving the log-likelihood by less, the prior alone (or mostly) holds a direction.
+#: If one posterior sd along a direction moves the log-likelihood by less, the prior alone (or mostly) determines it.
 HELD_BY_PRIOR, MOSTLY_HELD_BY_PRIOR = 0.1, 0.5
-#: With a correlation beyond, the flat direction is the scale.
+#: Above this correlation the flat direction is the common scale.
 SAME_DIRECTION = 0.8
-#: A loading counts in the words for a direction from here on; of every level alike, from there on.
+#: The smallest loading that is named, for a single parameter and for all levels together.
 _NAMED, _ALIKE = 0.2, 0.1
-#: With a smaller probability of all comparisons together, it was not chance.
+#: Below this joint tail probability of all comparisons, chance is not an explanation.
 SMALLEST_TAIL = 0.01
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One sentence of the verdict; a failure means that the draws cannot be believed, a warning that care is due."""
+    """One sentence of the verdict: after a failure the draws cannot be trusted, a warning asks for care."""
 
     status: Status
     topic: str
@@ -41,17 +41,17 @@ class Finding:
 
 _fine, _warning, _failure = partial(Finding, "fine"), partial(Finding, "warning"), partial(Finding, "failure")
 
-#: What a weighted likelihood is not.
+#: The warning about a weighted likelihood.
 WEIGHTED = _warning(
     "likelihood",
     "The preset weighs questions unequally, which is not a probability model: intervals, predictive checks and "
-    "leave-one-out figures have no meaning of their own here. Only the sampling itself is judged. For a posterior "
-    "that means something set null_target_weight to 1.",
+    "leave-one-out figures have no meaning here. Only the sampling itself is judged. For a posterior with a meaning "
+    "set null_target_weight to 1.",
 )
 
 
 def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: SamplingSettings) -> Iterator[Finding]:
-    """Judge convergence and the chains' movement; NaN counts as failure."""
+    """Judge convergence and the statistics of the chains; NaN counts as failure."""
     labels = parameter_labels(parameters)
     yield _rhat(parameters, labels, sampling)
     yield _ess(parameters, labels, sampling)
@@ -79,7 +79,7 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
 
 
 def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scale) -> Iterator[Finding]:
-    """Judge what the labels have taught and what holds the rest."""
+    """Judge what the labels have taught, and what only the prior determines."""
     labels, contraction = parameter_labels(parameters), parameters["contraction"]
     untaught = ~(contraction >= SMALLEST_CONTRACTION).to_numpy()
     if untaught.any():
@@ -107,7 +107,7 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scal
 
 
 def predictive_finding(checks: PredictiveChecks) -> Finding:
-    """Judge whether the model would have produced such labels: over all questions, and pattern by pattern together."""
+    """Judge whether the model predicts such labels, over all questions and by pattern of agreement."""
     table, together = checks.table, f"all comparisons together: {tail_in_words(checks.tail_probability)}"
     everywhere = table["pattern"] == ALL_QUESTIONS
     out = ((table["observed"] - table["predicted"]) / (table["high"] - table["low"]).replace(0, np.nan)).abs()
@@ -128,7 +128,7 @@ def predictive_finding(checks: PredictiveChecks) -> Finding:
 
 
 def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_several_correct: int) -> Finding:
-    """Judge whether leave-one-out support, or the confidence made of it, holds."""
+    """Judge whether leave-one-out support, or the confidence computed from it, is calibrated."""
     tail, bins = checks[name].tail_probability, checks[name].reliability.bins
     together = f"all bins together: {tail_in_words(tail)}"
     if checks[name].n_undefined:
@@ -143,14 +143,14 @@ def calibration_finding(name: str, checks: Mapping[str, CalibrationCheck], n_sev
     else:
         why = ""
     if name == "support" and len(checks) > 1:
-        advice = "The final calibration is there to mend that: use confidence, and see what is said of it."
+        advice = "The final calibration corrects this: use confidence, and see the next finding."
     else:
         advice = "Take it with care; `direag evaluate --fit-method nuts` shows other methods on the same questions."
     return _warning("calibration", f"{name.capitalize()} is {how} ({together}).{why} {advice}")
 
 
 def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
-    """Judge whether the leave-one-out figures can be had without refitting."""
+    """Judge whether the leave-one-out figures are reliable without refits."""
     counts = pareto.set_index("range")["n"]
     total, undefined = int(counts.sum()), int(counts[UNDEFINED_K])
     n_bad = total - int(counts[[name for name, end in PARETO_RANGES.items() if end <= LARGEST_PARETO_K]].sum())
@@ -168,13 +168,13 @@ def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
 
 
 def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
-    """Return one name a row: ``weight[cautious]``, ``slope``."""
+    """Return the parameters' names with levels: ``weight[cautious]``, ``slope``."""
     name, level = parameters["parameter"], parameters["level"]
     return name.where(level.isna(), name + "[" + level.fillna("") + "]")
 
 
 def tail_in_words(tail: float) -> str:
-    """Return a tail probability as a sentence has it; from draws, so that none is told from 0 below 0.001."""
+    """Return a tail probability as text; below 0.001, draws cannot tell it from 0."""
     return f"tail probability {'below 0.001' if tail < 0.001 else f'{tail:.3f}'}"
 
 
@@ -223,7 +223,7 @@ def _longer(sampling: SamplingSettings) -> str:
 
 
 def _easier(parameters: pd.DataFrame) -> str:
-    """Say what makes a posterior easier to explore; levels that are pooled already cannot be pooled."""
+    """Return advice for a posterior that is easier to sample; ``bayes`` only if levels are not pooled yet."""
     pooled = parameters["parameter"].str.endswith("_spread").any()
     return "more labelled questions" if pooled else "--preset bayes, or more labelled questions"
 
@@ -251,24 +251,24 @@ def _flat_direction(flat: FlatDirection, scale: Scale) -> Finding:
         "prior's variance is left."
     )
     if not scale.fixed and abs(scale.correlation) > SAME_DIRECTION:
-        same = f"This is in the main the common scale (correlation {abs(scale.correlation):.2f}), of which below."
+        same = f"This is mainly the common scale (correlation {abs(scale.correlation):.2f}): see below."
         return _warning("flat direction", f"{least} {same}")
     change = flat.likelihood_change
     if change < HELD_BY_PRIOR:
-        held = "the prior alone holds it"
+        held = "the prior alone determines it"
     elif change < MOSTLY_HELD_BY_PRIOR:
-        held = "mostly the prior holds it"
+        held = "the prior mostly determines it"
     else:
-        held = "the labels hold it" if flat.variance_left < 0.5 else "labels and prior hold it together"
+        held = "the labels determine it" if flat.variance_left < 0.5 else "labels and prior determine it together"
     status: Status = "warning" if change < HELD_BY_PRIOR else "fine"
     moves = f"One posterior standard deviation along it moves the log-likelihood by {change:.1f} nats: {held}."
     return Finding(status, "flat direction", f"{least} {moves}")
 
 
 def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
-    """Name the parameters that move along a direction, each up or down; one that every level moves alike is named once.
+    """Name the parameters of a direction, each up or down, the largest loading first.
 
-    Those with a loading below 0.2 are left out, the largest come first.
+    Loadings below 0.2 are left out. If all levels of a parameter move together, it is named once.
     """
     parts: dict[str, float] = {}
     for name, group in loadings.groupby("parameter", sort=False):
@@ -291,7 +291,7 @@ def _scale(scale: Scale) -> Finding:
         )
     return _warning(
         "scale",
-        "Nothing but the prior holds the common scale of weight, prior_strength and null_base: multiplied by "
+        "Only the prior determines the common scale of weight, prior_strength and null_base: multiplied by "
         f"{scale.factor:.1f}, one posterior standard deviation, they move the log-likelihood by "
         f"{scale.likelihood_change:.1f} nats. Compare their ratios (`relative` in `direag show`), not their values.",
     )

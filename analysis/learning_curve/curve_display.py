@@ -28,7 +28,7 @@ SHOWN = ("benefit", "accuracy_of_all", "log_score", "nll", "smece")
 
 #: What the metrics are, for a caption.
 EXPLAINED = (
-    "Benefit: accuracy less Brier score of the selected answers, which methods are ranked by; 1 is perfect, 0 never "
+    "Benefit: accuracy minus Brier score of the selected answers, which methods are ranked by; 1 is perfect, 0 never "
     "answering. Accuracy: an unanswered question counts as wrong. Log score: of the whole distribution over candidates "
     "and null, of methods that state one. Of its own answers: says whether "
     f"probabilities hold, and not which method is better. NLL: confidences clipped to {CLIP}..{1 - CLIP}."

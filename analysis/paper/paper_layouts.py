@@ -279,7 +279,7 @@ def differences_layout(
             lambda own, _: what_differs(own, 1 - level).splitlines(),
         ),
         caption=(
-            "Differences are DirEAG less the other, on the n labelled questions. Benefit, accuracy less Brier score of "
+            "Differences are DirEAG less the other, on the n labelled questions. Benefit, accuracy minus Brier score of "
             "the selected answers, says which is better: above 0, DirEAG. The Brier score is of each method's own "
             "answers, where both have one: below 0 those of DirEAG have the better probabilities. "
             "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
@@ -362,7 +362,7 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
     ranked = rows.dropna(subset="benefit").sort_values("benefit", ascending=False, kind="stable")
     if len(ranked):
         benefits = map("{} {}".format, ranked["method"], ranked["benefit"].map(_n))
-        what = "Benefit (accuracy less Brier score, 0 without an answer), which the paper does not have"
+        what = "Benefit (accuracy minus Brier score, 0 without an answer), which the paper does not have"
         yield f"{what}: {listed(list(benefits))}."
     options: dict[str, list[str]] = {}
     for name, printed in rows.loc[rows["n"].isna(), ["name", "method"]].itertuples(index=False):

@@ -1,4 +1,4 @@
-"""The answer in a few sentences: how often right, whether probabilities hold, what to do, and what is gained."""
+"""The first screen of a report in sentences: accuracy, calibration, what to do, and the gain over other methods."""
 
 from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
@@ -28,16 +28,14 @@ _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 
 @dataclass(frozen=True, eq=False)
 class Answer:
-    """What an evaluation says of one method.
+    """The result of an evaluation for one method.
 
-    ``method``, ``reference``: the method, and the one that it is first of all compared with: of the simple methods
-    whose probabilities are calibrated on labels the one of greatest benefit; without any of them, of all others. Empty
-    if there is none. ``differences``: a row another method and metric (benefit, accuracy, log score): ``method``, ``n``
-    (labelled questions), and the columns of :func:`~analysis.scores.paired.paired_table` with the other method as
-    ``first``. ``ece_if_calibrated``: what the calibration error of these probabilities would be on average, were they
-    right: see :func:`eces_if_calibrated`. NaN without a question. ``by_threshold``: a row a ``threshold``: ``n``
-    answers given at least that, their ``share`` of the labelled questions, how many of them are ``right``, from ``low``
-    to ``high`` (Wilson interval; NaN without one). ``title``: the answer in a sentence; ``sentences``: in some.
+    ``method``; ``reference``: the method that it is compared with first, which is the simple method of greatest benefit
+    among those that learn from labels, or else among all others; empty if there is none. ``differences``: a row another
+    method and metric (benefit, accuracy, log score): ``method``, ``n`` (labelled questions), and the columns of
+    :func:`~analysis.scores.paired.paired_table` with the other method as ``first``. ``ece_if_calibrated``: the mean of
+    :func:`eces_if_calibrated`; NaN without questions. ``by_threshold``: from :func:`by_threshold`. ``title``: the
+    result in one sentence; ``sentences``: in several.
     """
 
     method: str
@@ -50,7 +48,7 @@ class Answer:
 
 
 def answer(source: ReportSource) -> Answer:
-    """Say what an evaluation has found; only what its intervals carry is called a difference."""
+    """Put the result of an evaluation into sentences; a difference is named only if its interval excludes 0."""
     others = source.run.metrics[source.run.metrics["method"] != source.method].set_index("method")["benefit"].dropna()
     rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
@@ -69,7 +67,12 @@ def answer(source: ReportSource) -> Answer:
 
 
 def by_threshold(source: ReportSource) -> pd.DataFrame:
-    """Return what accepting answers from a probability on gives: see :class:`Answer`."""
+    """Return the result of accepting answers from a threshold on.
+
+    Returns: A row a ``threshold``: ``n`` answers of at least that probability, their ``share`` of the labelled
+    questions, the share of them that is ``right``, and its Wilson interval from ``low`` to ``high`` (NaN without
+    answers).
+    """
     confidence, correct, *_ = source.scores[source.method]
     rows = []
     for threshold in _THRESHOLDS:
@@ -99,24 +102,24 @@ def method_differences(source: ReportSource) -> pd.DataFrame:
 def eces_if_calibrated(
     confidence: Float[np.ndarray, " problem"], *, rng: np.random.Generator | int, n_draws: int = 200
 ) -> Float[np.ndarray, " draw"]:
-    """Return calibration errors that probabilities would have on as many questions, were they right.
+    """Simulate the calibration error of these probabilities if they were calibrated.
 
-    No error on a finite sample is 0: of ten answers given 80%, rarely just eight are right. Right and wrong are drawn
-    with the probabilities themselves.
+    On a finite sample it is not 0: of ten answers with 80%, there are rarely exactly eight right ones. Right and wrong
+    answers are drawn with the probabilities themselves.
 
-    Returns: In units of the ECE (ten bins of equal width); NaN without a question.
+    Returns: The ECE (ten bins of equal width) of each draw; NaN without questions.
     """
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
     return np.array([ece(confidence, correct) for correct in draws])
 
 
 def spoken(method: str) -> str:
-    """Return what a method is called in a sentence."""
+    """Return the name of a method in a sentence."""
     return "DirEAG" if method == DIREAG else _NAMES.get(method, f"method {method}")
 
 
 def _hold(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> bool:
-    """Whether the probabilities are no further off than right ones would be in 19 of 20 cases."""
+    """Return whether the ECE is at most the 95 % quantile of that of calibrated probabilities."""
     return bool(source.metrics["ece"] <= np.quantile(by_chance, 0.95))
 
 
@@ -141,8 +144,8 @@ def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> It
     claimed = percent(float(source.scores[source.method].confidence.mean()))
     hold = "hold" if _hold(source, by_chance) else "do not hold"
     yield (
-        f"Its probabilities {hold}: they are off by {number(100 * row['ece'], 1)} points on average (ECE), where right "
-        f"ones would seem off by {number(100 * by_chance.mean(), 1)} on so many questions. Overall it claims "
+        f"Its probabilities {hold}: they are off by {number(100 * row['ece'], 1)} points on average (ECE), where "
+        f"calibrated ones would be off by {number(100 * by_chance.mean(), 1)} by chance. On average it claims "
         f"{claimed}, and {right} are right."
     )
 
@@ -162,7 +165,7 @@ def _what_to_do(source: ReportSource, thresholds: pd.DataFrame) -> Iterator[str]
 
 
 def _better_answers(source: ReportSource, differences: pd.DataFrame) -> Iterator[str]:
-    """Say so if a plain vote selects better answers, beyond doubt."""
+    """Say so if the interval shows that a plain vote selects better answers."""
     rows = differences[(differences["method"] == "majority") & (differences["metric"] == "accuracy_of_all")]
     for _, row in rows.iterrows():
         if row["high"] < 0:
@@ -184,7 +187,7 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
     learns = reference in SIMPLE_METHODS and SIMPLE_METHODS[reference].learns
     rival = f"{other}, the best calibrated simple method" if learns else f"{other}, the best other method"
     benefit = (
-        f"Benefit judges answers and probabilities together (accuracy less Brier score; 1 is perfect, 0 is never "
+        f"Benefit judges answers and probabilities together (accuracy minus Brier score; 1 is perfect, 0 is never "
         f"answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
     )
     size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
@@ -193,11 +196,11 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         yield f"{benefit} The difference is {size} [{level}: {bounds}]: {name} is {better}."
     else:
         yield (
-            f"{benefit} {counted(int(row['n']), 'question')} do not tell the two apart: the difference is {size} "
-            f"[{level}: {bounds}]. That does not make them equal."
+            f"{benefit} {counted(int(row['n']), 'question')} show no clear difference: it is {size} "
+            f"[{level}: {bounds}]. That does not mean that there is none."
         )
 
 
 def is_told(row: Mapping[Hashable, Any]) -> bool:
-    """Whether the interval of a difference leaves out 0."""
+    """Return whether the interval of a difference excludes 0."""
     return bool(row["low"] > 0 or row["high"] < 0)

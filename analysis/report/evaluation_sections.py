@@ -237,7 +237,7 @@ def _difference_block(source: ReportSource, answer: Answer) -> Block:
     }
     note = (
         f"On the very same questions, with {level} intervals (paired bootstrap). “Not told apart”: these questions "
-        "cannot tell the two apart in benefit, which does not make them equal. The log score can be compared where "
+        "show no clear difference in benefit, which does not mean that there is none. The log score can be compared if "
         "both methods state a distribution. Of many comparisons a few leave out 0 by chance; `direag tables` corrects "
         "for that."
     )

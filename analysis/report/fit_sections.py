@@ -1,4 +1,4 @@
-"""The parts of a report that come from fits: what was learned, and whether to believe it."""
+"""The sections of a report about fits: what was learned, and whether it can be trusted."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from pathlib import Path
@@ -21,14 +21,14 @@ from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
 
-#: Pictures of a diagnosis that take the likelihood for a probability model.
+#: Pictures of a diagnosis that are valid only if the likelihood is that of a probability model.
 _UNWEIGHTED = frozenset({"predictive", "calibration", "pareto"})
 
-_OF_LEVELS = "what the levels have in common, or how far they lie apart"
+_OF_LEVELS = "the centre of the levels, or their spread"
 
 
 def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]:
-    """Say what must be known of the fits before any figure is believed; nothing where all is well."""
+    """Yield warnings about fits that did not converge."""
     n_fits = sum(fits.n_fits for fits in source.fold_fits)
     n_converged = sum(fits.n_converged for fits in source.fold_fits)
     if n_converged < n_fits:
@@ -39,11 +39,11 @@ def cautions(source: ReportSource, diagnosis: Diagnosis | None) -> Iterator[str]
     if source.fit is None:
         return
     if not (fit_summary(source.fit)["converged"] if diagnosis is None else diagnosis.believable):
-        yield f"Take care: the fit {source.fit_path} is not to be believed. Diagnostics says why and what to do."
+        yield f"Take care: the fit {source.fit_path} cannot be trusted. Diagnostics says why and what to do."
 
 
 def learned_section(source: ReportSource, on_step: Step) -> Section:
-    """Say what the fit has learned; without one, what those behind the evaluation have."""
+    """Show what the fit has learned; without a fit, what the fits of the evaluation have."""
     title = "What was learned"
     if source.fit is None:
         return Section("learned", title, tuple(_without_fit(source)))
@@ -55,7 +55,7 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
 
 
 def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_step: Step) -> Section:
-    """Say whether the fits can be believed."""
+    """Say whether the fits can be trusted."""
     blocks: list[Block] = []
     if source.fold_fits:
         blocks.append(_fold_table(source))
@@ -68,7 +68,7 @@ def diagnostics_section(source: ReportSource, diagnosis: Diagnosis | None, on_st
         blocks += [
             _optimum(source.fit, source.fit_path),
             Paragraph(
-                "A MAP fit is one point, the best one. It does not say which other values would do nearly as well: "
+                "A MAP fit is a point estimate. It does not show which other parameters fit nearly as well: "
                 "`direag fit --method nuts` does."
             ),
         ]
@@ -98,16 +98,16 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
             Column("least"): lambda row: percent(row["min"]),
             Column("most"): lambda row: percent(row["max"]),
         },
-        "Where least and most lie far apart the questions do not pin it down.",
+        "If least and most are far apart, the questions do not determine it.",
         "parameters.csv",
     )
 
 
 def _same_observations(source: ReportSource, fit: Fit) -> str:
     if fit.is_counted:
-        return "They were counted by pattern: whether they are those of the evaluation, the fit does not say."
+        return "They were counted by pattern, so it is not known whether they are those of the evaluation."
     if fit.fingerprint != source.manifest["observations"]["sha256"]:
-        return "These are other questions than those of the evaluation, or other answers to them."
+        return "These are not the questions of the evaluation, or the answers to them differ."
     if source.manifest["test"] is not None:
         return "These are the questions that the evaluation, too, learned from."
     return "These are all the questions of the evaluation, which itself always held some out."
@@ -115,7 +115,7 @@ def _same_observations(source: ReportSource, fit: Fit) -> str:
 
 def _point_or_posterior(fit: Fit) -> str:
     if fit.n_samples == 1:
-        return "It is one point, so nothing below has an interval."
+        return "It is a point estimate, so nothing below has an interval."
     return f"Values are means over {fit.n_samples:,} posterior draws, with ± their standard deviation."
 
 
@@ -130,14 +130,14 @@ def _level_table(fit: Fit) -> Table:
     columns = [Column("level", holds="name"), Column("counts", "share of the weight"), *map(Column, kinds)]
     note = "Weight: how much the level's reports count; only its share means anything."
     if "bias" in kinds:
-        note += " Bias: how its confidences are moved, on the logit scale; below 0 they are taken for less than stated."
+        note += " Bias: the shift of its confidences on the logit scale; below 0 they count for less than stated."
     return Table("What was learned of each level", tuple(columns), tuple(body), note, "`direag show FIT --json`")
 
 
 def _shared_table(fit: Fit) -> Table:
     rows = fit.parameters()
     return Table.of(
-        "What all levels share",
+        "Parameters that all levels share",
         rows[rows["level"].isna()].to_dict("records"),
         {
             Column("parameter", holds="name"): lambda row: row["parameter"],
@@ -153,7 +153,7 @@ def _shared_table(fit: Fit) -> Table:
 
 
 def _estimate(row: Mapping[Hashable, Any]) -> Cell:
-    """Return a mean, and its posterior standard deviation where there is one."""
+    """Return a mean, with its posterior standard deviation if there is one."""
     return Cell(number(row["mean"]), f"± {number(row['sd'])}" if row["sd"] > 0 else "")
 
 
@@ -179,16 +179,16 @@ def _optimum(fit: Fit, path: Path | None) -> Verdict:
         f"(at most {GRADIENT_TOLERANCE:g} is fine)"
     )
     if summary["converged"]:
-        return Verdict((("fine", f"{path} stands at its optimum: {where}."),))
-    return Verdict((("failure", f"{path} does not stand at its optimum: {where}. Do not use it."),))
+        return Verdict((("fine", f"{path} is at its optimum: {where}."),))
+    return Verdict((("failure", f"{path} is not at its optimum: {where}. Do not use it."),))
 
 
 def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Block]:
     if diagnosis.believable:
-        text = f"{path} is believable: its draws come from this model's posterior, as far as can be seen."
+        text = f"{path} can be trusted: nothing suggests that its draws are not from this model's posterior."
         first = Paragraph(text, "fine")
     else:
-        text = f"{path} is not believable: the sampling failed, and with it all that rests on these draws. What to do:"
+        text = f"{path} cannot be trusted: the sampling failed, so nothing computed from it is valid. What to do:"
         first = Paragraph(text, "failure")
     findings = tuple((finding.status, finding.text) for finding in diagnosis.verdict)
     tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
@@ -197,7 +197,7 @@ def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Blo
 
 
 def _drawn(diagnosis: Diagnosis) -> Iterator[Picture | LeftOut]:
-    """Draw a diagnosis; of a weighted likelihood only what has a meaning there."""
+    """Yield the pictures of a diagnosis; with a weighted likelihood only those that are valid there."""
     for name, figure_of in diagnosis_display.FIGURES.items():
         if diagnosis.is_weighted and name in _UNWEIGHTED:
             yield LeftOut(name, "it means nothing where questions are weighted unequally")

@@ -169,7 +169,7 @@ def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "F
     ``worth``: from :func:`~analysis.scores.scoring.selection_table`. ``interval_level``: of its intervals.
     """
     caption = (
-        f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy less Brier score of the selected "
+        f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy minus Brier score of the selected "
         "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
         f"Bars: {interval_level:.0%} bootstrap interval over questions; methods share their questions, so bars that "
         "overlap may still differ clearly."

@@ -20,7 +20,7 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
     metrics = _by_benefit(metrics)
     level = f"{interval_level:.0%} interval"
     caption = (
-        "Methods are ranked by benefit: accuracy less Brier score of the selected answers; 1 is perfect, 0 is never "
+        "Methods are ranked by benefit: accuracy minus Brier score of the selected answers; 1 is perfect, 0 is never "
         f"answering. {level}: percentile bootstrap over questions; every figure has one in metrics.csv. log: log score "
         "of the state that occurred, by the whole distribution over candidates and null, of methods that state one."
     )

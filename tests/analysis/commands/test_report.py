@@ -40,7 +40,7 @@ def test_it_lies_in_the_folder_and_its_answer_is_printed(files):
     output = report(files)
     assert output.endswith(f"{files / 'report.html'}: open it in a browser.")
     page = Page.read(files / "report.html")
-    assert f"{files / 'fit.nc'} stands at its optimum" in page.sections["diagnostics"]
+    assert f"{files / 'fit.nc'} is at its optimum" in page.sections["diagnostics"]
     answer = " ".join(page.sections["answer"].split())
     assert output.removesuffix(f" {files / 'report.html'}: open it in a browser.") in answer
 

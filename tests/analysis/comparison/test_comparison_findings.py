@@ -97,12 +97,12 @@ def test_parameters_in_a_table(heads: tuple[str, str]) -> None:
     assert row(shown, "inverse_softplus_null_base")[-1] == "-0.15"
     assert row(shown, "slope") == ["slope", "1.000", "1.100", DASH, DASH]
     assert "90% interval" in shown
-    assert "which the data cannot see" in " ".join(shown.split())
+    assert "which the data do not identify" in " ".join(shown.split())
     points = PARAMETERS.assign(**dict.fromkeys(("sd", "low", "high", "distance"), np.nan))
     shown = text(parameter_comparison_table(ParameterComparison(points, "raw", 0.9), "Title", heads))
     assert row(shown, "[b]$vanilla") == ["[b]$vanilla", "0.200", "0.250"]
     assert "interval" not in shown
-    assert "Two points: there is no posterior" in shown
+    assert "Both are point estimates" in shown
 
 
 def test_parameters_are_drawn_from_the_top_in_posterior_standard_deviations() -> None:
@@ -135,7 +135,7 @@ def test_predictions_and_their_metrics(heads: tuple[str, str]) -> None:
     metrics = pd.DataFrame({"metric": list(vars(METRICS)), "first": 0.5, **dict.fromkeys(undefined, np.nan)})
     shown = text(paired_metrics_table(metrics, "Metrics", heads, 0.95))
     assert row(shown, "auroc") == ["auroc", "0.500", DASH, DASH, DASH, DASH, DASH]
-    assert f"Difference: {heads[1]} less {heads[0]}" in " ".join(shown.split()).replace("- ", "-")
+    assert f"Difference: {heads[1]} minus {heads[0]}" in " ".join(shown.split()).replace("- ", "-")
 
 
 @pytest.fixture

@@ -115,10 +115,10 @@ class TestLearning:
     @pytest.mark.parametrize(
         ("change", "left", "words", "status"),
         [
-            (0.02, 0.98, "the prior alone holds it", "warning"),
-            (0.3, 0.9, "mostly the prior holds it", "fine"),
-            (0.7, 0.9, "labels and prior hold it together", "fine"),
-            (0.7, 0.1, "the labels hold it", "fine"),
+            (0.02, 0.98, "the prior alone determines it", "warning"),
+            (0.3, 0.9, "the prior mostly determines it", "fine"),
+            (0.7, 0.9, "labels and prior determine it together", "fine"),
+            (0.7, 0.1, "the labels determine it", "fine"),
         ],
     )
     def test_who_holds_the_flat_direction(self, change, left, words, status):
@@ -129,13 +129,13 @@ class TestLearning:
         assert finding.text.endswith(f"moves the log-likelihood by {change:.1f} nats: {words}.")
         assert f"There {left:.0%} of the prior's variance is left" in finding.text
 
-    @pytest.mark.parametrize(("correlation", "words"), [(0.2, "hold it together"), (-0.9, "of which below")])
+    @pytest.mark.parametrize(("correlation", "words"), [(0.2, "determine it together"), (-0.9, "see below")])
     def test_a_free_scale(self, correlation, words):
         flat = FlatDirection(loadings(slope=1.0), 0.9, 0.7)
         findings = learning_findings(self.PARAMETERS, flat, Scale(False, 1.5, 0.0, correlation))
         texts = {f"{finding.status} {finding.topic}": finding.text for finding in findings}
         assert words in texts["fine flat direction" if correlation == 0.2 else "warning flat direction"]
-        assert "Nothing but the prior holds the common scale" in texts["warning scale"]
+        assert "Only the prior determines the common scale" in texts["warning scale"]
         assert "multiplied by 1.5" in texts["warning scale"]
         assert "0.0 nats" in texts["warning scale"]
 

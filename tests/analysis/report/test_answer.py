@@ -20,7 +20,7 @@ def test_it_says_how_often_right_and_how_far_off(tmp_path):
     assert share.startswith("The answers that DirEAG selects are right 60.0% of the time [95%: ")
     error = (3 * abs(0.95 - 2 / 3) + 2 * abs(0.35 - 1 / 2)) / 5
     assert f"off by {100 * error:.1f} points on average (ECE)" in first
-    assert first.endswith("Overall it claims 71.0%, and 60.0% are right.")
+    assert first.endswith("On average it claims 71.0%, and 60.0% are right.")
 
 
 def test_what_to_accept_is_counted_over_all_questions(tmp_path):
@@ -98,9 +98,9 @@ class TestTheDifference:
         found = found_in(tmp_path / "run", {"mean_confidence": other, "direag": direag}, level=0.99)
         row = found.differences.query("metric == 'benefit'").iloc[0]
         assert row["low"] < 0 < row["high"]
-        assert "60 questions do not tell the two apart" in found.sentences[-1]
+        assert "60 questions show no clear difference" in found.sentences[-1]
         assert "[99%: " in found.sentences[-1]
-        assert found.sentences[-1].endswith("That does not make them equal.")
+        assert found.sentences[-1].endswith("That does not mean that there is none.")
 
     def test_an_unanswered_question_is_worth_nothing(self, tmp_path):
         said = {

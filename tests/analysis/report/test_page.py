@@ -116,7 +116,7 @@ class TestWhatStandsInIt:
         pictures = page.attributes("img")
         assert len(pictures) == len(page.attributes("figcaption")) - 1 == 6
         assert all(len(one["alt"]) > 40 for one in pictures)
-        assert any("Benefit: accuracy less Brier score" in own["alt"] for own in pictures)
+        assert any("Benefit: accuracy minus Brier score" in own["alt"] for own in pictures)
 
     @pytest.mark.parametrize(
         ("table", "names"),
@@ -185,7 +185,7 @@ class TestWhatStandsInIt:
         numbers = [f"{100 * weight['relative']:.1f}%", f"{weight['mean']:.3f}", f"{bias['mean']:.3f}"]
         assert levels[0] == [first, *(text.replace("-", "\N{MINUS SIGN}") for text in numbers)]
         assert page.tables["The fits behind the held-out predictions"][1][:2] == ["confidence", "2 of 2"]
-        assert f"{files / 'fit.nc'} stands at its optimum" in page.sections["diagnostics"]
+        assert f"{files / 'fit.nc'} is at its optimum" in page.sections["diagnostics"]
         assert "These are all the questions of the evaluation" in page.sections["learned"]
 
     def test_how_to_repeat_it_and_where_the_numbers_are(self, page):
@@ -300,8 +300,8 @@ class TestWhatIsNotToBeBelieved:
         page = reported(tmp_path / "report.html", run, tmp_path / "stuck.nc")
         assert "1 of the 2 fits behind these figures did not converge" in page.sections["answer"]
         assert page.tables["The fits behind the held-out predictions"][1][1] == "1 of 2"
-        assert "stuck.nc is not to be believed" in page.sections["answer"]
-        assert "stuck.nc does not stand at its optimum" in page.sections["diagnostics"]
+        assert "stuck.nc cannot be trusted" in page.sections["answer"]
+        assert "stuck.nc is not at its optimum" in page.sections["diagnostics"]
 
     def test_a_posterior_badly_sampled(self, files, tmp_path):
         diverging = np.zeros((2, 60), bool)
@@ -310,8 +310,8 @@ class TestWhatIsNotToBeBelieved:
         observations = small_observations().select(slice(10, 40))
         made_posterior(observations, few, statistics={"diverging": diverging}).save(tmp_path / "bad.nc")
         page = reported(tmp_path / "report.html", files, tmp_path / "bad.nc")
-        assert "bad.nc is not to be believed" in page.sections["answer"]
-        assert "bad.nc is not believable" in page.sections["diagnostics"]
+        assert "bad.nc cannot be trusted" in page.sections["answer"]
+        assert "bad.nc cannot be trusted" in page.sections["diagnostics"]
         assert "7 of 120 draws diverged" in page.sections["diagnostics"]
         (_, *parameters), (_, *chains) = (
             page.tables[name] for name in ("Convergence of every parameter", "How each chain moved")
@@ -322,7 +322,7 @@ class TestWhatIsNotToBeBelieved:
         failing += sum((int(diverged) > 0) + (float(bfmi) <= 0.3) for _, _, diverged, bfmi, _ in chains)
         failing += sum(row[2] == "worse" for row in page.tables["How DirEAG differs from each other method"])
         assert sum("failure" in one["class"] for one in page.attributes("td")) == failing > 0
-        assert "These are other questions than those of the evaluation" in page.sections["learned"]
+        assert "These are not the questions of the evaluation" in page.sections["learned"]
 
 
 @pytest.mark.slow
@@ -338,7 +338,7 @@ def test_with_all_pictures(files, tmp_path, monkeypatch, fitted_by):
     assert all(len(one["alt"]) > 40 for one in pictures)
     if fitted_by == "map":
         return
-    assert "fit.nc is believable" in page.sections["diagnostics"]
+    assert "fit.nc can be trusted" in page.sections["diagnostics"]
     assert len(page.tables["Convergence of every parameter"]) == 1 + 27
 
 
