@@ -66,8 +66,8 @@ METRICS: Mapping[str, MetricWords] = MappingProxyType(
         "benefit": MetricWords(
             "benefit",
             True,
-            "accuracy minus Brier score, over all labelled questions: twice the mean gain if an answer is used when its "
-            "probability exceeds the cost of a mistake, over all costs. 1 is perfect, 0 is never answering",
+            "accuracy minus Brier score, over all labelled questions: twice the mean gain if an answer is used when "
+            "its probability exceeds the cost of a mistake, over all costs. 1 is perfect, 0 is never answering",
         ),
         "accuracy_of_all": MetricWords(
             "accuracy", True, "share of the labelled questions answered correctly; no answer counts as wrong"

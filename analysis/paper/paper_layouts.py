@@ -279,8 +279,8 @@ def differences_layout(
             lambda own, _: what_differs(own, 1 - level).splitlines(),
         ),
         caption=(
-            "Differences are DirEAG less the other, on the n labelled questions. Benefit, accuracy minus Brier score of "
-            "the selected answers, says which is better: above 0, DirEAG. The Brier score is of each method's own "
+            "Differences are DirEAG minus the other, on the n labelled questions. Benefit, accuracy minus Brier score "
+            "of the selected answers, says which is better: above 0, DirEAG. The Brier score is of each method's own "
             "answers, where both have one: below 0 those of DirEAG have the better probabilities. "
             "Intervals: paired bootstrap over questions, with fits and replies as they are. p: paired permutation "
             f"test ({n_resamples} permutations, so never below {_n(1 / (1 + n_resamples))}), adjusted for all "

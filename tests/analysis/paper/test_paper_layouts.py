@@ -111,8 +111,8 @@ class TestPaperLayout:
         assert first == [
             "Ours: 40 questions, 5-fold cross-fit, MAP, preset paper.",
             "Printed: 1000 questions, 5-fold cross-fit, MAP; without intervals.",
-            "Benefit (accuracy minus Brier score, 0 without an answer), which the paper does not have: DirEAG .4244 and "
-            "Vanilla .2729.",
+            "Benefit (accuracy minus Brier score, 0 without an answer), which the paper does not have: DirEAG .4244 "
+            "and Vanilla .2729.",
             "Self-cons. and Ans. entropy: not in this run; needs direag evaluate --samples.",
             "Mean conf. and SteerConf: not in this run; needs direag evaluate --methods.",
             "Top-K: not in this run; needs direag evaluate --topk.",
