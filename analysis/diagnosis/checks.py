@@ -1,9 +1,8 @@
-r"""What the posterior says of each question left out: how well, how reliably, and whether that figure can be had.
+r"""Checks of a posterior: predictive checks, leave-one-out density, Pareto k, and calibration.
 
-Reliability is that of the leave-one-out *support* and of the *confidence* that the final calibration makes of it (which
-has learned two numbers from these very labels). Where several answers of a question are right, support counts the
-selected one alone, as it does in a prediction; the selected answer is right if it is any of them, so support is then
-too low by design.
+Calibration is checked for the leave-one-out *support*, and for the *confidence* computed from it by the final
+calibration (which has learned two coefficients from the same labels). If several answers of a question are right, the
+support is still that of the selected one alone, as in a prediction, so it is too low by design.
 
 Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Vehtari, Simpson, Gelman, Yao and Gabry (2024),
 Journal of Machine Learning Research 25(72).
@@ -21,7 +20,7 @@ from analysis.scores.reliability import N_BINS, Reliability, reliability
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.fits.fit import Fit
 
-#: Patterns of agreement held by fewer questions, or a smaller share of them, are pooled.
+#: Patterns of agreement with fewer questions, or a smaller share of them, are merged.
 SMALLEST_PATTERN = 20
 SMALLEST_PATTERN_SHARE = 0.04
 
@@ -30,12 +29,12 @@ POOLED = "other"
 
 
 class PredictiveChecks(NamedTuple):
-    """What the labels show against what the posterior predicts.
+    """The labels compared with posterior predictions.
 
     ``table``: A row a statistic and pattern, the patterns from most to least agreement and ``all`` last: ``statistic``,
-    ``accuracy`` (share of questions whose selected answer is right) or ``null`` (share where no candidate is);
-    ``pattern``; ``n`` questions; and the columns of :func:`compared`. ``tail_probability``: of all rows together, see
-    :func:`joint_tail_probability`.
+    which is ``accuracy`` (share of questions whose selected answer is right) or ``null`` (share without a right
+    candidate); ``pattern``; ``n`` questions; and the columns of :func:`compared`. ``tail_probability``: of all rows
+    jointly, see :func:`joint_tail_probability`.
     """
 
     table: pd.DataFrame
@@ -43,14 +42,14 @@ class PredictiveChecks(NamedTuple):
 
 
 def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
-    """Compare accuracy and null rate by pattern of agreement with what the posterior predicts.
+    """Compare accuracy and null rate with their posterior predictions, by pattern of agreement.
 
-    Where several answers are right, the likelihood merges them into one state, and so does the check: a draw that lands
-    on any of them has landed on all, and the selected answer is right in it if it is one of them. The posterior has
-    seen the labels it is held against: agreement says little, disagreement much.
+    Several right answers are merged into one state, as in the likelihood: a draw of one of them counts for all. The
+    posterior has seen the labels, so agreement is weak evidence for the model, and disagreement strong evidence against
+    it.
 
-    ``fit``: A NUTS fit. The answer that is checked is the one of greatest leave-one-out support. ``interval_level``:
-    predictive probability that an interval holds.
+    ``fit``: A NUTS fit, whose answers of greatest leave-one-out support are checked. ``interval_level``: predictive
+    probability of the intervals.
     """
     right = fit.tree["labels"]["correct"].to_numpy()
     target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
@@ -66,17 +65,17 @@ def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
     }
     rows, observed, replicated = [], [], []
     for statistic, (outcome, drawn_outcome) in outcomes.items():
-        for pattern, here in groups.items():
-            rows.append({"statistic": statistic, "pattern": pattern, "n": int(here.sum())})
-            observed.append(outcome[here].mean())
-            replicated.append(drawn_outcome[:, here].mean(axis=1))
+        for pattern, members in groups.items():
+            rows.append({"statistic": statistic, "pattern": pattern, "n": int(members.sum())})
+            observed.append(outcome[members].mean())
+            replicated.append(drawn_outcome[:, members].mean(axis=1))
     shares, draws = np.array(observed), np.stack(replicated, axis=1)
     table = pd.concat([pd.DataFrame(rows), compared(shares, draws, interval_level)], axis=1)
     return PredictiveChecks(table, joint_tail_probability(shares, draws))
 
 
 def agreement_patterns(candidate: Int[np.ndarray, "problem level"]) -> Shaped[np.ndarray, " problem"]:
-    """Return how many levels gave each answer, most first: ``5``, ``4-1``, ``3-1-1``; a level not usable is left out.
+    """Return the numbers of levels that gave each answer, in falling order: ``5``, ``4-1``, ``3-1-1``.
 
     ``candidate`` (problem, level): the answer given, as an index; -1 where not usable.
 
@@ -91,9 +90,10 @@ def agreement_patterns(candidate: Int[np.ndarray, "problem level"]) -> Shaped[np
 
 
 def pooled_patterns(patterns: Shaped[np.ndarray, " problem"]) -> Shaped[np.ndarray, " problem"]:
-    """Pool the rare patterns: by their largest group (``3-...``) where that makes them frequent, else as ``other``.
+    """Merge rare patterns: by their largest number (``3-...``) if that makes them frequent, else as ``other``.
 
-    Rare is fewer than :data:`SMALLEST_PATTERN` questions, or less than :data:`SMALLEST_PATTERN_SHARE` of them.
+    A pattern is rare with fewer than :data:`SMALLEST_PATTERN` questions, or less than :data:`SMALLEST_PATTERN_SHARE` of
+    all.
     """
     least = max(SMALLEST_PATTERN, SMALLEST_PATTERN_SHARE * len(patterns))
 
@@ -111,10 +111,10 @@ def selected_is_right(
     selected: Int[np.ndarray, " problem"],
     right: Bool[np.ndarray, "problem candidate"],
 ) -> Bool[np.ndarray, "sample problem"]:
-    """Return in which draws the selected answer is the state that occurred, answers right together being one state.
+    """Return in which draws the selected answer is right; the right answers of a question are one state.
 
-    ``drawn`` (sample, problem): the candidate that occurs; -1 for the null. ``selected`` (problem,): the selected one.
-    ``right`` (problem, candidate): which are right.
+    ``drawn`` (sample, problem): the drawn candidate, -1 for the null. ``selected`` (problem,): the selected candidate.
+    ``right`` (problem, candidate): which candidates are right.
     """
     questions = np.arange(len(selected))
     selected_right = right[questions, selected]
@@ -125,11 +125,11 @@ def selected_is_right(
 def compared(
     observed: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "sample row"], interval_level: float
 ) -> pd.DataFrame:
-    """Lay observed figures against draws of them.
+    """Compare observed figures with draws of them.
 
     Returns: ``observed``; ``predicted``, the mean over the draws; ``low`` and ``high``, their equal-tailed interval;
-    and ``tail_probability``: twice the smaller share of draws at or beyond the observed value, at most 1. With S draws
-    the smallest one other than 0 is 2/S.
+    ``tail_probability``, twice the smaller share of draws at or beyond the observed value, at most 1. With S draws its
+    smallest positive value is 2/S.
     """
     predicted, low, high = mean_and_interval(replicated, interval_level)
     below, above = (replicated <= observed).mean(axis=0), (replicated >= observed).mean(axis=0)
@@ -145,11 +145,11 @@ def compared(
 
 
 def joint_tail_probability(observed: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "sample row"]) -> float:
-    r"""Return how often draws of several figures lie as far from what is predicted as the observed ones do together.
+    r"""Return the share of draws that are jointly at least as far from their mean as the observed figures.
 
-    The distance is :math:`\sum_r (t_r - \operatorname{E} t_r)^2 / \operatorname{var} t_r` over the draws' mean and
-    variance, so figures that depend on each other are judged as jointly as they are drawn. 0 where a figure that no
-    draw varies is observed otherwise.
+    The distance is :math:`\sum_r (t_r - \operatorname{E} t_r)^2 / \operatorname{var} t_r` with the mean and variance of
+    the draws; its distribution comes from the draws, so dependent figures are judged correctly. 0 if a figure that does
+    not vary over the draws is observed with another value.
     """
     mean, variance = replicated.mean(axis=0), replicated.var(axis=0)
     varies = variance > 0
@@ -163,7 +163,7 @@ def joint_tail_probability(observed: Float[np.ndarray, " row"], replicated: Floa
 
 
 def _ordered(patterns: Shaped[np.ndarray, " problem"]) -> list[str]:
-    """Return the distinct patterns, from most to least agreement, the pooled rest last."""
+    """Return the distinct patterns, from most to least agreement, and ``other`` last."""
 
     def agreement(pattern: str) -> tuple[bool, list[int]]:
         sizes = [] if pattern == POOLED else pattern.replace("...", "0").split("-")
@@ -172,7 +172,7 @@ def _ordered(patterns: Shaped[np.ndarray, " problem"]) -> list[str]:
     return sorted(set(patterns.tolist()), key=agreement)
 
 
-#: Upper ends of the ranges that Pareto k is counted in; up to 0.7 a question's figure can be relied on.
+#: Upper ends of the ranges of Pareto k; up to 0.7 a question's figure is reliable.
 PARETO_RANGES = {"k <= 0.5": 0.5, "0.5 < k <= 0.7": 0.7, "0.7 < k <= 1": 1.0, "k > 1": np.inf}
 UNDEFINED_K = "undefined"
 
@@ -180,9 +180,9 @@ _REPLICATES = 1000
 
 
 class LeaveOneOutSummary(NamedTuple):
-    """How well the posterior predicts questions left out.
+    """The leave-one-out predictive density.
 
-    ``elpd``, ``se``: sum over the questions of the log predictive density of the state that occurred, in nats, and its
+    ``elpd``, ``se``: sum over the questions of the log predictive density of the observed state, in nats, and its
     standard error (NaN for a single question). ``p_loo``: effective number of parameters. ``n``: number of questions.
     """
 
@@ -193,11 +193,10 @@ class LeaveOneOutSummary(NamedTuple):
 
 
 class CalibrationCheck(NamedTuple):
-    """Whether selected answers are right as often as stated.
+    """The calibration of the selected answers' probabilities.
 
-    ``reliability``: in bins and without, with intervals. ``tail_probability``: of shares right, over the bins together,
-    as far from what is stated as these, if each answer were right with the stated probability. NaN without questions.
-    ``n_undefined``: questions without a finite probability, which are left out.
+    ``reliability``: in bins and by isotonic regression, with intervals. ``tail_probability``: from
+    :func:`calibration_tail_probability`. ``n_undefined``: questions without a finite probability, which are left out.
     """
 
     reliability: Reliability
@@ -213,13 +212,13 @@ def loo_summary(fit: Fit) -> LeaveOneOutSummary:
 
 
 def effective_parameters(fit: Fit) -> float:
-    r"""Return p_loo, by how much the density falls where a question's own label is left out.
+    r"""Return p_loo, by how much the log density falls if each question's own label is left out.
 
     .. math:: p_{\mathrm{loo}} = \sum_i \log \frac1S \sum_s p(y_i \mid \theta_s) - \widehat{\mathrm{elpd}}
     """
-    reached = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", "problem").to_numpy()
-    seen = logsumexp(reached, axis=(0, 1)) - np.log(fit.n_samples)
-    return float(seen.sum() - fit.left_out["elpd"].sum())
+    log_likelihood = fit.tree["log_likelihood"]["target"].transpose("chain", "draw", "problem").to_numpy()
+    log_density = logsumexp(log_likelihood, axis=(0, 1)) - np.log(fit.n_samples)
+    return float(log_density.sum() - fit.left_out["elpd"].sum())
 
 
 def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
@@ -231,17 +230,14 @@ def pareto_counts(pareto_k: Float[np.ndarray, " problem"]) -> pd.DataFrame:
 
 
 def worst_questions(fit: Fit, most: int = 5) -> pd.DataFrame:
-    """Name the questions of largest Pareto k (an undefined one first): ``problem_id``, ``pareto_k``, ``elpd``."""
+    """Return the questions of largest Pareto k, undefined ones first: ``problem_id``, ``pareto_k``, ``elpd``."""
     table = fit.left_out[["pareto_k", "elpd"]].to_dataframe().rename_axis("problem_id").reset_index()
     ordered = table.sort_values("pareto_k", ascending=False, na_position="first", kind="stable", ignore_index=True)
     return ordered.astype({"problem_id": "str"}).head(most)
 
 
 def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]:
-    """Return the leave-one-out ``support`` of each selected answer and, unless there is no calibration, ``confidence``.
-
-    The confidence is the mean over the draws of what their calibration makes of that support.
-    """
+    """Return the leave-one-out ``support`` of each selected answer and, with a final calibration, ``confidence``."""
     support = fit.left_out["support"].to_numpy()
     if fit.recalibration.method == "none":
         return {"support": support}
@@ -255,10 +251,10 @@ def calibration_check(
     interval_level: float,
     rng: np.random.Generator,
 ) -> CalibrationCheck:
-    """Lay how often the selected answers are right against the stated probability.
+    """Check whether the selected answers are right as often as their probabilities say.
 
-    ``stated`` (problem,): probability that the selected answer is right; not finite where undefined. ``correct``
-    (problem,): whether it is. ``rng``: draws the replicates behind the band and the tail probability.
+    ``stated`` (problem,): probability that the selected answer is right; not finite if undefined. ``correct``
+    (problem,): whether it is right. ``rng``: of the band and of the tail probability.
     """
     defined = np.isfinite(stated)
     probability, right = stated[defined], correct[defined]
@@ -272,15 +268,15 @@ def calibration_check(
 def calibration_tail_probability(
     stated: Float[np.ndarray, " problem"], correct: Bool[np.ndarray, " problem"], rng: np.random.Generator
 ) -> float:
-    """Return how often answers, each right with the stated probability, would be as far from it as these.
+    """Return the probability of a deviation at least as large as this one if the probabilities were calibrated.
 
-    Far in the sense of Hosmer and Lemeshow's statistic over the bins of the ECE, with its distribution drawn rather
-    than approximated (doi:10.1080/03610928008827941). NaN without questions.
+    The deviation is Hosmer and Lemeshow's statistic over the bins of the ECE (doi:10.1080/03610928008827941), with a
+    simulated distribution. NaN without questions.
     """
     if not len(stated):
         return np.nan
-    place = np.searchsorted(np.arange(1, N_BINS) / N_BINS, stated, side="left")
-    held = np.unique(place)[:, None] == place
-    shares = held / held.sum(axis=1, keepdims=True)
+    bins = np.searchsorted(np.arange(1, N_BINS) / N_BINS, stated, side="left")
+    members = np.unique(bins)[:, None] == bins
+    shares = members / members.sum(axis=1, keepdims=True)
     replicated = (rng.random((_REPLICATES, len(stated))) < stated) @ shares.T
     return joint_tail_probability(shares @ correct, replicated)

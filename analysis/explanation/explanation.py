@@ -1,4 +1,4 @@
-r"""Why a question got its answer: what each report gave to which state, and what the answer would be without it.
+r"""Explain the answer to a question: what each report adds to each state, and the answer without each report.
 
 .. math::
 
@@ -7,9 +7,9 @@ r"""Why a question got its answer: what each report gave to which state, and wha
     \alpha(\varnothing) = \frac{\eta}{K + 1} + \underbrace{\beta_0}_{\text{null base}}
         + \sum_l \underbrace{\gamma w_l (1 - \tilde q_l)}_{\text{doubt of report } l}
 
-Sharpness and votes act on a state as a whole: what a source adds to the support of a state is its share of that state's
-concentration, times the support. The parts add up in every posterior draw, so their means add up as well. A mean
-support is a mean of ratios: it is not the ratio of the mean concentrations.
+Sharpness and votes act on the whole state. So a source's part of a state's support is its share of the state's
+concentration times the support. The parts add up in every posterior draw, and so do their means. The mean support is a
+mean of ratios, not the ratio of the mean concentrations.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,62 +44,61 @@ REASONS = {
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """One question, explained. Every figure is a mean over the fit's posterior draws (a MAP is one draw).
+    """The explanation of one question. Figures are means over the fit's posterior draws (a MAP is one draw).
 
-    Intervals are equal-tailed over the draws; for a MAP they are NaN, and so is ``change_probability``. In the tables
-    they are ``NAME_low`` and ``NAME_high`` beside ``NAME``.
+    Intervals are equal-tailed over the draws, in the tables as ``NAME_low`` and ``NAME_high`` beside ``NAME``. For a
+    MAP they are NaN, and so is ``change_probability``.
 
     Attributes
     ----------
     problem_id, question : str
-        Its name, and its text (None if the file has none).
+        Its name and its text (None if the file has none).
     n_samples, n_fitted : int
-        Posterior draws; questions that the fit learned from.
+        Number of posterior draws, and of fitted questions.
     n_fitted_as_few : int
-        How many of those had no more usable reports than this one: the fit's experience with so few.
+        Number of fitted questions with at most as many usable reports as this one.
     learned_from : bool or None
-        Whether a question of this name is among those, so that its gold answer may have had a part in the fit; None
-        if they were counted by pattern, and the fit does not say.
+        Whether a question of this name was fitted to, so that its gold answer may have had an influence; None if the
+        fit counted its questions by pattern.
     interval_level : float
-        Posterior probability that the intervals hold.
+        Posterior probability of the intervals.
     answer : str or None
         The selected answer, canonical; None for an unanswered question, whose confidence and support are NaN.
     confidence, confidence_low, confidence_high : float
         Its final probability of being right.
     support, null_probability, change_probability : float
-        As :meth:`~bayes_direag.fits.fit.Fit.predict` gives them.
+        As in :meth:`~bayes_direag.fits.fit.Fit.predict`.
     recalibration : str
-        The method that leads from support to confidence.
+        The method of the final calibration.
     labelled : bool
-        Whether the file says what is right. Only the next two and ``states["right"]`` depend on that.
+        Whether it is known which answers are right. Only the next two and ``states["right"]`` depend on this.
     gold_answer : str or None
-        Canonical; None where there is none.
+        Canonical gold answer, if there is one.
     correct : bool or None
         Whether the selected answer is right; None without an answer or a label.
     reports : DataFrame
         A row a usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
-        ``stated`` (its confidence, 0..1, not clipped; ``stated_words`` and so on, where it carries further signals),
-        ``calibrated`` (q~; 1 in the count variant), ``weight_share``
-        (of its level in the weight of all), ``evidence`` (weight * q~, for its answer), ``null_evidence`` (null_gain *
-        weight * (1 - q~), for the null), the same two as ``support_part`` and ``null_support_part``;
-        ``answer_without`` and ``confidence_without``, what the same fit says of the question without this report.
+        ``stated`` (confidence in [0, 1], not clipped; ``stated_words`` and so on for further signals), ``calibrated``
+        (q~; 1 in variant count), ``weight_share`` (its level's share of the total weight), ``evidence`` (weight * q~,
+        for its answer), ``null_evidence`` (null_gain * weight * (1 - q~), for the null), their parts of the support as
+        ``support_part`` and ``null_support_part``; ``answer_without`` and ``confidence_without``, the prediction of the
+        same fit without this report.
     unusable : DataFrame
-        A row a level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and ``stated``,
-        missing where there is none.
+        A row a level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and ``stated``, if
+        there are any.
     states : DataFrame
-        A row a candidate, by falling support (the selected one first), and the null in the last: ``answer`` (missing
-        for the null), ``n_reports`` that name it, ``evidence`` from reports, ``prior``, ``null_base``, and
-        ``concentration``, their sum; ``support``; ``selected``; ``right`` (missing if not labelled).
+        A row a candidate, the selected one first, then by falling support; the last row is the null: ``answer``
+        (missing for the null), ``n_reports`` that give it, ``evidence`` from reports, ``prior``, ``null_base``, and
+        their sum ``concentration``; ``support``; ``selected``; ``right`` (missing if not labelled).
     calibration : DataFrame
-        A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws. In
-        every draw, hence only roughly of these means, ``confidence = sigmoid(sum(coefficient * value))``.
-        Empty where nothing is selected or the recalibration is another.
+        A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws.
+        ``confidence = sigmoid(sum(coefficient * value))`` holds in every draw, so only approximately for the means.
+        Empty without an answer or for other recalibrations.
     parts : DataFrame
-        What adds up to ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior
-        or null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
+        The parts of ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior or
+        null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
     level_remarks : tuple of str
-        What stands out about the levels of its reports in the questions fitted to; see
-        :mod:`bayes_direag.data.quality`.
+        Remarks on the levels of its reports in the fitted questions: see :mod:`bayes_direag.data.quality`.
     """
 
     problem_id: str
@@ -130,13 +129,13 @@ class Explanation:
 
 @dataclass(frozen=True, eq=False)
 class EvidenceParts:
-    """What one question's reports are worth, in every posterior draw.
+    """The parts of one question's concentrations, in every posterior draw.
 
     ``level`` (report,): the level of each usable report, as a position among those of the fit. ``candidate`` (report,):
-    the candidate it names. ``calibrated`` (sample, report): its calibrated confidence, q~. ``weight_share`` (sample,
-    report): its level's share in the weight of all levels; NaN where all weigh nothing. ``concentration`` (sample,
-    source, state): what each source gives to each state; sources: the reports, the prior, the null base; states: the
-    candidates, the null; the sum over sources is the concentration. ``state_support`` (sample, state): of each state.
+    its candidate. ``calibrated`` (sample, report): its calibrated confidence, q~. ``weight_share`` (sample, report):
+    its level's share of the total weight; NaN if all weights are 0. ``concentration`` (sample, source, state): what
+    each source adds to each state. The sources are the reports, the prior and the null base; the states are the
+    candidates and the null. ``state_support`` (sample, state): the support of each state.
     """
 
     level: Int[np.ndarray, " report"]
@@ -148,13 +147,13 @@ class EvidenceParts:
 
     @property
     def support(self) -> Float[np.ndarray, "sample source state"]:
-        """What each source adds to the support of each state; the sum over sources is the support."""
+        """The part of each source in each state's support; the sum over sources is the support."""
         share = self.concentration / self.concentration.sum(axis=1, keepdims=True)
         return np.asarray(share * self.state_support[:, None, :])
 
     @classmethod
     def of(cls, fit: Fit, question: Observations) -> "EvidenceParts":
-        """Take apart the only question of some observations, which are aligned with the fit."""
+        """Compute the parts for observations of a single question, which are aligned with the fit."""
         level, n_candidates = np.flatnonzero(question.usable[0]), len(question.candidates[0])
         candidate, report = question.candidate[0, level], np.arange(len(level))
         with jax.enable_x64(True):
@@ -176,7 +175,7 @@ class EvidenceParts:
 def _weighed(
     reports: Reports, parameters: Parameters
 ) -> tuple[Float[Array, "sample problem report"], Evidence, Float[Array, "sample problem state"]]:
-    """Return the calibrated confidence of every report, what it is worth, and all supports, in every sample."""
+    """Return the calibrated confidences, the evidence and all supports in every sample."""
 
     def of_sample(sample: Parameters) -> tuple[Array, Evidence, Array]:
         calibrated = calibrate(jnp.asarray(reports.logit_confidence), sample)[0]
@@ -187,9 +186,9 @@ def _weighed(
 
 
 def with_and_without_each(question: Observations) -> Observations:
-    """Return the only question of some observations as it is, then once without each of its usable reports.
+    """Return a single question as it is, then once without each of its usable reports.
 
-    An answer that only the missing report gave is no candidate there.
+    An answer that only the missing report gave is then not a candidate.
     """
     level = np.flatnonzero(question.usable[0])
     copies = question.select(np.zeros(1 + len(level), int))
@@ -199,13 +198,12 @@ def with_and_without_each(question: Observations) -> Observations:
 
 
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
-    """Say how one question got its answer and its probability. No gold answer is used for that.
+    """Explain the answer to one question and its probability. Gold answers are not used.
 
-    Raises LevelError if the observations hold a level that the fit has not learned. DirEAGError if not exactly one
-    question has that name, the answers are of another kind than those that were fitted to, or the interval level is out
-    of range.
+    Raises LevelError if the observations have a level that the fit has not; DirEAGError if there is not exactly one
+    question of that name, if the answers are of another kind than in the fit, or if the interval level is out of range.
 
-    ``interval_level``: posterior probability that the intervals hold, strictly between 0 and 1.
+    ``interval_level``: posterior probability of the intervals, strictly between 0 and 1.
 
     Examples
     --------
@@ -271,14 +269,14 @@ def _row_of(problem_id: str, observations: Observations) -> int:
 
 
 def _falling_support(parts: EvidenceParts, candidates: Sequence[str], selected: str | None) -> list[int]:
-    """Return the states by falling mean support: first the selected one, whatever a tie's rounding; last the null."""
+    """Return the states in order: the selected one, the others by falling mean support, and the null."""
     mean = parts.support.sum(axis=1).mean(axis=0)
     order = sorted(range(len(candidates)), key=lambda state: (candidates[state] != selected, -mean[state]))
     return [*order, len(candidates)]
 
 
 def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.DataFrame:
-    """Return the terms of a logistic recalibration and what each is multiplied by, means over the draws."""
+    """Return the terms of a logistic recalibration with coefficients and values, means over the draws."""
     final = fit.recalibration
     rows: list[tuple[str, float, float]] = []
     if selected is not None and isinstance(final, LogisticRecalibration) and final.method != "none":
@@ -359,14 +357,14 @@ def _states(parts: EvidenceParts, question: Observations, order: list[int], inte
 
 
 def _parts(parts: EvidenceParts, order: Sequence[int]) -> pd.DataFrame:
-    """Return what is given to each state; a report gives to its own answer and to the null only."""
+    """Return the parts of each state; a report adds only to its answer and to the null."""
     n_reports = len(parts.level)
-    gives = np.zeros(parts.concentration.shape[1:], bool)
-    gives[np.arange(n_reports), parts.candidate] = True
-    gives[:, -1] = True
-    gives[-2] = True
+    adds = np.zeros(parts.concentration.shape[1:], bool)
+    adds[np.arange(n_reports), parts.candidate] = True
+    adds[:, -1] = True
+    adds[-2] = True
     rank = np.argsort(order)
-    source, state = np.nonzero(gives)
+    source, state = np.nonzero(adds)
     table = pd.DataFrame(
         {
             "state": rank[state],

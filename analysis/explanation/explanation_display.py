@@ -1,6 +1,6 @@
-"""An explanation as people read it: in a sentence, as tables for a terminal of 80 columns, and as a picture.
+"""An explanation as text, as tables for a terminal of 80 columns, and as a picture.
 
-The picture has a bar a state, made of what each report, the prior and the null's base add to its support.
+The picture has a bar for each state, with the parts of each report, the prior and the null's base.
 """
 
 import math
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: A report counts little if it brings less than this part of what the reports bring on average.
+#: A report counts little if its part of the support is less than this share of the mean over reports.
 LITTLE = 0.5
-#: A fit knows little of questions with so few reports if fewer than this many taught it.
+#: With fewer fitted questions of so few reports, the answer is called an extrapolation.
 FEW_FITTED = 20
 _SHOWN_RIVALS, _SHOWN_LEVELS = 2, 3
 _LONGEST_ANSWER, _LONGEST_QUESTION = 24, 300
@@ -31,11 +31,11 @@ _SOURCES = {"report": "what the reports lack of certainty", "prior": "the prior"
 
 
 def what_decided(explanation: Explanation) -> str:
-    """Say who is for the answer and who against, and what one report less would do.
+    """Say which levels are for and against the answer, and what happens without one report.
 
-    Where it applies also: that the null has more support, that the fit has hardly seen questions with so few reports.
-    What a report counts is its part of the support, which has both its weight and its calibrated confidence in it. (The
-    weight alone would mislead: the data let it trade off with the level's bias.)
+    If so, it also says that the null has more support, or that the fit has seen few questions with so few reports. A
+    report counts by its part of the support, which includes its weight and its calibrated confidence. (The weight alone
+    would be misleading, since it trades off with the level's bias.)
     """
     if explanation.answer is None:
         return "No report can be used, so no answer is selected and the null holds all the support."
@@ -45,7 +45,7 @@ def what_decided(explanation: Explanation) -> str:
 
 
 def quoted(answer: str) -> str:
-    """Return an answer as a sentence can hold it: shortened, and in quotation marks if it is of several words."""
+    """Return an answer for use in a sentence: shortened, and in quotation marks if it has several words."""
     short = shortened(answer, _LONGEST_ANSWER)
     return f'"{short}"' if " " in short else short
 
@@ -68,7 +68,7 @@ def _for(explanation: Explanation) -> str:
 
 
 def _against(explanation: Explanation) -> list[str]:
-    """Name the rivals: one that more reports name than the selected answer first, else by falling support."""
+    """Name the rivals by falling support; those with more reports than the selected answer come first."""
     reports, states = explanation.reports, explanation.states
     rivals = states.iloc[1:-1]
     outvotes = rivals["n_reports"].where(rivals["n_reports"] > states["n_reports"].iloc[0], 0)
@@ -139,7 +139,7 @@ NULL = "no candidate is right"
 
 
 def explanation_text(explanation: Explanation) -> Group:
-    """Return the answer and what decided it, then the reports, the states and the way to the final probability."""
+    """Return the answer, the reasons, and tables of the reports, the states and the final calibration."""
     parts: list[RenderableType] = [_headline(explanation), Text(f"{what_decided(explanation)}\n")]
     if len(explanation.reports):
         parts.append(_reports_table(explanation))
@@ -262,7 +262,7 @@ def _recalibration(explanation: Explanation) -> str:
 
 
 def _gold(explanation: Explanation) -> str:
-    """Say what is right by the file's gold answer, or by its flags, and whether that was selected."""
+    """Return the right answer, by gold answer or flags, and whether it was selected."""
     right = explanation.states.loc[explanation.states["right"], "answer"]
     gold = explanation.gold_answer or ", ".join(_answer(answer, 24) for answer in right)
     verdict = {True: "the selected one is right", False: "the selected one is wrong", None: "nothing is selected"}
@@ -270,12 +270,12 @@ def _gold(explanation: Explanation) -> str:
 
 
 def _answer(answer: str | float, width: int) -> str:
-    """Return a cell of an answer column, the null where it is missing."""
+    """Return a cell of an answer column; a missing answer is the null."""
     return shortened(answer, width) if isinstance(answer, str) else NULL
 
 
 def _mean(row: Mapping[Hashable, Any], name: str) -> str:
-    """Return a mean, its interval on the next line unless there is but one draw."""
+    """Return a mean, with its interval on the next line if there are several draws."""
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     bounds = "" if math.isnan(low) else f"\n{low:.2f}\N{EN DASH}{high:.2f}"
     return f"{mean:.2f}{bounds}"
@@ -292,7 +292,7 @@ def _stated(stated: float) -> str:
 
 
 def _decimals(explanation: Explanation) -> int:
-    """Return how many decimals show about three digits of the total concentration."""
+    """Return the number of decimals that shows about three digits of the total concentration."""
     total = explanation.states["concentration"].sum()
     return 3 if total < 10 else 2 if total < 100 else 1
 
