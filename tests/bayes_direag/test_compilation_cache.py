@@ -12,8 +12,8 @@ from bayes_direag.cli import compiled_folder, keep_compiled
 CODE = """
 from bayes_direag.cli import keep_compiled
 keep_compiled()
-import jax
-print(jax.config.jax_compilation_cache_dir)
+import os
+print(os.environ.get("JAX_COMPILATION_CACHE_DIR"))
 """
 
 

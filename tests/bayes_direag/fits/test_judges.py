@@ -105,6 +105,8 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
         for report in row["observations"]:
             if report["level_name"] != "coin":
                 report["confidence"] = 60 + (number % 4) * 10
+        surest = {"level": 4, "level_name": "surest", "answer": row["observations"][0]["answer"], "confidence": 95}
+        row["observations"].append(surest)
     mixed = Observations.from_records(rows)
     fit = fit_map(mixed, preset="bayes")
     assert (mixed.voting, fit.variant) == (("coin",), "confidence")
@@ -112,7 +114,7 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
     one = [dict(rows[1], observations=[{**own, "confidence": None} for own in rows[1]["observations"]])]
     assert fit.predict(Observations.from_records(one)).n_used.tolist() == [1]
     stated = [dict(rows[1], observations=[{**own, "confidence": 99} for own in rows[1]["observations"]])]
-    assert fit.predict(Observations.from_records(stated)).n_used.tolist() == [4]
+    assert fit.predict(Observations.from_records(stated)).n_used.tolist() == [5]
 
 
 @pytest.mark.parametrize(

@@ -260,16 +260,16 @@ class TestRuns:
         with pytest.raises(
             DirEAGError, match=r"weighs questions unequally \(null_target_weight 3\.0\).*allow_weighted"
         ):
-            fit_nuts(labelled, preset=weighted, variant="count", sampling=TINY)
-        fit = fit_nuts(labelled, preset=weighted, variant="count", sampling=TINY, allow_weighted=True)
+            fit_nuts(labelled, preset=weighted, sampling=NUTS_SAMPLING)
+        fit = fit_nuts(labelled, preset=weighted, sampling=NUTS_SAMPLING, allow_weighted=True)
         assert fit.preset.is_weighted
         assert fit.preset.null_target_weight == 3
         weight = fit.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         assert (weight == np.where(labelled.gold_generated, 1, 3)).all()
-        names = fit.preset.free_parameters("count")
+        names = fit.preset.free_parameters("confidence")
         raw = {name: fit.tree["unconstrained_posterior"][f"{name}_raw"].to_numpy() for name in names}
         prior = sum(
-            stats.norm.logpdf(raw[name], loc, scale).reshape(2, 25, -1).sum(axis=2)
+            stats.norm.logpdf(raw[name], loc, scale).reshape(N_CHAINS, N_DRAWS, -1).sum(axis=2)
             for name, (loc, scale) in brute_force.raw_priors(raw, fit.preset, np.nan).items()
         )
         expected = (fit.tree["log_likelihood"]["target"] * weight).sum("problem") + prior
@@ -280,7 +280,7 @@ class TestRuns:
         table = fit.predict(labelled)
         np.testing.assert_allclose(table["confidence"], table["support"], rtol=1e-12)
         assert fit.recalibration.method == "none"
-        assert fit.tree["recalibration"]["slope"].shape == (2, 25)
+        assert fit.tree["recalibration"]["slope"].shape == (N_CHAINS, N_DRAWS)
 
     def test_a_recalibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
         preset = PRESETS["bayes"].override(recalibration={"method": "temperature"})

@@ -21,6 +21,7 @@ from bayes_direag.fits.predictor import Predictor
 from bayes_direag.model.presets import preset
 from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration
 from bayes_direag.model.settings import VARIANTS, RecalibrationMethod
+from tests.analysis.fits import made_fit
 from tests.bayes_direag.family import VOTING
 from tests.bayes_direag.fits.test_groups import grouped
 
@@ -29,7 +30,11 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @pytest.fixture(scope="module")
 def fit(simulated: Observations) -> Fit:
-    return fit_map(simulated[:60], variant="count")
+    given = {"weight": [0.5, 1, 1.5, 2, 2.5], "vote": [0.1, 0, -0.1, 0, 0.2]}
+    shared = {"null_base": 0.5, "sharpness": 1.2, "prior_strength": 1.0}
+    made = made_fit(simulated[:60], given | shared, variant="count")
+    made.tree.attrs |= {"versions": "{}", "seed": 0}
+    return made
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 @pytest.fixture(scope="module")
 def observations() -> Observations:
     truth = default_parameters()._replace(slope=jnp.array([0.9, 0.1, 1.5]))
-    return simulate_observations(n=240, seed=5, parameters=truth, signals=("words", "logprob"))
+    return simulate_observations(n=120, seed=5, parameters=truth, signals=("words", "logprob"))
 
 
 @pytest.fixture(scope="module")

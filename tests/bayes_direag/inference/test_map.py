@@ -123,7 +123,7 @@ def test_on_real_observations_too(name: str, preset: Preset, variant: Variant, r
 
 
 def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
-    preset, variant = PRESETS["paper"], "level"
+    preset, variant = PRESETS["paper"], "confidence"
     chosen = np.stack([np.arange(len(simulated)) % 3 != k for k in range(3)])
     weight = likelihood_weights(chosen, simulated, preset)
     together = map_estimates(simulated, weight, preset=preset, variant=variant)

@@ -138,7 +138,8 @@ def test_the_log_joint_density_of_the_final_calibration() -> None:
         score = own["intercept"][setting[i]] + own["slope"][setting[i]] * logit(support[i])
         expected += log_expit(score if correct[i] else -score)
     member = jnp.asarray((setting[:, None] == np.arange(2)).astype(float))
-    found, _ = log_density(multi_setting_recalibration, (*known, member), {"prior_scale": 0.7}, sites)
+    given = (*known, member), {"prior_scale": 0.7}
+    found = jax.jit(lambda sites: log_density(multi_setting_recalibration, *given, sites)[0])(sites)
     np.testing.assert_allclose(float(found), expected, rtol=1e-10)
 
 

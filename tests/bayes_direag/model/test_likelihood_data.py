@@ -96,15 +96,14 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
 
 
-def test_the_order_of_the_questions_changes_no_bit_of_a_fit() -> None:
-    observations = simulate_observations(300, seed=2)
-    index = np.random.default_rng(0).permutation(300)
+def test_the_order_of_the_questions_changes_no_bit_of_a_fit(simulated: Observations) -> None:
+    index = np.random.default_rng(0).permutation(len(simulated))
 
     def raw(these: Observations) -> dict[str, np.ndarray]:
-        weight = likelihood_weights(np.ones((1, 300), bool), these, preset("paper"))
+        weight = likelihood_weights(np.ones((1, len(these)), bool), these, preset("paper"))
         found = map_estimates(these, weight, preset=preset("paper"), variant="confidence")
         return {name: np.asarray(value) for name, value in found.raw.items()}
 
-    first, second = raw(observations), raw(observations.select(index))
+    first, second = raw(simulated), raw(simulated.select(index))
     for name, value in first.items():
         np.testing.assert_array_equal(value, second[name])
