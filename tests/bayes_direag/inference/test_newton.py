@@ -11,7 +11,7 @@ from bayes_direag.inference.newton import Minimum, minimise_in_box
 INF = np.inf
 
 
-@partial(jax.jit, static_argnames="fn")
+@partial(jax.jit, static_argnames=("fn", "max_steps"))
 def compiled(fn, start, low, high, given, max_steps, search) -> Minimum:
     return minimise_in_box(lambda x: fn(x, *given), start, low, high, tolerance=1e-10, max_steps=max_steps, **search)
 
