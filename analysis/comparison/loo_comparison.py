@@ -1,13 +1,11 @@
-r"""Which evidence model predicts left-out questions best, and whether the sample can tell.
+r"""Compare fits by leave-one-out predictive density, and evaluations by paired metrics.
 
-A model's score is its expected log pointwise predictive density for a question that it has not seen,
+The score of an evidence model is its expected log pointwise predictive density for a question that it has not seen,
 
 .. math:: \widehat{\mathrm{elpd}} = \sum_i \log p(y_i \mid y_{-i}),
 
-from the leave-one-out group of each NUTS fit (:mod:`bayes_direag.inference.loo`): the log probability that the
-evidence model,
-before recalibration, gave to the state that occurred. Two models are compared question by question, so what is hard
-for both drops out.
+from the leave-one-out predictions of each NUTS fit (:mod:`bayes_direag.inference.loo`), before the final calibration.
+Two models are compared question by question, so that what is hard for both cancels.
 """
 
 from collections.abc import Mapping
@@ -31,7 +29,7 @@ from bayes_direag.inference.loo import LARGEST_PARETO_K
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: A difference smaller than this many standard errors, or than this much, is not told from none.
+#: Smaller differences, in standard errors or in nats, are not distinguished from 0.
 FEWEST_STANDARD_ERRORS = 2.0
 LEAST_DIFFERENCE = 4.0
 
@@ -50,7 +48,7 @@ class LooComparison(NamedTuple):
 
     @property
     def conclusion(self) -> str:
-        """Say in a sentence what is and what is not distinguishable."""
+        """Which models are distinguishable, in a sentence."""
         best, others = self.table["model"].iloc[0], self.table.iloc[1:]
         told = others["distinguishable"].astype(bool)
         worse, alike = (", ".join(others.loc[rows, "model"]) for rows in (told, ~told))
@@ -69,18 +67,17 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     r"""Compare NUTS fits to the same questions by leave-one-out predictive density.
 
     The standard error of a difference is :math:`\sqrt{n \operatorname{var}_i (d_i)}` over the pointwise differences
-    :math:`d_i`, var being the sample variance (``arviz_stats.compare`` divides by n instead of n - 1); where questions
-    hang together, over the sums of their clusters. It is too small for differences below 4 and for fewer than some 100
+    :math:`d_i`, with the sample variance var (``arviz_stats.compare`` divides by n instead of n - 1); with clusters it
+    is computed from the sums over clusters. It is too small for differences below 4 and for fewer than about 100
     questions.
 
-    Raises DirEAGError if there are fewer than two fits, one is a MAP (which has no leave-one-out figures) or has
-    learned from no question of its own, they were fitted to different questions, or one is weighted without leave.
+    Raises DirEAGError if there are fewer than two fits; if one is a MAP (which has no leave-one-out figures) or has no
+    labelled questions; if they were fitted to different questions; or if one is weighted without ``allow_weighted``.
     Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
     when a difference can be trusted.
 
-    ``fits``: two or more, by the name they go by in the table. They may differ in variant, preset or both.
-    ``allow_weighted``: compare although a fit's likelihood weighs questions unequally, and is that of no probability
-    model.
+    ``fits``: two or more fits by name. They may differ in variant and preset. ``allow_weighted``: compare although a
+    fit's likelihood weighs questions unequally, which is not a probability model.
     """
     _check(fits, allow_weighted=allow_weighted)
     elpd = {name: fit.left_out["elpd"].to_numpy() for name, fit in fits.items()}
@@ -123,16 +120,16 @@ def loo_figure(comparison: LooComparison) -> "Figure":
         shown = (rows["difference"], rows["difference"] - reach, rows["difference"] + reach)
         forest(axes, *(values.to_numpy(float) for values in shown), colour=RIGHT)
         row_labels(axes, rows["model"].tolist())
-        axes.set_xlabel("log predictive density less that of the best (nats; more is better)")
+        axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
     return figure
 
 
 def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarray, " model"]:
-    r"""Return the weights of the mixture of models that predicts left-out questions best.
+    r"""Return the stacking weights: those of the mixture of models that predicts left-out questions best.
 
     .. math:: \max_w \sum_i \log \sum_m w_m p_m(y_i \mid y_{-i}), \quad w_m \ge 0, \; \sum_m w_m = 1
 
-    They are no probabilities of the models: of two that predict alike one may get everything.
+    They are not probabilities of the models: if two models predict equally well, one of them may get all the weight.
 
     Source: Yao et al. (2018), doi:10.1214/17-BA1091.
 
@@ -143,7 +140,7 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
     """
     from arviz_stats import ELPDDataLOO, compare  # here: its import takes a second
 
-    relative = elpd - elpd.max(axis=1, keepdims=True)  # to divide all densities of a question by one number is allowed
+    relative = elpd - elpd.max(axis=1, keepdims=True)  # dividing a question's densities by one number changes nothing
     unused = {"se": 0.0, "p": 0.0, "n_samples": 1, "scale": "log", "warning": False, "good_k": 1.0}
     models = {
         str(number): ELPDDataLOO(elpd=elpd_i.sum(), elpd_i=xr.DataArray(elpd_i), n_data_points=len(elpd_i), **unused)
@@ -156,7 +153,7 @@ def stacking_weights(elpd: Float[np.ndarray, "problem model"]) -> Float[np.ndarr
 def _standard_error(
     pointwise: Float[np.ndarray, "problem model"], cluster: Int[np.ndarray, " problem"] | None
 ) -> Float[np.ndarray, " model"]:
-    """Return the standard error of the sum over questions, a cluster's as one; NaN for a single one."""
+    """Return the standard error of the sum over questions or clusters; NaN for a single one."""
     if cluster is not None:
         pointwise = np.stack([np.bincount(cluster, column) for column in pointwise.T], axis=1)
     n, n_models = pointwise.shape
@@ -198,14 +195,14 @@ def _same_questions(first: Fit, second: Fit) -> bool:
 
 
 class EvaluationComparison(NamedTuple):
-    """How the metrics of one method differ between evaluations.
+    """The differences of one method's metrics between evaluations.
 
-    ``table``: a row an evaluation but the first, and metric: ``evaluation`` (its name), the columns of
+    ``table``: a row an evaluation after the first, and metric: ``evaluation`` (its name), the columns of
     :func:`~analysis.scores.paired.paired_table` with the first evaluation as ``first``, and ``p_adjusted``, the
     p-value adjusted over all rows by :func:`~analysis.scores.paired.control_false_discoveries`. ``reference``: name of
-    the first evaluation. ``n``: labelled questions, which all comparisons are over; metrics of own answers are over
-    those of them that both evaluations have answered. ``n_left_out``: those without a label. ``interval_level``: of
-    the bootstrap intervals.
+    the first evaluation. ``n``: number of labelled questions; metrics of own answers are over those that both
+    evaluations have answered. ``n_left_out``: number of unlabelled questions. ``interval_level``: of the bootstrap
+    intervals.
     """
 
     table: pd.DataFrame
@@ -220,14 +217,12 @@ def compare_evaluations(
 ) -> EvaluationComparison:
     """Compare every evaluation with the first, on the labelled questions.
 
-    What a method says of a question in an evaluation is said by a fit that has not seen it, so the comparison is of
-    held-out predictions. Folds need not be the same.
+    Predictions are held out in every evaluation; their folds need not be the same.
 
-    Raises DirEAGError if there are fewer than two, one lacks the method, they are of different questions (by
-    ``problem_id``), or no question is answered and labelled in all.
+    Raises DirEAGError if there are fewer than two evaluations; if one lacks the method; if their questions (by
+    ``problem_id``) differ; or if no question is answered and labelled in all of them.
 
-    ``runs``: two or more, by the name they go by in the table. ``method``: which method, out of those that every
-    evaluation has.
+    ``runs``: two or more evaluations by name. ``method``: a method that all of them have.
     """
     if len(runs) < 2:
         raise DirEAGError(f"saw {len(runs)} evaluation; expected two or more to compare. Name another.")
@@ -263,7 +258,8 @@ def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure"
     )
     with figure_style():
         rows_of_panels = -(-len(by_name) // 2)
-        figure = headed_figure(f"{method}: metrics less those of {comparison.reference}", caption, 3.2 * rows_of_panels)
+        title = f"{method}: metrics minus those of {comparison.reference}"
+        figure = headed_figure(title, caption, 3.2 * rows_of_panels)
         panels = panel_grid(
             figure, [(name, f"n = {comparison.n}") for name in by_name], 2, x_label="difference", y_label=""
         )
@@ -277,7 +273,7 @@ def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure"
 
 
 def _rows_of(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
-    """Return what the method says, by problem_id."""
+    """Return the method's predictions by problem_id."""
     has = run.predictions["method"].unique().tolist()
     if method not in has:
         raise DirEAGError(f"{name} has no method {method!r}; expected one of {', '.join(has)}. Name it with --method.")

@@ -1,21 +1,21 @@
-r"""What the labels have taught, and what still comes from the prior alone.
+r"""Identifiability: what the labels have taught, and what only the prior determines.
 
 The *flat direction* is the direction in raw space that the data constrain least relative to the prior. With every
-parameter in units of its prior (there the prior is a standard normal), it is the eigenvector :math:`u` of
-the posterior covariance :math:`S` with the largest eigenvalue:
+parameter in units of its prior, which is then a standard normal, it is the eigenvector :math:`u` of the posterior
+covariance :math:`S` with the largest eigenvalue:
 
 .. math:: \lambda = \max_{\|u\| = 1} u^\top S u = \max_a
           \frac{\operatorname{var}(a^\top x \mid \text{data})}{\operatorname{var}(a^\top x)}
 
-the share of the prior's variance that is left. Why relative to the prior: the eigenvalues of the posterior covariance
-as it stands depend on the units of the parameters; those of :math:`S` do not, nor do they change with any linear
-change of parameters. Why the covariance: for a normal posterior :math:`S^{-1} = I + H` with H the information in the
-data, so the largest :math:`\lambda` is the least informed direction, whether one asks which combination of parameters
-is known worst (:math:`a`) or along which displacement (:math:`u`) the posterior falls off most slowly; and a covariance
-of draws needs no derivative and no inverse.
+the share of the prior's variance that is left. It is relative to the prior because the eigenvalues of the plain
+posterior covariance depend on the units of the parameters, while those of :math:`S` do not change under linear changes
+of the parameters. For a normal posterior :math:`S^{-1} = I + H`, where H is the information in the data. So the largest
+:math:`\lambda` belongs to the combination of parameters that is known worst (:math:`a`), and to the displacement along
+which the posterior falls most slowly (:math:`u`). It needs only the covariance of the draws, without derivatives and
+inverses.
 
-The *scale* is a curve rather than a direction: multiplying weight, prior_strength and null_base by one number changes
-no prediction. A preset may fix prior_strength, which makes it the unit; else the prior alone holds the scale.
+The *scale* is a curve rather than a direction: predictions do not change if weight, prior_strength and null_base are
+multiplied by one number. A preset may fix prior_strength as the unit; otherwise only the prior determines the scale.
 """
 
 from collections.abc import Callable
@@ -34,7 +34,7 @@ from bayes_direag.model.evidence import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector
 
-#: Over so many draws, at most, the likelihood is moved.
+#: The most draws at which changes of the likelihood are computed.
 _MOVED_DRAWS = 200
 
 TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.ndarray, " sample"]]
@@ -44,12 +44,12 @@ TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.
 class FlatDirection:
     """The direction that the data constrain least relative to the prior.
 
-    ``loadings``: ``parameter``, ``level`` and ``loading``, in prior standard deviations and the order of the draws; of
-    length 1, and the largest positive. ``variance_left``: posterior over prior variance along it: 1 where the labels
-    taught nothing; from few draws of many parameters it comes out too large, and may exceed 1. ``likelihood_change``:
-    by how many nats the log-likelihood of all questions moves, typically (the median over the draws), with a step of
-    one posterior standard deviation up or down the direction. 0: the prior alone determines it. A normal posterior held
-    by the data alone has 0.76; more than that says that the posterior is curved, and wide only so.
+    ``loadings``: ``parameter``, ``level`` and ``loading``, in prior standard deviations and in the order of the draws;
+    the vector has length 1, and its largest entry is positive. ``variance_left``: posterior over prior variance along
+    it. It is 1 if the labels taught nothing; with few draws of many parameters it is biased upwards and may exceed 1.
+    ``likelihood_change``: by how many nats the log-likelihood of all questions changes (the median over the draws) with
+    a step of one posterior standard deviation along the direction. 0: the prior alone determines it. It is 0.76 for a
+    normal posterior that the data alone determine; larger values show a curved posterior.
     """
 
     loadings: pd.DataFrame
@@ -59,14 +59,14 @@ class FlatDirection:
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """The common scale of weight, prior_strength and null_base, and what holds it.
+    """The common scale of weight, prior_strength and null_base.
 
-    ``fixed``: whether the preset fixes prior_strength, which is then the unit of the others; if not, the prior alone
-    holds the scale. ``factor``: exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength +
-    null_base``. ``likelihood_change``: by how many nats the log-likelihood moves, typically, when weight, null_base and
-    (unless fixed) prior_strength are multiplied or divided by that factor: 0 but for rounding unless fixed.
-    ``correlation``: of that logarithm with the place along the flat direction, over the draws; NaN where either does
-    not vary.
+    ``fixed``: whether the preset fixes prior_strength as the unit of the others; if not, only the prior determines the
+    scale. ``factor``: exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength +
+    null_base``. ``likelihood_change``: by how many nats the log-likelihood changes (the median over the draws) when
+    weight, null_base and (unless fixed) prior_strength are multiplied or divided by that factor; unless fixed, 0 up to
+    rounding. ``correlation``: of that logarithm with the position along the flat direction, over the draws; NaN if
+    either does not vary.
     """
 
     fixed: bool
@@ -76,7 +76,7 @@ class Scale:
 
 
 def learning(draws: ParameterDraws) -> pd.DataFrame:
-    r"""Say how far the posterior of every parameter has left its prior.
+    r"""Compare the posterior of every parameter with its prior.
 
     Returns: A row a parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``, ``sd``,
     ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0: nothing
@@ -134,7 +134,7 @@ def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) ->
 
 
 def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
-    """Return the log-likelihood of all questions of a fit, weighted as it was fitted, as a function of raw vectors."""
+    """Return the weighted log-likelihood of all questions of a fit as a function of raw vectors."""
     preset, variant = fit.preset.model_settings, fit.variant
     sizes = fit.likelihood_data.sizes
 
@@ -150,7 +150,7 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
 
 
 def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
-    """Say what holds the scale that no prediction depends on, and whether it is the flat direction."""
+    """Describe the common scale, on which no prediction depends."""
     fixed = fit.preset.prior_strength.fixed is not None
     posterior = parameter_draws(fit.tree)
     total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]

@@ -1,4 +1,4 @@
-"""Folders of results: whole or not there at all, and never in the place of anyone else's files."""
+"""Folders of results, which are written completely or not at all, and never replace other files."""
 
 import json
 import math
@@ -29,7 +29,7 @@ def versions(*names: str) -> dict[str, str]:
 
 
 def jsonable(value: object) -> object:
-    """Return a result as JSON can hold it: tables as lists of rows, dataclasses as dicts, undefined numbers as None."""
+    """Return a result for JSON: tables as lists of rows, dataclasses as dicts, undefined numbers as None."""
     if isinstance(value, Settings):
         return value.model_dump(mode="json")
     if isinstance(value, pd.DataFrame):
@@ -47,11 +47,11 @@ def jsonable(value: object) -> object:
 
 @dataclass(frozen=True)
 class ResultFolder:
-    """One kind of folder.
+    """A kind of result folder.
 
-    ``kind``: what it holds: "diagnosis". ``record``: the file that every such folder has, and that says what is in it.
-    ``tables``, ``figures``: which it may have: ``NAME.csv``, ``NAME.png``. ``others``: names of further files.
-    ``fits/*.nc`` allows such files in a subfolder.
+    ``kind``: the kind of result, such as "diagnosis". ``record``: the JSON file that every such folder has. ``tables``,
+    ``figures``: names of files ``NAME.csv`` and ``NAME.png`` that it may have. ``others``: names of further files, such
+    as ``fits/*.nc`` in a subfolder.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class ResultFolder:
 
     @property
     def contents(self) -> frozenset[str]:
-        """Names of all files that it may have."""
+        """The names of all files that it may have."""
         tables, figures = (f"{name}.csv" for name in self.tables), (f"{name}.png" for name in self.figures)
         return frozenset((self.record, *tables, *figures, *self.others))
 
@@ -73,7 +73,7 @@ class ResultFolder:
         tables: Mapping[str, pd.DataFrame],
         figures: Mapping[str, "Figure"],
     ) -> None:
-        """Write a result; its folder appears, or takes the place of an earlier one, once all of it is written.
+        """Write a result as a folder, completely or not at all; an earlier result of this kind is replaced.
 
         Raises DirEAGError as :meth:`check` does.
         """
@@ -86,10 +86,10 @@ class ResultFolder:
             (whole / self.record).write_text(f"{text}\n", encoding="utf-8")
 
     def check(self, folder: str | Path) -> None:
-        """Make sure that writing to the folder loses nothing but an earlier result of the same kind.
+        """Check that writing to the folder replaces nothing but an earlier result of this kind.
 
-        Raises DirEAGError if it is a file or the current folder, has no folder to lie in, or holds anything that no
-        result of this kind has written.
+        Raises DirEAGError if it is a file or the current folder, if its parent does not exist, or if it holds other
+        files.
         """
         folder = Path(folder)
         require_parent(folder)
@@ -109,9 +109,9 @@ class ResultFolder:
             )
 
     def check_apart(self, folder: Path) -> None:
-        """Make sure that files can be written there beside others, and that it is no folder of this kind.
+        """Check that files can be added to the folder, and that it is not a result of this kind.
 
-        Raises DirEAGError if it is, if it is a file, or if it has no folder to lie in.
+        Raises DirEAGError if it is one, if it is a file, or if its parent does not exist.
         """
         require_parent(folder)
         if folder.exists() and not folder.is_dir():
@@ -122,7 +122,7 @@ class ResultFolder:
             )
 
     def _strangers(self, folder: Path) -> list[str]:
-        """Name what is in a folder, and has not been written there by a result of this kind."""
+        """Return the names of files in a folder that do not belong to a result of this kind."""
         entries = sorted(folder.iterdir())
         if not (folder / self.record).is_file():
             return [entry.name for entry in entries]
@@ -134,9 +134,7 @@ class ResultFolder:
 
     @contextmanager
     def replacing(self, folder: str | Path) -> Iterator[Path]:
-        """Yield an empty folder that takes the place of ``folder`` once the block has succeeded.
-
-        If the block fails, what was there before is there still, and nothing else.
+        """Yield an empty folder that replaces ``folder`` if the block succeeds; if it fails, nothing changes.
 
         Raises DirEAGError as :meth:`check` does.
         """

@@ -25,7 +25,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.model.settings import SamplingSettings
 
-#: At least so many questions, and at least this share of all, are kept for testing.
+#: The least number, and the least share, of the usable questions that are kept for testing.
 FEWEST_TESTED, SHARE_TESTED = 100, 0.2
 
 
@@ -33,20 +33,17 @@ FEWEST_TESTED, SHARE_TESTED = 100, 0.2
 class Splits:
     """Random splits of the usable questions: those that are both labelled and answered.
 
-    A split is one permutation of the usable questions. Its first n are learned from, for every number n of labels; what
-    lies beyond the largest n is tested. So within a split
+    A split is a permutation of the usable questions. For every number n of labels, methods learn from the first n; the
+    questions beyond the largest n are tested. So within a split
 
-    - the smaller set of labels is part of the larger, as it is for someone who goes on labelling;
-    - all numbers of labels, and all methods, are tested on the very same questions, from which none has learned. Hard
-      questions are hard for all, and drop out of every difference along the curve.
+    - a smaller set of labels is part of the larger ones, as for someone who goes on labelling;
+    - all numbers of labels and all methods are tested on the same questions, which none has learned from. What makes a
+      question hard for all cancels in every difference along the curve.
 
-    Testing on all that a number of labels leaves over would give the small numbers more questions, and other ones than
-    the large.
-
-    ``label_counts``: numbers of labels, ascending. ``left_out``: numbers of labels that were asked for and that the
-    questions cannot hold, with the reason. ``n_test``: tested questions of each split: all usable ones less the largest
-    number of labels. ``order`` (split, usable): the permutations, as positions in the observations. Questions of one
-    cluster follow each other. ``cluster`` (problem,): which questions of the observations hang together.
+    ``label_counts``: numbers of labels, ascending. ``left_out``: requested numbers of labels that are too large, with
+    the reason. ``n_test``: number of tested questions of each split. ``order`` (split, usable): the permutations, as
+    positions in the observations; questions of a cluster are next to each other. ``cluster`` (problem,): the cluster of
+    each question.
     """
 
     label_counts: tuple[int, ...]
@@ -66,14 +63,11 @@ class Splits:
         return self.n_test / self.n_usable
 
     def learned(self, split: int, n_labels: int) -> Int[np.ndarray, " problem"]:
-        """Return the positions of the questions that are learned from, ascending."""
+        """Return the positions of the questions to learn from, ascending."""
         return np.sort(self.order[split, :n_labels])
 
     def tested(self, split: int) -> Int[np.ndarray, " problem"]:
-        """Return the positions of the questions that are tested, in random order.
-
-        Without those of a cluster that some have been learned from, which are fewer than the cluster has.
-        """
+        """Return the positions of the tested questions, in random order; none is in a cluster with learned ones."""
         tested = self.order[split, -self.n_test :]
         if self.cluster is None:
             return tested
@@ -82,15 +76,15 @@ class Splits:
 
 
 def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_splits: int, seed: int) -> Splits:
-    """Draw the splits, for those numbers of labels that leave max(100, 20 %) of the usable questions for testing.
+    """Draw the splits, for numbers of labels that leave at least max(100, 20 %) of the usable questions for testing.
 
-    No tested question is of a cluster that was learned from.
+    No tested question is in a cluster with learned ones.
 
-    Raises DirEAGError without numbers of labels, for one below 1, for fewer than two splits, or if no number can be
-    had.
+    Raises DirEAGError without numbers of labels, for a number below 1, for fewer than two splits, or if all numbers are
+    too large.
 
-    ``label_counts``: in any order; equal ones are taken once. ``n_splits``: at least 2, so that they can be seen to
-    differ; further splits leave the earlier ones as they are. ``seed``: of the permutations.
+    ``label_counts``: in any order. ``n_splits``: at least 2, for a standard deviation; further splits leave the earlier
+    ones unchanged. ``seed``: of the permutations.
 
     Examples
     --------
@@ -127,7 +121,7 @@ def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_sp
 def _permuted(
     usable: Int[np.ndarray, " usable"], cluster: Int[np.ndarray, " problem"] | None, rng: np.random.Generator
 ) -> Int[np.ndarray, " usable"]:
-    """Put questions in random order, the clusters too and each in one piece."""
+    """Return the questions in random order, with the questions of a cluster next to each other."""
     order = rng.permutation(usable)
     if cluster is None:
         return order
@@ -135,12 +129,12 @@ def _permuted(
     return order[np.argsort(first[member], kind="stable")]
 
 
-#: The metrics of a curve: first those that see which answer was selected, and of them first the one that methods are
-#: ranked by; then those of a method's own answers. NLL clips confidences to [CLIP, 1 - CLIP]: a method that says 0 or 1
-#: would otherwise be judged by its few certain errors alone.
+#: The metrics of a curve: first those that depend on the selected answer, with the one for ranking in front; then those
+#: of a method's own answers. NLL clips confidences to [CLIP, 1 - CLIP], because a method with confidences of 0 or 1
+#: would otherwise be judged by a few certain errors alone.
 CURVE_METRICS = (*SELECTION_SCORES, "nll", "brier", "smece", "ece", "auroc")
 
-#: Columns of the results, and what they hold.
+#: Columns of the results and their types.
 RESULT_TYPES = {
     "method": "str",
     "n_labels": "int64",
@@ -153,7 +147,7 @@ RESULT_TYPES = {
 
 
 def no_results() -> pd.DataFrame:
-    """Return the table of results without a row."""
+    """Return an empty table of results."""
     return pd.DataFrame({name: pd.Series(dtype=kind) for name, kind in RESULT_TYPES.items()})
 
 
@@ -169,16 +163,15 @@ def measured(
 ) -> Iterator[pd.DataFrame]:
     """Let methods learn from every number of labels in every split, and measure them; slow methods come last.
 
-    Yields: Each time that one fit is measured, a row for each method that rests on it: ``method``, ``n_labels``,
-    ``split``, ``n_test``; the metrics of :data:`CURVE_METRICS` (NaN where undefined: AUROC with one class); each as
-    ``NAME_gap`` on the first half of the test questions (which are in random order) less that on the second, from which
-    :func:`summarise` learns how much it depends on the questions; and for NUTS the
-    figures of :class:`~bayes_direag.fits.convergence.SamplerSummary`. Raises DirEAGError as the fits do.
+    Yields: After each fit, a row for each method that uses it: ``method``, ``n_labels``, ``split``, ``n_test``; the
+    metrics of :data:`CURVE_METRICS` (NaN if undefined, such as AUROC with a single class); each as ``NAME_gap``, the
+    metric on the first half of the test questions (which are in random order) minus that on the second half, from which
+    :func:`summarise` estimates how much it depends on the questions; and for NUTS the figures of
+    :class:`~bayes_direag.fits.convergence.SamplerSummary`. Raises DirEAGError as the fits do.
 
-    ``observations``: those that the splits are of. ``methods``: out of
-    :data:`~analysis.methods.registry.CURVE_METHODS`. ``sampling``: of methods that need NUTS; the defaults when left
-    out. ``seed``: of NUTS: split s takes ``seed + s``. ``done``: results that are there already, and are not computed
-    again.
+    ``observations``: the observations of the splits. ``methods``: names from
+    :data:`~analysis.methods.registry.CURVE_METHODS`. ``sampling``: for methods that need NUTS. ``seed``: of NUTS, which
+    takes ``seed + s`` in split s. ``done``: existing results, which are not computed again.
     """
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
     registry = dict(SIMPLE_METHODS) | preset_methods(sampling)
@@ -201,7 +194,7 @@ def measured(
 
 
 def asked_for(results: pd.DataFrame, splits: Splits, methods: Sequence[str]) -> pd.DataFrame:
-    """Return the results of some methods in some splits, in the order of these, whatever else there is."""
+    """Return the results of the methods in the splits, in the order of the methods, without other results."""
     wanted = results[results["method"].isin(methods) & (results["split"] < len(splits.order))]
     place = {method: number for number, method in enumerate(methods)}
     by = ["method", "n_labels", "split"]
@@ -227,7 +220,7 @@ def _row(scored: Scored) -> dict[str, int | float]:
 
 
 def _sampler(learned: object) -> dict[str, float]:
-    """Return how sampling went; NaN where nothing was sampled."""
+    """Return the sampler's summary; NaN without sampling."""
     if isinstance(learned, Fitted) and learned.fit.n_samples > 1:
         return sampler_summary(learned.fit)._asdict()
     return dict.fromkeys(SamplerSummary._fields, np.nan)
@@ -242,7 +235,7 @@ class Estimate(NamedTuple):
     standard_error: float
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the t interval with a degree of freedom less than splits; NaN to NaN for fewer than two."""
+        """Return the t interval with ``n_splits - 1`` degrees of freedom; NaN for fewer than two splits."""
         reach = float(student.ppf((1 + level) / 2, max(self.n_splits - 1, 1))) * self.standard_error
         return self.mean - reach, self.mean + reach
 
@@ -252,18 +245,18 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
 
     .. math:: \mathrm{se}^2 = \frac{s^2}{J} + \rho\,v, \qquad v = \frac1J \sum_j \frac{h_j^2}{4}
 
-    The first part, with s the standard deviation over the J splits, goes to 0 with more splits. But more splits are no
-    more questions: two test parts share :math:`\rho = n_\mathrm{test}/n` of theirs, and the second part stays. It is
-    the variance that a mean over *all* n questions would have; v, that over one test part, is had from the gap
-    :math:`h_j` between the results on two random halves of it, which the same fit predicts.
+    The first term, with the standard deviation s over the J splits, goes to 0 with more splits. But more splits do not
+    add questions: two test sets share :math:`\rho = n_\mathrm{test}/n` of theirs, so the second term remains. It is the
+    variance of a mean over *all* n questions. The variance v of a mean over one test set is estimated from the gap
+    :math:`h_j` between the results on two random halves of it, which are predicted by the same fit.
 
     Source: Nadeau and Bengio (2003), doi:10.1023/A:1024068626366, whose correction takes :math:`v = s^2/(1 - \rho)`.
-    That is right where it does not matter which questions were learned from. With 30 labels it does, and the error
-    would be twice as large as it is.
+    This is right if the choice of learned questions does not matter. With 30 labels it does, and this error would be
+    twice too large.
 
-    ``value``: one result a split, or difference of two; splits with NaN are left out. ``gap``: the same on the first
-    half of the test questions less that on the second; NaN is left out of v. ``tested_share``: :math:`\rho`. Returns
-    NaN where there are too few splits, or no gap.
+    ``value``: one result, or difference of results, a split; NaN is left out. ``gap``: the same on the first half of
+    the test questions minus that on the second half; NaN is left out. ``tested_share``: :math:`\rho`. Returns NaN with
+    too few splits, or without gaps.
 
     Examples
     --------
@@ -281,24 +274,22 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
 def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95) -> pd.DataFrame:
     r"""Compare methods at every number of labels, in every metric.
 
-    The difference of each method to the best, the one with the best mean, is taken split by split, and has the t
-    interval of :func:`over_splits`.
+    The difference of each method to the one with the best mean is taken split by split, with the t interval of
+    :func:`over_splits`.
 
-    Returns: A row a number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, those in
-    which the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method;
-    ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best
-    or the interval does not show it to be worse. What is undefined is NaN; a method without an interval is in no group.
+    Returns: A row a number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, in which
+    the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method; ``difference``
+    of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best, or its interval
+    does not show it to be worse. Undefined values are NaN; a method without an interval is in no group.
 
-    ``results``: as :func:`measured` yields, put under each other. ``tested_share``: share of the usable questions that
-    each split tests. ``level``: of the intervals, strictly between 0 and 1.
+    ``results``: the concatenated tables of :func:`measured`. ``tested_share``: share of the usable questions that each
+    split tests. ``level``: of the intervals, strictly between 0 and 1.
 
-    Notes
-    -----
-    The intervals say how far a difference might move with other questions of the kind that the file holds, and other
-    labels among them. Of other data sets, models or prompts they say nothing. For 500 simulated questions, 30 and 300
-    labels and 20 splits, 95 % intervals of three methods' differences in NLL, Brier score and smECE held in 97 % to
-    100 % of 120 simulations; with :math:`s/\sqrt{J}` alone as the error in 53 % to 96 %. Each interval holds on its
-    own: with a dozen methods the truly best one may be left out of a group more often than the level says.
+    Notes ----- The intervals cover other questions of the same kind, and other choices of labels among them. They do
+    not cover other data sets, models or prompts. For 500 simulated questions, 30 and 300 labels and 20 splits, 95 %
+    intervals of three methods' differences in NLL, Brier score and smECE had a coverage of 97 % to 100 % in 120
+    simulations; with :math:`s/\sqrt{J}` alone as the error, 53 % to 96 %. The level holds for each interval alone: with
+    a dozen methods the best one may be left out of a best group more often.
     """
     groups = results.groupby("n_labels")
     tables = [

@@ -1,21 +1,20 @@
-r"""What further labels would do to a posterior, worked out on its draws.
+r"""The expected effect of further labels on a posterior, computed from its draws.
 
-Write every quantity of interest as its mean over S draws plus a deviation from it, and a parameter as a mixture
-:math:`\bar\theta + X u` of the draws' deviations, :math:`u \sim \mathrm{N}(0, I / (S - 1))`, which has their mean and
-covariance. Of a question whose outcome y has probability :math:`p_{sy}` in draw s, a label then has expected Fisher
-information about u
+Write every quantity as its mean over S draws plus a deviation, and a parameter as a mixture :math:`\bar\theta + X u` of
+the draws' deviations with :math:`u \sim \mathrm{N}(0, I / (S - 1))`, which has their mean and covariance. For a
+question whose outcome y has probability :math:`p_{sy}` in draw s, the expected Fisher information of its label about u
+is
 
 .. math:: G = \sum_y \frac{\delta_y \delta_y^\top}{\bar p_y}, \qquad \delta_{sy} = p_{sy} - \bar p_y.
 
-With M the mean of :math:`G / (S - 1)` over questions, k more labels of questions like these leave of every deviation
-:math:`(I + k M)^{-1/2}` times what it was: the posterior as a normal approximation would narrow it, in whatever
-directions these questions can tell apart. No gradient is taken and no parameter is named. At k = 0 the draws stay what
-they are; a posterior far from normal is narrowed as if it were not.
+Let M be the mean of :math:`G / (S - 1)` over questions. With k more labels of questions like these every deviation is
+multiplied by :math:`(I + k M)^{-1/2}`, as in a normal approximation of the posterior. No gradients are needed. With k =
+0 the draws do not change; a posterior that is far from normal is narrowed as if it were normal.
 
 Source: Bishop, Etherton and Majumdar (2001), doi:10.1175/1520-0493(2001)129<0420:ASWTET>2.0.CO;2, for the transform.
-Lindley (1956), doi:10.1214/aoms/1177728069, for what an experiment is worth before it is made. Bickford Smith et al.
-(2023), arXiv:2304.08151, for choosing labels by what they tell about predictions rather than about parameters. Kirsch,
-van Amersfoort and Gal (2019), arXiv:1906.08158, for choosing a batch by what its members tell together.
+Lindley (1956), doi:10.1214/aoms/1177728069, for the expected information of an experiment. Bickford Smith et al.
+(2023), arXiv:2304.08151, for choosing labels by their information about predictions. Kirsch, van Amersfoort and Gal
+(2019), arXiv:1906.08158, for choosing a batch jointly.
 """
 
 from typing import NamedTuple
@@ -28,7 +27,7 @@ Draws = Float[np.ndarray, "sample *quantity"]
 
 
 class Information(NamedTuple):
-    """Information of one label, on the average over questions, by direction among the draws.
+    """The mean information of a label over questions, by direction in the space of the draws.
 
     ``value`` (direction,): never negative; k labels divide the variance in a direction by ``1 + k value``.
     ``direction`` (sample, direction): orthonormal columns, as many as there are draws.
@@ -63,7 +62,7 @@ def information(scores: Float[np.ndarray, "problem state sample"]) -> Informatio
 
 
 def narrowed(draws: Draws, learned: Information, n_labels: int) -> Draws:
-    """Return the draws of some quantities as so many more labels would narrow them around their mean."""
+    """Return the draws of some quantities, narrowed around their mean by ``n_labels`` more labels."""
     centre, deviation = _split(draws)
     left = 1 / np.sqrt(1 + n_labels * learned.value)
     mixed = learned.direction @ (left[:, None] * (learned.direction.T @ deviation))
@@ -73,10 +72,10 @@ def narrowed(draws: Draws, learned: Information, n_labels: int) -> Draws:
 def futures(
     draws: Draws, learned: Information, n_labels: int, n: int, rng: np.random.Generator
 ) -> tuple[Float[np.ndarray, "future *quantity"], Float[np.ndarray, "future *quantity"]]:
-    """Draw what one will believe after so many more labels, and what will then be true.
+    """Simulate the posterior means after ``n_labels`` more labels, and the true values.
 
-    Returns: The means (future, ...) in the posterior to come, and the quantities' own values (future, ...): the former
-    vary as much as labels teach, the latter around the former as much as is left. Together they vary as the draws do.
+    Returns: The posterior means (future, ...) and the true values (future, ...). The means vary by what the labels
+    teach, the true values vary around them by what is left, and together they vary as the draws do.
     """
     left = 1 / (1 + n_labels * learned.value)
     noise = rng.standard_normal((2, n, len(draws))) / np.sqrt(len(draws) - 1)
@@ -89,12 +88,12 @@ def futures(
 def most_telling(
     scores: Float[np.ndarray, "problem state direction"], aim: Float[np.ndarray, "direction direction"], n: int
 ) -> tuple[Int[np.ndarray, " chosen"], Float[np.ndarray, " chosen"]]:
-    r"""Choose questions one by one, each the one whose label lowers the variance of what matters most.
+    r"""Choose questions greedily, each time the one whose label lowers the target variance most.
 
-    ``scores``: in coordinates in which the parameters have unit covariance C. ``aim``, :math:`A`: what matters has the
-    variance :math:`\operatorname{tr}(A C)`. ``n``: how many questions; all, if there are fewer.
+    ``scores``: in coordinates in which the parameters have unit covariance C. ``aim``, :math:`A`: the target variance
+    is :math:`\operatorname{tr}(A C)`. ``n``: how many questions; all, if there are fewer.
 
-    Returns: Their numbers, in order (of equals, the first), and by how much each lowers that variance, given the ones
+    Returns: Their numbers in order (ties go to the first), and by how much each lowers the variance, given those
     before: :math:`\operatorname{tr}\{A C U^\top (I + U C U^\top)^{-1} U C\}`.
     """
     scores, aim = scores.copy(), aim.copy()
@@ -119,9 +118,9 @@ def equally_telling(
     information: Float[np.ndarray, " direction"],
     aim: Float[np.ndarray, "direction direction"],
 ) -> Float[np.ndarray, " gain"]:
-    """Return how many labels of random questions lower the variance of what matters by so much; 0 by nothing.
+    """Return how many labels of random questions lower the target variance by as much.
 
-    ``information``: of a label of a random question, in the coordinates' own directions.
+    ``information``: of a label of a random question, by coordinate.
     """
     variance = np.diag(aim)
 

@@ -1,7 +1,7 @@
-"""What more labels would bring to a fit, and which questions are most worth labelling: worked out, and shown.
+"""Plan labels: the expected effect of more labels on a fit, and the questions most worth labelling.
 
-Every figure is an expectation under the fit's own posterior: what the fit believes that it would come to believe. See
-:mod:`analysis.planning.ensemble` for how a posterior is narrowed without fitting again.
+Every figure is an expectation under the fit's own posterior. :mod:`analysis.planning.ensemble` narrows a posterior
+without fitting again.
 """
 
 from collections.abc import Sequence
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 FOLDER = ResultFolder("plan", "plan.json", ("plan", "worth_labelling"), ("plan",))
 
-#: Further labels that a plan looks at, unless others are asked for.
+#: The default numbers of further labels.
 MORE = (0, 50, 100, 200, 500, 1000)
 
 _DRAWS = 500
@@ -55,21 +55,21 @@ _NEGLIGIBLE = 1e-4
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What more labels would bring.
+    """The expected effect of more labels.
 
     ``curve``: a row a number of further labels: ``more``; ``labels``, in all; ``width``, mean width of the intervals of
     the final probabilities; ``nll``, expected negative log-likelihood of being right or wrong, in nats a question;
     ``answered``, expected share of questions answered at the target accuracy.
 
-    ``worth``: the questions most worth labelling, in the order in which to label them: ``problem_id``; ``confidence``,
-    as it is now; ``worth``: with those above it labelled, its label narrows final probabilities (lowers their mean
-    variance) as much as that of so many random questions. The column's sum is what all are worth together.
+    ``worth``: the questions most worth labelling, in the order in which to label them: ``problem_id``; the present
+    ``confidence``; ``worth``, the number of random questions whose labels would lower the mean variance of the final
+    probabilities as much as this label, after the labels above it. The sum of the column is the worth of all of them.
 
-    ``n_questions``: that all of this is about. ``n_seen``, ``n_unusable``, ``n_not_drawn``: others: those the fit has
-    learned from, those without a usable report, and those beyond the number that is looked at. ``nll_floor``: the NLL
-    that would be left if the parameters were known. ``target``, ``assurance``: what the share answered is for; see
-    :mod:`bayes_direag.fits.abstention`. ``interval_level``: posterior probability of the intervals. ``seed``: of
-    everything that was drawn.
+    ``n_questions``: number of questions of the plan. ``n_seen``, ``n_unusable``, ``n_not_drawn``: numbers of questions
+    left out because the fit has learned from them, because they have no usable report, and because they are too many.
+    ``nll_floor``: the NLL if the parameters were known. ``target``, ``assurance``: of the share answered, see
+    :mod:`bayes_direag.fits.abstention`. ``interval_level``: posterior probability of the intervals. ``seed``: of all
+    draws.
     """
 
     curve: pd.DataFrame
@@ -86,10 +86,10 @@ class Plan:
 
 
 class _Beliefs(NamedTuple):
-    """What every draw says of every question.
+    """The predictions of every draw.
 
-    ``probability``: of each state. ``score``: what the final calibration is applied to: the logit of the selected
-    answer's support. ``coefficients``: of the final calibration.
+    ``probability``: of each state. ``score``: the logit of the selected answer's support, to which the final
+    calibration is applied. ``coefficients``: of the final calibration.
     """
 
     probability: Float[np.ndarray, "sample problem state"]
@@ -121,15 +121,15 @@ def plan(
     interval_level: float = 0.9,
     seed: int = 0,
 ) -> Plan:
-    """Predict what further labels would bring.
+    """Predict the effect of further labels.
 
-    Raises DirEAGError if the fit is a MAP, no question is left, or a number is out of range. LevelError if the
-    observations hold a level that the fit has not learned.
+    Raises DirEAGError if the fit is a MAP, if no question is left, or if a number is out of range; LevelError if the
+    observations have a level that the fit has not.
 
-    ``fit``: by NUTS. ``observations``: questions of the kind to be labelled and answered; labels are not looked at.
-    What the fit has learned from is left out, and so is what has no usable report. Of more than 2000 questions, as many
+    ``fit``: by NUTS. ``observations``: questions of the kind to be labelled and answered, whose labels are not used.
+    Questions that the fit has learned from, or without a usable report, are left out; of more than 2000 others, 2000
     are drawn. ``more``: numbers of further labels. ``n_worth``: how many questions to list as most worth labelling.
-    ``seed``: of the questions drawn, and of the futures that the share answered is averaged over.
+    ``seed``: of the drawn questions, and of the simulated futures over which the share answered is averaged.
     """
     check_wanted(target, assurance)
     wanted = sorted(set(more))
@@ -139,7 +139,7 @@ def plan(
             f"{interval_level}: expected whole numbers from 0 up, and a probability between 0 and 1."
         )
     if fit.n_samples == 1:
-        raise DirEAGError("the fit is a MAP, which says nothing of how uncertain it is; expected one by --method nuts.")
+        raise DirEAGError("the fit is a MAP, which has no measure of its uncertainty; expected one by --method nuts.")
     rng = np.random.default_rng(seed)
     seen = fit.has_seen(observations)
     assert seen is not None  # noqa: S101 - narrows the type: no NUTS fit is counted
@@ -159,7 +159,7 @@ def plan(
         then = _linear(narrowed(beliefs.score, learned[0], k), narrowed(beliefs.coefficients, learned[1], k))
         answered = _answered(beliefs, learned, then, k, n_labelled + k, target, assurance, seed)
         mean, low, high = mean_and_interval(expit(then), interval_level)
-        # what no label lowers, and what is then not yet known
+        # the NLL with known parameters, and what is left of the uncertainty about them
         nll = float((now + _entropy(mean) - _entropy(expit(then)).mean(axis=0)).mean())
         width = float((high - low).mean())
         rows.append({"more": k, "labels": n_labelled + k, "width": width, "nll": nll, "answered": answered})
@@ -196,9 +196,9 @@ def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
 def _scores(
     beliefs: _Beliefs,
 ) -> tuple[Float[np.ndarray, "problem state sample"], Float[np.ndarray, "problem 1 sample"]]:
-    """Return what a label tells about the evidence parameters, and about the final calibration.
+    """Return the scores of a label for the evidence parameters, and for the final calibration.
 
-    The latter is learned from which answers are right, with the support taken as it is.
+    The latter is learned from which answers are right, for given support.
     """
     right = beliefs.right.mean(axis=0)
     centred = np.broadcast_to(beliefs.score.mean(axis=0), beliefs.score.shape)
@@ -215,15 +215,15 @@ def _answered(
     assurance: float,
     seed: int,
 ) -> float:
-    """Return the expected share answered, if all labelled questions serve to find the threshold.
+    """Return the expected share answered, if the threshold is found with all labelled questions.
 
-    The futures are alike for every number of labels, so that these compare. ``then``: the log odds of being right in
-    the draws as k more labels would narrow them.
+    The random numbers are the same for every number of labels. ``then``: the log odds of being right, in draws narrowed
+    by k more labels.
     """
     rng = np.random.default_rng([seed, 1])
     score, true_score = futures(beliefs.score, learned[0], k, _FUTURES, rng)
     coefficients, true_coefficients = futures(beliefs.coefficients, learned[1], k, _FUTURES, rng)
-    # the mean of a probability whose log odds vary, as of a probit (MacKay 1992, doi:10.1162/neco.1992.4.5.720)
+    # the mean of a probability with varying log odds (MacKay 1992, doi:10.1162/neco.1992.4.5.720)
     confidence = expit(_linear(score, coefficients) / np.sqrt(1 + np.pi / 8 * then.var(axis=0)))
     right = expit(_linear(true_score, true_coefficients))
     shares = []
@@ -242,7 +242,7 @@ def _worth(
     questions: Observations,
     n: int,
 ) -> pd.DataFrame:
-    """Choose the questions whose labels narrow the final probabilities of all most."""
+    """Choose the questions whose labels narrow the final probabilities of all questions most."""
     telling = [np.flatnonzero(learned_part.value > _NEGLIGIBLE * learned_part.value.max()) for learned_part in learned]
     score, coefficients = beliefs.score, beliefs.coefficients
     moved = (  # by the evidence parameters alone, by the final calibration alone
@@ -277,12 +277,12 @@ def _entropy(probability: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*sh
 
 
 def plan_tables(plan: Plan) -> Group:
-    """Return what more labels would bring, and the questions most worth labelling."""
+    """Return the tables of a plan: the effect of more labels, and the questions most worth labelling."""
     return Group(_curve_table(plan), *([] if plan.worth.empty else [_worth_table(plan)]))
 
 
 def about(plan: Plan) -> str:
-    """Say which questions a plan is about, and which it leaves out."""
+    """Return how many questions a plan is about, and how many it leaves out."""
     left_out = {
         "already learned from": plan.n_seen,
         "without a usable report": plan.n_unusable,
@@ -304,7 +304,7 @@ def _curve_table(plan: Plan) -> Group:
         for row in plan.curve.to_dict("records")
     )
     return shown_table(
-        f"What more labels would bring, by what the fit believes: {about(plan)}",
+        f"Expected effect of more labels: {about(plan)}",
         [],
         ["more labels", "in all", "  interval width", "  NLL", "  answered"],
         rows,

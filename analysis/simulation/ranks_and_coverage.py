@@ -1,26 +1,24 @@
-r"""Worlds whose truth is known: how the truth ranks among posterior draws, and how often intervals hold it.
+r"""Checks on simulated worlds: the ranks of true values among posterior draws, and the coverage of intervals.
 
-A world has parameters from the prior, and a question's right answer is a draw from its support; who said what, and how
-surely, is the same in all worlds.
+The parameters of a world are drawn from the prior, and the right answers of its questions from their support. The
+reports are the same in all worlds.
 
-*Simulation-based calibration*: whether model and sampler together draw from the posterior that they claim.
+*Simulation-based calibration* checks whether model and sampler together draw from the correct posterior. The true value
+of any quantity ranks uniformly among its values in independent posterior draws (Talts et al. 2018, arXiv:1804.06788).
+The quantities are every raw parameter, the support of a question that was not fitted, and the log-likelihood and log
+joint density. These depend on the data, and find errors that parameters alone cannot show, such as a posterior that is
+equal to the prior (Modrak et al. 2023, doi:10.1214/23-BA1404).
 
-The true value of any quantity ranks uniformly among
-its values in independent posterior draws (Talts et al. 2018, arXiv:1804.06788). The quantities are every raw parameter,
-what a question that was not fitted is given, and the log-likelihood and log joint density, which depend on the
-data: they find what parameters alone cannot show, such as a posterior that is the prior (Modrak et al. 2023,
-doi:10.1214/23-BA1404).
+Uniformity is tested by the distribution function of the ranks at all points together: by the smallest two-sided
+binomial tail over all ranks, whose distribution under uniformity is simulated (Sailynoja, Buerkner and Vehtari 2022,
+doi:10.1007/s11222-022-10090-6). For several quantities the level is corrected by Bonferroni.
 
-Uniformity is tested by the distribution function of the ranks, everywhere at once: the smallest two-sided binomial
-tail over all ranks, whose own distribution under uniformity is simulated (Sailynoja, Buerkner and Vehtari 2022,
-doi:10.1007/s11222-022-10090-6). Over several quantities the level is Bonferroni's.
-
-*Coverage*: how often the intervals of final probabilities hold the truth. In each world a posterior learns from the
-labelled questions and predicts fresh ones, as :func:`~bayes_direag.fit_nuts` and :meth:`Fit.predict
-<bayes_direag.fits.fit.Fit.predict>` do. The truth is the probability, given the world's parameters, that the answer
-selected is right. Also asked is the interval of the share of right answers in a bin of questions with like confidence,
-that is, of their mean probability. Where parameters come from the prior and the model holds, intervals without final
-calibration cover at their level over all worlds, whatever the number of labels; if they do not, something is wrong.
+*Coverage* is how often the intervals of final probabilities contain the truth. In each world a posterior is learned
+from the labelled questions and predicts fresh ones, as :func:`~bayes_direag.fit_nuts` and :meth:`Fit.predict
+<bayes_direag.fits.fit.Fit.predict>` do. The truth is the probability, given the world's parameters, that the selected
+answer is right; and, for a bin of questions with similar confidence, the mean of these probabilities. With parameters
+from the prior, intervals without final calibration must have their nominal coverage over all worlds, for any number of
+labels.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,10 +54,10 @@ _WIDTH_LEVEL = 0.9
 
 
 class Worlds(NamedTuple):
-    """Some worlds, and the state that occurred in each of the questions.
+    """Simulated worlds.
 
-    ``raw``: their raw parameters by name, each with a leading axis world. ``target`` (world, problem): the right
-    candidate, -1 for the null.
+    ``raw``: raw parameters by name, each with a leading axis world. ``target`` (world, problem): the right candidate,
+    -1 for the null.
     """
 
     raw: dict[str, Float[np.ndarray, "world ..."]]
@@ -67,7 +65,7 @@ class Worlds(NamedTuple):
 
 
 def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> Worlds:
-    """Draw ``n`` worlds from the prior of a model; NumPyro draws their right answers."""
+    """Draw ``n`` worlds from the prior predictive distribution of the NumPyro model."""
     drawn = prior_draws(data, n_draws=n, key=jax.random.fold_in(jax.random.key(seed), 3))
     raw = {name: drawn[f"{name}_raw"] for name in data.preset.free_parameters(data.variant)}
     return Worlds(raw, drawn["target"])
@@ -76,7 +74,7 @@ def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> Worlds:
 def world_support(
     worlds: Worlds, reports: Reports, *, preset: Preset, variant: Variant
 ) -> Float[np.ndarray, "world problem state"]:
-    """Return with which probability each state occurs in each world, the null last; of any questions."""
+    """Return the probability of each state of some questions in each world, the null last."""
     parameters = parameters_of(worlds.raw, preset=preset, variant=variant)
     with jax.enable_x64(True):
         return np.asarray(supports(reports, parameters))
@@ -96,9 +94,9 @@ def _natural(raw: Raw, *, preset: Preset, variant: Variant) -> Parameters:
 
 
 class Placement(NamedTuple):
-    """Where the truth lies among the draws, as the share of them that lies below it.
+    """The share of draws below the truth.
 
-    ``question`` (world, problem): of each fresh question's probability. ``bin`` (world, bin): of each bin's share of
+    ``question`` (world, problem): for each fresh question's probability. ``bin`` (world, bin): for each bin's share of
     right answers; NaN for a bin of fewer than 20 questions. ``width`` (world,): mean width of the questions' 90 %
     intervals. ``error`` (world,): root mean squared difference of the questions' mean probability from the truth.
     """
@@ -120,19 +118,19 @@ def place_truth(
     seed: int = 0,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Placement]:
-    """Find where the truth of fresh questions lies in the posterior of each world.
+    """Compare the truth of fresh questions with the posterior of each world.
 
-    Returns: By method of final calibration: ``none``, and the preset's own where that is another.
+    Returns: The placements by method of final calibration: ``none``, and the preset's if that is another.
 
-    ``draws``: one chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them. ``fitted``: the
-    questions whose labels each world draws; what labels they carry themselves is not looked at. ``fresh``: answered
-    questions to predict. ``seed``: of the final calibrations' draws.
+    ``draws``: one chain a world, from :func:`~bayes_direag.inference.nuts.draws_for_each`. ``fitted``: the questions
+    whose labels are drawn in each world; their own labels are ignored. ``fresh``: answered questions to predict.
+    ``seed``: of the final calibrations' draws.
     """
     truth = world_support(worlds, Reports.of(fresh, preset.eps), preset=preset, variant=variant)
     rows: dict[str, list[tuple[np.ndarray, ...]]] = {}
     for world, target in enumerate(worlds.target):
         on_step(f"predicting in world {world + 1} of {len(worlds.target)}")
-        correct = (fitted.candidate == target[:, None]) & (fitted.candidate >= 0)  # nobody is right under the null
+        correct = (fitted.candidate == target[:, None]) & (fitted.candidate >= 0)  # under the null no report is right
         raw = {name: np.asarray(value[world]) for name, value in draws.raw.items()}
         parameters = parameters_of(raw, preset=preset, variant=variant)
         labelled, rng = replace(fitted, correct=correct), np.random.default_rng([seed, 2, world])
@@ -146,7 +144,7 @@ def place_truth(
 
 
 def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
-    """Return how often equal-tailed intervals hold the truth.
+    """Return how often equal-tailed intervals contain the truth.
 
     Returns: A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
     ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard error
@@ -194,8 +192,8 @@ def _recalibrations(
     )
     data = LikelihoodData.weighted(labelled, np.ones(len(labelled)), preset=preset, variant=variant)
     with jax.enable_x64(True):
-        reached = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
-    left_out = leave_one_out(labelled, posterior, np.asarray(reached)[None], parameters, preset.eps)
+        by_question = _log_likelihood(jax.tree.map(jnp.asarray, raw), data)
+    left_out = leave_one_out(labelled, posterior, np.asarray(by_question)[None], parameters, preset.eps)
     return [identity, draw_recalibration(left_out.outcomes(labelled.right_state), final, shape, rng)]
 
 
@@ -220,12 +218,12 @@ def _placed(
 
 @jax.jit
 def _log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, "draw problem"]:
-    reached: Array = jax.vmap(log_likelihood, in_axes=(0, None))(raw, data)
-    return reached
+    by_question: Array = jax.vmap(log_likelihood, in_axes=(0, None))(raw, data)
+    return by_question
 
 
 _NULL_RUNS = 20_000
-#: Tails on either side that are equal but for rounding are equal.
+#: Tails that differ by less than this count as equal.
 _ROUNDING = 1e-9
 
 #: Values of one quantity: a row a simulation, a column a draw.
@@ -234,12 +232,12 @@ Values = Float[np.ndarray, "simulation draw"]
 
 @dataclass(frozen=True, eq=False)
 class RankCheck:
-    """Where the truth ranked, and whether that is as it should be.
+    """The ranks of the true values, and tests of their uniformity.
 
-    ``ranks``: a row a simulation, a column a quantity: how many of ``n_ranked`` draws lie below the truth. ``level``:
-    probability that a sound sampler passes, all quantities together. ``table``: a row a quantity: ``quantity``;
+    ``ranks``: a row a simulation, a column a quantity: how many of ``n_ranked`` draws are below the true value.
+    ``level``: probability that a correct sampler passes all tests. ``table``: a row a quantity: ``quantity``;
     ``p_value``, of uniform ranks; ``p_adjusted``, for the number of quantities; ``autocorrelation``, of successive
-    ranked draws, within simulations: near 0 if they are independent.
+    ranked draws within simulations, which is near 0 for independent draws.
     """
 
     ranks: pd.DataFrame
@@ -249,7 +247,7 @@ class RankCheck:
 
     @property
     def uniform(self) -> bool:
-        """Whether no quantity's ranks are too unevenly spread."""
+        """Whether no quantity's ranks are significantly non-uniform."""
         return bool((self.table["p_adjusted"] > 1 - self.level).all())
 
     def band(self) -> tuple[Float[np.ndarray, " rank"], Float[np.ndarray, " rank"]]:
@@ -268,14 +266,14 @@ def check_ranks(
     level: float = 0.99,
     seed: int = 0,
 ) -> RankCheck:
-    """Rank the truth of each world among draws from its posterior, and test the ranks.
+    """Rank the true values of each world among draws from its posterior, and test the ranks.
 
     Raises DirEAGError if a chain has fewer than ``n_ranked`` draws.
 
-    ``draws``: one chain a world, as :func:`~bayes_direag.inference.nuts.draws_for_each` gives them. ``data``: the
-    questions that were fitted. ``held_out``: one question that was not. ``level_names``: for the names of the
-    quantities. ``n_ranked``: to how many draws each chain is thinned. ``level``: probability that a sound sampler
-    passes. ``seed``: of the order among equal values.
+    ``draws``: one chain a world, from :func:`~bayes_direag.inference.nuts.draws_for_each`. ``data``: the fitted
+    questions. ``held_out``: a question that was not fitted. ``level_names``: for the names of the quantities.
+    ``n_ranked``: the number of draws to which each chain is thinned. ``level``: probability that a correct sampler
+    passes. ``seed``: of the order of equal values.
     """
     n_draws = draws.stats["lp"].shape[1]
     if n_draws < n_ranked:
@@ -306,12 +304,12 @@ def quantities(
     *,
     level_names: Sequence[str],
 ) -> dict[str, Values]:
-    """Return every raw parameter and what follows from all together, by name.
+    """Return every raw parameter and derived quantities, by name.
 
-    ``log_likelihood`` and ``log_joint`` (with the prior of the raw parameters) of the simulation's labels;
-    ``null_held_out`` and ``support_held_out``, of the candidate that most levels gave (the first of several).
+    These are ``log_likelihood`` and ``log_joint`` (with the prior of the raw parameters) of the simulation's labels;
+    ``null_held_out``; and ``support_held_out``, of the held-out question's commonest candidate (the first of several).
 
-    ``targets``: the states that occurred in each simulation.
+    ``targets``: the states in each simulation.
     """
     values_of: dict[str, Values] = {}
     for name, value in raw.items():

@@ -67,7 +67,7 @@ def test_a_comparison_says_that_it_is_not_known(counted: Fit, plain: Fit, questi
     add_parameters(findings, pair)
     add_predictions(findings, pair, questions, seed=0, n_resamples=20)
     text = shown(*findings.shown)
-    assert f"The fits learned from {N} and {N} questions. Whether from the same, one that counted" in text
+    assert f"The fits learned from {N} and {N} questions. Whether these are the same is not known" in text
     assert findings.record["questions_fitted"] == {"first": N, "second": N, "both": None}
     told = f"perhaps in sample: other does not say which questions were fitted to; {N} of {N} questions were fitted to"
     assert f"{told} by one" in text
