@@ -93,7 +93,7 @@ def test_all_draws_of_a_posterior_agree(nuts: Fit, simulated, unlearnable, tmp_p
 
 def test_groups_agree(simulated: Observations, tmp_path: Path) -> None:
     observations = grouped(simulated)
-    fit = fit_map(observations[:60], preset="paper", variant="count")
+    fit = fit_map(observations[:60])
     agrees(fit, observations[60:90], tmp_path / "predictor.json")
     runs = [{"group": "bold", "answer": answer, "confidence": 90} for answer in (3, 3, "3.0", "no number")]
     said = Predictor.load(tmp_path / "predictor.json").predict(runs)
