@@ -111,10 +111,17 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
     fit = fit_map(mixed, preset="bayes")
     assert (mixed.voting, fit.variant) == (("coin",), "confidence")
     # the fit knows who states confidences, whatever another file holds of them
-    one = [dict(rows[1], observations=[{**own, "confidence": None} for own in rows[1]["observations"]])]
-    assert fit.predict(Observations.from_records(one)).n_used.tolist() == [1]
-    stated = [dict(rows[1], observations=[{**own, "confidence": 99} for own in rows[1]["observations"]])]
-    assert fit.predict(Observations.from_records(stated)).n_used.tolist() == [5]
+    reports = next(row["observations"] for row in rows[1:] if said(row, "fair") != said(row, "coin"))
+    for confidence, n_used in ((None, 1), (99, 5)):
+        new = [{"problem_id": "a", "observations": [{**report, "confidence": confidence} for report in reports]}]
+        found = fit.predict(Observations.from_records(new, "text"))
+        assert found.n_used.tolist() == [n_used]
+        if confidence is None:
+            assert found.answer.tolist() == [said({"observations": reports}, "coin")]
+
+
+def said(row: dict[str, object], judge: str) -> str:
+    return next(report["answer"] for report in row["observations"] if report["level_name"] == judge)
 
 
 @pytest.mark.parametrize(
