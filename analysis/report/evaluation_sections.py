@@ -142,7 +142,7 @@ def _evaluated(source: ReportSource) -> str:
     methods = counted(len(source.run.metrics), "method")
     text = (
         f"{counted(n, 'question')} ({source.about}) were each asked in {ways}, called levels: prompts, samples or "
-        f"models. {methods} of making one answer and one probability of these were evaluated."
+        f"models. {methods} of combining them into one answer and one probability were evaluated."
     )
     unlabelled = n - source.n_labelled
     return f"{text} The right answer of {unlabelled:,} is not known; these are not scored." if unlabelled else text
