@@ -129,7 +129,7 @@ def compare_predictions(
             columns[f"{name}_{bound}"] = predicted.get(f"confidence_{bound}", np.nan)
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
-        aligned = observations.align(fit.level_names)
+        aligned = fit.aligned(observations)
         columns[f"{name}_state_probability"] = after_calibration(Fitted(fit), aligned).state_probability(aligned)
         seen = fit.has_seen(observations)
         columns[f"{name}_fitted"] = pd.array([None] * len(observations) if seen is None else seen, dtype="boolean")

@@ -214,9 +214,9 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     1.0
     """
     row = _row_of(problem_id, observations)
-    asked = observations.select(np.array([row]))
-    question = asked.align(fit.level_names).of_signals(fit.fitted.signal_names)
-    predicted = fit.predict(with_and_without_each(asked), interval_level=interval_level)
+    question = fit.aligned(observations.select(np.array([row])))
+    predicted = fit.predict(with_and_without_each(question), interval_level=interval_level)
+    question = question.of_signals(fit.fitted.signal_names)
     selected = predicted.iloc[0]
     parts = EvidenceParts.of(fit, question)
     answer = _or_none(selected["answer"])

@@ -179,7 +179,7 @@ def plan(
 
 
 def _beliefs(fit: Fit, observations: Observations) -> _Beliefs:
-    aligned = observations.align(fit.level_names)
+    aligned = fit.aligned(observations)
     draws = np.unique(np.linspace(0, fit.n_samples - 1, min(_DRAWS, fit.n_samples)).round().astype(int))
     with jax.enable_x64(True):
         parameters: Parameters = jax.tree.map(lambda values: values[draws], sampled_parameters(fit.tree, aligned.slots))

@@ -252,7 +252,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     kept = observations.select(unseen)
     predicted = fit.predict(kept)
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
-    aligned = kept.align(fit.level_names)
+    aligned = fit.aligned(kept)
     fitted = Fitted(fit)
     stages = {"support": before_calibration(fitted, aligned), "confidence": after_calibration(fitted, aligned)}
     shared = predicted[["problem_id", "answer"]].assign(correct=right, cluster=cluster_column(kept))

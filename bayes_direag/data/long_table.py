@@ -185,11 +185,14 @@ class Overview:
                 )
         return tuple(group.get(number, name) for number, name in levels.items()) if group else None
 
-    def voting(self, levels: Mapping[int, str], groups: tuple[str, ...] | None) -> frozenset[int]:
-        """Return the levels that only vote: neither they nor their group state a confidence in any report."""
+    def voting(
+        self, levels: Mapping[int, str], groups: tuple[str, ...] | None, names: Sequence[str] | None = None
+    ) -> frozenset[int]:
+        """Return the levels that only vote: those with these names or, by default, that never state a confidence."""
         named = dict(zip(levels, groups or levels.values(), strict=True))
-        stating = {named[level] for level in self.stating}
-        return frozenset(level for level, name in named.items() if name not in stating)
+        if names is None:
+            names = list({*named.values()} - {named[level] for level in self.stating})
+        return frozenset(level for level, name in named.items() if name in names)
 
     def check_percentages(self, path: Path | None) -> None:
         """Raise ObservationError if at least five values of a signal look like fractions: all <= 1, some in (0, 1)."""

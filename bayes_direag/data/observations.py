@@ -16,7 +16,6 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import merged
-from bayes_direag.data.files import read_questions, write_questions
 from bayes_direag.data.long_table import ARRAYS, Overview, level_columns, long_table, question_arrays, ranks
 from bayes_direag.data.quality import ObservationQuality
 from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
@@ -25,7 +24,7 @@ from bayes_direag.errors import DirEAGError
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Observation", "Observations", "Question", "Status", "read_questions", "write_questions"]
+__all__ = ["Observation", "Observations", "Question", "Status"]
 
 #: More distinct answers than this are not labels.
 MOST_LABELS = 12
@@ -181,7 +180,11 @@ class Observations:
 
     @classmethod
     def _of(
-        cls, records: tuple[tuple[Question, ...], Origin], answers: AnswerKind | None, columns: Columns | None = None
+        cls,
+        records: files.Records,
+        answers: AnswerKind | None,
+        columns: Columns | None = None,
+        voting: Sequence[str] | None = None,
     ) -> "Observations":
         (questions, origin), overview = records, Overview()
         table, path = long_table(questions, origin), origin.path
@@ -191,7 +194,7 @@ class Observations:
             questions = tuple(merged(question, kind, columns.same_answer) for question in questions)
             table = long_table(questions, origin)
         groups = overview.groups(levels, path)
-        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups), overview.signals)
+        arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)
         cluster = tuple(question.cluster for question in questions)
@@ -256,6 +259,8 @@ class Observations:
     def voting_as(self, voting: Sequence[str]) -> "Observations":
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
+        if (votes & (self.status == Status.NO_CONFIDENCE)).any():
+            return self._of((self.questions, self.origin), self.kind, Columns(scale="percent"), voting)
         changed = replace(self, **self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
@@ -263,15 +268,13 @@ class Observations:
     def without(self, reports: Bool[np.ndarray, "problem level"], status: Status = Status.ABSENT) -> "Observations":
         """Remove some reports; an answer that only they gave is no longer a candidate."""
         kept = np.where(self.usable & ~reports, self.candidate, -1)
-        candidates = (
-            tuple(texts[number] for number in sorted({*numbers} - {-1}))
-            for texts, numbers in zip(self.candidates, kept.tolist(), strict=True)
-        )
+        rows = zip(self.candidates, kept.tolist(), strict=True)
+        candidates = tuple(tuple(texts[number] for number in sorted({*numbers} - {-1})) for texts, numbers in rows)
         return replace(
             self,
             **self._each_signal(lambda values: np.where(kept >= 0, values, np.nan)),
             candidate=ranks(kept).astype(np.int32),
-            candidates=tuple(candidates),
+            candidates=candidates,
             correct=self.correct & (kept >= 0),
             status=np.where(reports, status, self.status).astype(np.int8),
         )
@@ -341,8 +344,7 @@ class Observations:
     @cached_property
     def fingerprint(self) -> str:
         """The SHA-256 of everything that a fit can depend on; it does not depend on the file format."""
-        texts = [self.problem_id, self.level_names, self.kind, self.candidates]
-        digest = hashlib.sha256(json.dumps(texts).encode())
+        digest = hashlib.sha256(json.dumps([self.problem_id, self.level_names, self.kind, self.candidates]).encode())
         forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?", "multiplicity": "<i8"}
         for name, form in forms.items():
             if (array := getattr(self, name)) is not None:
@@ -398,11 +400,10 @@ class Observations:
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
-        """Return the observations with the levels of a fit, in its order; the records stay as they are.
+        """Return the observations with the levels of a fit, in its order; the records do not change.
 
-        A level that the observations lack is absent from every question. A group of the fit may have any number of
-        levels, in adjacent columns. With ``groups``, ``level_names`` are single levels and ``groups`` are their groups.
-        Raises LevelError if the fit does not know a level.
+        A level that the observations lack is absent from every question. A group may have any number of levels, in
+        adjacent columns; with ``groups``, ``level_names`` are single levels. Raises LevelError for an unknown level.
         """
         names = (None if groups else self.groups) or self.level_names
 
@@ -411,9 +412,8 @@ class Observations:
             return self.origin.lines[int(present.argmax())] if self.origin.lines else None
 
         place = np.array(level_columns(names, level_names, self.origin.path, first_line), int)
-        columns: list[tuple[int, str]] = []
-        for number, name in enumerate(level_names):
-            columns += [(k, name) for k in np.flatnonzero(place == number).tolist() or [-1]]
+        matches = (np.flatnonzero(place == number).tolist() or [-1] for number in range(len(level_names)))
+        columns = [(k, name) for name, numbers in zip(level_names, matches, strict=True) for k in numbers]
         order = np.array([k for k, _ in columns], int)
 
         def aligned(array: np.ndarray, absent: int | float) -> np.ndarray:
@@ -443,7 +443,7 @@ class Observations:
 
     def write(self, path: str | Path) -> None:
         """Write the records as JSON Lines, Parquet or CSV, by suffix."""
-        write_questions(self.questions, path)
+        files.write_questions(self.questions, path)
 
     def quality(self) -> ObservationQuality:
         """Count the usable observations, overall and by level."""

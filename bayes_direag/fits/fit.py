@@ -221,7 +221,7 @@ class Fit:
         DirEAGError
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
-        aligned = self._aligned(observations)
+        aligned = self.aligned(observations)
         columns = self.predictor(interval_level, aligned.slots)(self.reports(aligned))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         table = pd.DataFrame(
@@ -257,7 +257,7 @@ class Fit:
         LevelError, DirEAGError
             As :meth:`predict` does.
         """
-        aligned = self._aligned(observations)
+        aligned = self.aligned(observations)
         parameters = self.predictor(slots=aligned.slots).parameters
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
         rows = []
@@ -273,15 +273,18 @@ class Fit:
         known = aligned.of_signals(signal_names(self.tree))
         return Reports.of(known, self.preset.eps, label_names(self.tree))
 
-    def _aligned(self, observations: Source) -> Observations:
-        """Return the observations with the levels of the fit, if their answers are of its kind."""
+    def aligned(self, observations: Source) -> Observations:
+        """Return the observations with the levels of the fit, in its order; levels that only vote there only vote here.
+
+        Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
+        """
         observations = observations_of(observations, self.tree.attrs["answers"])
         if observations.kind != self.tree.attrs["answers"]:
             raise DirEAGError(
                 f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
                 f"fit. Read them with answers={self.tree.attrs['answers']!r}."
             )
-        return observations.align(self.level_names).voting_as(self.fitted.voting)
+        return observations.voting_as(self.fitted.voting).align(self.level_names)
 
     def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
         """Return a predictor with the parameters and the final calibration of this fit, and nothing else of it.

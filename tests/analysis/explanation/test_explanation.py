@@ -183,6 +183,21 @@ def test_without_a_report_is_what_the_file_without_it_would_give(
                 np.testing.assert_allclose(row["confidence_without"], expected["confidence"], rtol=1e-12)
 
 
+def test_the_order_of_the_levels_in_the_file_changes_nothing(several_draws: Fit, observations: Observations) -> None:
+    turned = [
+        question.model_copy(
+            update={
+                "observations": tuple(one.model_copy(update={"level": 4 - one.level}) for one in question.observations)
+            }
+        )
+        for question in observations.questions
+    ]
+    for name in (observations.problem_id[0], "split"):
+        expected = explain(several_draws, observations, name)
+        found = explain(several_draws, Observations.from_questions(turned, answers="numeric"), name)
+        pd.testing.assert_frame_equal(found.reports, expected.reports)
+
+
 def test_the_gold_answer_changes_nothing(several_draws: Fit, observations: Observations) -> None:
     questions = [question.model_copy(update={"gold_answer": None}) for question in observations.questions]
     unlabelled = Observations.from_questions(questions, answers="numeric")

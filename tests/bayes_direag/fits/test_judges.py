@@ -118,6 +118,15 @@ def test_a_level_without_confidences_votes_beside_others_that_state_them() -> No
         assert found.n_used.tolist() == [n_used]
         if confidence is None:
             assert found.answer.tolist() == [said({"observations": reports}, "coin")]
+    # nor does it matter of how many of its questions another file holds confidences of a level that only votes
+    expected = fit.predict(Observations.from_records(rows[1:3]))
+    for stating in ((), ("q1",), ("q1", "q2")):
+        new = json.loads(json.dumps(rows[1:3]))
+        for row in new:
+            coin = next(report for report in row["observations"] if report["level_name"] == "coin")
+            coin["confidence"] = 70 if row["problem_id"] in stating else None
+        pd.testing.assert_frame_equal(fit.predict(Observations.from_records(new)), expected)
+    assert expected.n_used.tolist() == [5, 5]
 
 
 def said(row: dict[str, object], judge: str) -> str:
