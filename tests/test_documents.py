@@ -12,7 +12,8 @@ import pytest
 from typer.testing import CliRunner
 
 from bayes_direag.cli import app
-from bayes_direag.data.observations import Observations, read_questions
+from bayes_direag.data.files import read_questions
+from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
 from elicitation.prompts import load_protocol, prompt_hash
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bayes_direag.data.observations import read_questions, write_questions
+from bayes_direag.data.files import read_questions, write_questions
 
 HERE = Path(__file__).parent
 METHODS = {

@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data.files import as_records, atomic_path, write_table
-from bayes_direag.data.observations import Observation, Observations, Question, read_questions, write_questions
+from bayes_direag.data.files import as_records, atomic_path, read_questions, write_questions, write_table
+from bayes_direag.data.observations import Observation, Observations, Question
 from bayes_direag.errors import ObservationError
 
 GOOD = {

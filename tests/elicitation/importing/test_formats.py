@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from bayes_direag import Observations
-from bayes_direag.data.observations import read_questions
+from bayes_direag.data.files import read_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.formats import FORMATS, import_logs
