@@ -14,7 +14,7 @@ Only whole clusters are exchangeable. So the first labelled and the first new qu
 """
 
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
@@ -67,11 +67,11 @@ class Answering:
 
     def record(self) -> dict[str, object]:
         """Return the decision as plain values; undefined ones as None."""
-        values = asdict(self.decision) | {"source": self.source, "n_unusable": self.n_unusable}
-        values |= {"n_clustered": self.n_clustered, "n_not_new": self.n_not_new, "reason": self.reason}
-        plain: dict[str, object] = {name: _or_none(value) for name, value in values.items()}
-        rows = self.by_threshold.to_dict("records")
-        return plain | {"by_threshold": [{name: _or_none(value) for name, value in row.items()} for row in rows]}
+        counts = {"n_unusable": self.n_unusable, "n_clustered": self.n_clustered, "n_not_new": self.n_not_new}
+        decision = asdict(self.decision) | {"source": self.source, **counts, "reason": self.reason}
+        records: list[dict[Any, Any]] = [decision, *self.by_threshold.to_dict("records")]
+        plain, *rows = ({name: None if x != x else x for name, x in record.items()} for record in records)  # NaN
+        return {**plain, "by_threshold": rows}
 
     @property
     def reason(self) -> str | None:
@@ -105,8 +105,10 @@ class Answering:
                 f"{d.target:g} of these answers are right: at most {d.most_wrong} are wrong, and "
                 f"{d.expected_wrong:.1f} are expected to be. This comes from {_SOURCES[self.source]}: "
                 f"{d.n_labelled_above} of {d.n_labelled} reach that probability, {d.n_labelled_wrong} of "
-                f"them with a wrong answer. It holds for new questions of the same kind.{_CAVEATS[self.source]}"
+                f"them with a wrong answer. It holds for new questions of the same kind."
             )
+            if self.source == "fit":
+                text += " Labelled questions that the fit has not seen (--labelled) would make it exact."
         if self.n_clustered:
             text += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
         if self.n_not_new:
@@ -150,24 +152,21 @@ def answer(
     """
     check_wanted(target, assurance)
     seen = fit.has_seen(observations)
-    if seen is None:
-        seen = np.zeros(len(observations), bool)
+    new = np.ones(len(observations), bool) if seen is None else ~seen
+    own = new & observations.labelled
     source: Source = "labelled"
-    used = np.zeros(len(observations), bool)
     if labelled is not None:
         known = labelled.select(labelled.labelled)
         _check_unseen(known, fit, observations)
-        known = known.select(_first_of_clusters(known))
         confidence, correct = _predicted(fit, known)
     elif fit.is_counted:
         raise DirEAGError(
             "the fit counted its questions by pattern and does not say which they were; expected labelled questions "
             "that it has not seen, to find a threshold. Give them with --labelled."
         )
-    elif _has_its_own(observations, seen):
-        source, used = "observations", observations.labelled & ~seen
-        known = observations.select(used)
-        confidence, correct = _predicted(fit, known.select(_first_of_clusters(known)))
+    elif (own & observations.answered).any() and (new & ~own).any():
+        source, new = "observations", new & ~own
+        confidence, correct = _predicted(fit, observations.select(own))
     else:
         source = "fit"
         confidence, correct = _left_out(fit)
@@ -176,7 +175,6 @@ def answer(
             f"saw {len(confidence)} labelled questions to find a threshold with, none with a usable report; expected "
             "some with one. Give other labelled questions."
         )
-    new = ~seen & ~used
     if not new.any():
         raise DirEAGError(
             f"all {len(observations)} questions to be predicted were fitted to, or are labelled; expected new ones to "
@@ -185,9 +183,8 @@ def answer(
     probability = predictions["confidence"].to_numpy(float)
     counted = probability[new][_first_of_clusters(observations.select(new))]
     decision = choose_threshold(confidence, correct, counted, target=target, assurance=assurance)
-    answered = probability >= decision.threshold  # False where either is NaN
     return Answering(
-        table=predictions.assign(answered=answered),
+        table=predictions.assign(answered=probability >= decision.threshold),  # False where either is NaN
         decision=decision,
         by_threshold=_by_threshold(confidence, correct, counted),
         source=source,
@@ -212,20 +209,10 @@ def _by_threshold(
     return pd.DataFrame(rows)
 
 
-def _or_none(value: object) -> object:
-    return None if isinstance(value, float) and np.isnan(value) else value
-
-
 def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"]:
     """Return the first question of each cluster; without clusters, all questions."""
     number = observations.cluster_number
     return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
-
-
-def _has_its_own(observations: Observations, seen: Bool[np.ndarray, " problem"]) -> bool:
-    """Return whether some of the questions that the fit has not seen are labelled, and others are not."""
-    usable = observations.labelled & observations.answered & ~seen
-    return bool(usable.any() and not observations.labelled[~seen].all())
 
 
 def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
@@ -243,9 +230,10 @@ def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) 
 
 
 def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
-    """Return the confidence of questions that the fit has not seen, and whether the answers are right."""
-    predictions = fit.predict(labelled)
-    return predictions["confidence"].to_numpy(float), labelled.is_right(predictions["answer"])
+    """Return the confidence of the first question of each cluster, and whether its answer is right."""
+    first = labelled.select(_first_of_clusters(labelled))
+    predictions = fit.predict(first)
+    return predictions["confidence"].to_numpy(float), first.is_right(predictions["answer"])
 
 
 def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
@@ -268,10 +256,4 @@ _SOURCES: dict[Source, str] = {
     "labelled": "the labelled questions given",
     "observations": "the labelled questions of the file itself",
     "fit": "the questions fitted to (each predicted without its own label)",
-}
-
-_CAVEATS: dict[Source, str] = {
-    "labelled": "",
-    "observations": "",
-    "fit": " Labelled questions that the fit has not seen (--labelled) would make it exact.",
 }

@@ -128,22 +128,17 @@ def raw_draws(fit: Fit) -> ParameterDraws:
     """
     posterior = fit.tree["unconstrained_posterior"].to_dataset()
     total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
-    parameters: list[str] = []
-    levels: list[str | None] = []
-    columns, means, sds = [], [], []
+    values: list[np.ndarray] = []
+    scalars: list[tuple[str, str | None, float, float]] = []
     sizes = fit.likelihood_data.sizes
     for name, prior in raw_priors(fit.preset, fit.variant, total_weight=total, **sizes).items():
         draws = posterior[f"{name}_raw"]
         places = itertools.product(*(draws[dim].to_numpy() for dim in draws.dims[2:]))
-        names = [", ".join(map(str, place)) or None for place in places]
-        parameters += [name] * len(names)
-        levels += names
-        columns.append(draws.to_numpy().reshape(*draws.shape[:2], len(names)))
-        means += [float(prior.loc)] * len(names)
-        sds += [float(prior.scale)] * len(names)
-    return ParameterDraws(
-        tuple(parameters), tuple(levels), np.concatenate(columns, axis=2), np.array(means), np.array(sds)
-    )
+        levels = [", ".join(map(str, place)) or None for place in places]
+        scalars += [(name, level, float(prior.loc), float(prior.scale)) for level in levels]
+        values.append(draws.to_numpy().reshape(*draws.shape[:2], len(levels)))
+    parameters, of_levels, means, sds = zip(*scalars, strict=True)
+    return ParameterDraws(parameters, of_levels, np.concatenate(values, axis=2), np.array(means), np.array(sds))
 
 
 def recalibration_draws(fit: Fit) -> ParameterDraws | None:

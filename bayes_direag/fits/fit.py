@@ -1,11 +1,13 @@
 """A fit: the posterior container with its methods to predict, tabulate parameters, save and load."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
+from typing import cast
 
 import jax
 import numpy as np
@@ -82,20 +84,17 @@ class Fit:
     @property
     def variant(self) -> Variant:
         """The evidence that it uses: count, level or confidence."""
-        variant: Variant = self.tree.attrs["variant"]
-        return variant
+        return cast(Variant, self.tree.attrs["variant"])
 
     @property
     def method(self) -> Method:
         """How it was fitted: map or nuts."""
-        method: Method = self.tree.attrs["method"]
-        return method
+        return cast(Method, self.tree.attrs["method"])
 
     @property
     def answers(self) -> AnswerKind:
         """How answers are compared."""
-        answers: AnswerKind = self.tree.attrs["answers"]
-        return answers
+        return cast(AnswerKind, self.tree.attrs["answers"])
 
     @property
     def fingerprint(self) -> str:
@@ -263,26 +262,24 @@ class Fit:
         rows = []
         for name, answers, states in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
             order = np.argsort(-states[: len(answers)], kind="stable")
-            rows += [(name, answers[place], states[place]) for place in order]
-            rows.append((name, None, states[-1]))
+            rows += [(name, answers[place], states[place]) for place in order] + [(name, None, states[-1])]
         table = pd.DataFrame(rows, columns=["problem_id", "answer", "probability"])
         return table.astype({"problem_id": "str", "answer": "str", "probability": "float64"})
 
     def reports(self, aligned: Observations) -> Reports:
         """Return the reports of questions that are aligned with the fit."""
-        known = aligned.of_signals(signal_names(self.tree))
-        return Reports.of(known, self.preset.eps, label_names(self.tree))
+        return Reports.of(aligned.of_signals(signal_names(self.tree)), self.preset.eps, label_names(self.tree))
 
     def aligned(self, observations: Source) -> Observations:
         """Return the observations with the levels of the fit, in its order; levels that only vote there only vote here.
 
         Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
         """
-        observations = observations_of(observations, self.tree.attrs["answers"])
-        if observations.kind != self.tree.attrs["answers"]:
+        observations = observations_of(observations, self.answers)
+        if observations.kind != self.answers:
             raise DirEAGError(
-                f"the observations' answers are {observations.kind}; expected {self.tree.attrs['answers']}, as in the "
-                f"fit. Read them with answers={self.tree.attrs['answers']!r}."
+                f"the observations' answers are {observations.kind}; expected {self.answers}, as in the fit. Read "
+                f"them with answers={self.answers!r}."
             )
         return observations.voting_as(self.fitted.voting).align(self.level_names)
 
@@ -325,7 +322,7 @@ class Fit:
         content = {
             "format": FORMAT,
             "version": VERSION,
-            "answers": self.tree.attrs["answers"],
+            "answers": self.answers,
             "levels": self.level_names,
             "voting": self.fitted.voting,
             "labels": label_names(self.tree),
@@ -387,8 +384,8 @@ class Fit:
         if final.method == "none":
             calibration = LogisticRecalibration.identity((n_chains, n_draws), final.eps)
         else:
-            rng = np.random.default_rng([seed, 2])
             outcomes = left_out.outcomes(fitted.right_state)
+            rng = np.random.default_rng([seed, 2])
             calibration = draw_recalibration(outcomes, final, (n_chains, n_draws), rng)
         tree["loo"] = xr.DataTree(left_out.to_dataset(fitted, calibration))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
@@ -403,23 +400,31 @@ class Fit:
         FitFileError
             If there is no such file, or it is not a fit.
         """
-        if not Path(path).is_file():
-            raise FitFileError(f"{path}: no such file; expected a fit written by `direag fit --out {path}`.")
-        try:
-            with xr.open_datatree(path, engine="h5netcdf") as stored:
-                tree = stored.load()
+        with stored_tree(path, f"a fit written by `direag fit --out {path}`") as tree:
             if "hierarchy" in tree.children:
                 raise FitFileError(
                     f"{path}: saw a fit of several settings; expected that of one. Take it out: "
                     f'MultiSettingFit.load("{path}").settings[NAME].save("fit.nc").'
                 )
-            require_format(tree)
-            fit = cls(tree)
-            _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
-        except (OSError, KeyError, ValueError) as error:
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise FitFileError(
-                f"{path}: not a fit that this version can read ({cause}); "
-                "expected a NetCDF file written by `direag fit`. Fit again."
-            ) from error
-        return fit
+            return cls(tree).require_readable()
+
+    def require_readable(self) -> "Fit":
+        """Return the fit itself; raise KeyError or ValueError if this version cannot read its container."""
+        require_format(self.tree)
+        _ = self.preset, self.variant, self.level_names, self.recalibration
+        return self
+
+
+@contextmanager
+def stored_tree(path: str | Path, expected: str) -> Iterator[xr.DataTree]:
+    """Yield the tree of a NetCDF file; raise FitFileError if there is no such file, or it cannot be read or used."""
+    if not Path(path).is_file():
+        raise FitFileError(f"{path}: no such file; expected {expected}.")
+    try:
+        with xr.open_datatree(path, engine="h5netcdf") as stored:
+            yield stored.load()
+    except (OSError, KeyError, ValueError) as error:
+        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+        raise FitFileError(
+            f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
+        ) from error

@@ -3,6 +3,7 @@
 import json
 import random
 from dataclasses import dataclass
+from typing import Any
 
 import jax
 import numpy as np
@@ -72,9 +73,12 @@ def fit_map_batch(
     A question that a row of ``chosen`` leaves out has no influence on that row's fit.
     """
     observations, settings, variant = fitted_to(observations, preset, variant)
-    one_by_one = settings.recalibration.out_of_fold or settings.recalibration.split
-    apart = _kept_apart(chosen, observations, settings.recalibration.split, seed)
-    weight = likelihood_weights(chosen & ~apart, observations, settings, by_pattern=not one_by_one)
+    n_parts, apart = settings.recalibration.split, np.zeros_like(chosen)
+    if n_parts:
+        usable = chosen & observations.labelled & observations.answered
+        apart = np.stack([_folds(observations, row, n_parts, seed) == 0 for row in usable])
+    by_pattern = not (settings.recalibration.out_of_fold or n_parts)
+    weight = likelihood_weights(chosen & ~apart, observations, settings, by_pattern=by_pattern)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
@@ -83,32 +87,20 @@ def fit_map_batch(
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
     times = 1.0 if observations.multiplicity is None else observations.multiplicity.astype(float)
-    calibrated_on = apart if settings.recalibration.split else used
-    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on * times, *selections)
-    final = recalibrate(outcomes, settings.recalibration)
+    calibrated_on = (apart if n_parts else used) * times
+    outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections)
     fits = []
-    for member, row in enumerate(used):
+    for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
         tree = map_posterior(optimum, member, observations, weight[member], preset=settings, variant=variant, seed=seed)
         if observations.multiplicity is not None:
-            counted = xr.DataArray(observations.multiplicity[row], dims="problem")
+            counted = xr.DataArray(observations.multiplicity[used[member]], dims="problem")
             tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=counted))
-        names = [observations.problem_id[number] for number in np.flatnonzero(apart[member])]
-        tree["recalibration"] = xr.DataTree(final[member].to_dataset())
-        tree.attrs |= {"calibrated_on": json.dumps(names)} if names else {}
+        tree["recalibration"] = xr.DataTree(calibration.to_dataset())
+        if n_parts:
+            names = [observations.problem_id[number] for number in np.flatnonzero(apart[member])]
+            tree.attrs["calibrated_on"] = json.dumps(names)
         fits.append(Fit(tree))
     return fits
-
-
-def _kept_apart(
-    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, n_parts: int, seed: int
-) -> Bool[np.ndarray, "batch problem"]:
-    """Return the questions, in whole clusters, that are used for the final calibration alone; with 0 parts, none."""
-    apart, cluster = np.zeros_like(chosen), observations.cluster_number
-    for member, row in enumerate(chosen & observations.labelled & observations.answered):
-        if n_parts:
-            clusters = None if cluster is None else cluster[row]
-            apart[member, row] = assign_folds(int(row.sum()), n_parts, seed, clusters) == 0
-    return apart
 
 
 @takes_observations
@@ -149,7 +141,12 @@ def fit_nuts(
         without ``allow_weighted``, or has a recalibration that has no posterior.
     """
     observations, settings, variant = fitted_to(observations, preset, variant)
-    _check_weights(settings, allow_weighted=allow_weighted)
+    if settings.is_weighted and not allow_weighted:
+        raise DirEAGError(
+            f"preset {settings.name} weighs questions unequally (null_target_weight {settings.null_target_weight}), "
+            "which is not a probability model: intervals and leave-one-out figures from it mean nothing. Set "
+            "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
+        )
     require_posterior(settings.recalibration)
     runs = sampling or SamplingSettings()
     weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
@@ -183,7 +180,7 @@ def assign_folds(
     _, member, sizes = np.unique(np.arange(n) if cluster is None else cluster, return_inverse=True, return_counts=True)
     if not 2 <= n_folds <= len(sizes):
         remedy = "Ask for more folds." if n_folds < 2 else "Ask for fewer folds, or give more questions."
-        seen, unit = (f"{n} usable questions", "question")
+        seen, unit = f"{n} usable questions", "question"
         if cluster is not None:
             seen, unit = f"{seen} in {len(sizes)} clusters", "cluster"
         raise DirEAGError(
@@ -215,10 +212,9 @@ def _out_of_fold(
     n_folds, cluster = preset.recalibration.out_of_fold, observations.cluster_number
     fold = np.where(used, 0, -1)
     for member, row in enumerate(used):
-        clusters = None if cluster is None else cluster[row]
-        n_units = int(row.sum()) if clusters is None else len(np.unique(clusters))
+        n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
         if n_units > 1:
-            fold[member, row] = assign_folds(int(row.sum()), min(n_folds, n_units), seed, clusters)
+            fold[member] = _folds(observations, row, min(n_folds, n_units), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
@@ -239,15 +235,6 @@ def _supports(
     batch = jax.tree.map(np.asarray, natural.of_slots(observations.slots))
     members = (jax.tree.map(lambda value, at=at: value[at : at + 1], batch) for at in range(len(batch.weight)))
     return np.stack([distribution(reports, parameters) for parameters in members])
-
-
-def _check_weights(preset: Preset, *, allow_weighted: bool) -> None:
-    if preset.is_weighted and not allow_weighted:
-        raise DirEAGError(
-            f"preset {preset.name} weighs questions unequally (null_target_weight {preset.null_target_weight}), which "
-            "is not a probability model: intervals and leave-one-out figures from it mean nothing. Set "
-            "null_target_weight to 1, or say allow_weighted (--allow-weighted) to sample all the same."
-        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -295,7 +282,8 @@ def train_test(
         As :func:`check_apart` and the fit do.
     """
     check_apart(train, test)
-    fit = _fits(train, np.ones((1, len(train)), bool), method, preset, variant, sampling, allow_weighted, seed)[0]
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "seed": seed}
+    fit = _fits(train, np.ones((1, len(train)), bool), method, sampling, allow_weighted, **settings)[0]
     index = np.flatnonzero(test.answered)
     return [HeldOut("test", fit, index, fit.predict(test.select(index)))]
 
@@ -313,8 +301,8 @@ def check_apart(train: Observations, test: Observations) -> None:
     if shared:
         raise DirEAGError(
             f"{len(shared)} clusters have questions in the training set and among the test questions, {min(shared)!r} "
-            "is one; expected none, because questions of a cluster are alike. Move each whole "
-            "cluster to one of the two, or rename those that are others under the same name."
+            "is one; expected none, because questions of a cluster are alike. Move each whole cluster to one of the "
+            "two, or rename those that are others under the same name."
         )
 
 
@@ -341,20 +329,25 @@ def cross_fit(
     """
     fold = fold_of_question(observations, n_folds, seed)
     kept = (fold[None, :] >= 0) & (fold[None, :] != np.arange(n_folds)[:, None])
-    fits = _fits(observations, kept, method, preset, variant, sampling, allow_weighted, seed)
-    parts = [np.flatnonzero(fold == number) for number in range(n_folds)]
-    return [
-        HeldOut(str(number), fit, index, fit.predict(observations.select(index)))
-        for number, (fit, index) in enumerate(zip(fits, parts, strict=True))
-    ]
+    settings: dict[str, Any] = {"preset": preset, "variant": variant, "seed": seed}
+    held_out = []
+    for number, fit in enumerate(_fits(observations, kept, method, sampling, allow_weighted, **settings)):
+        index = np.flatnonzero(fold == number)
+        held_out.append(HeldOut(str(number), fit, index, fit.predict(observations.select(index))))
+    return held_out
 
 
 def fold_of_question(observations: Observations, n_folds: int, seed: int) -> Int[np.ndarray, " problem"]:
     """Return the fold of each question in :func:`cross_fit`; -1 where it is unanswered."""
-    answered, cluster = observations.answered, observations.cluster_number
-    fold = np.full(len(observations), -1)
-    clusters = None if cluster is None else cluster[answered]
-    fold[answered] = assign_folds(int(answered.sum()), n_folds, seed, clusters)
+    return _folds(observations, observations.answered, n_folds, seed)
+
+
+def _folds(
+    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
+) -> Int[np.ndarray, " problem"]:
+    """Return the fold of each chosen question, dealt in whole clusters; -1 for the others."""
+    fold, cluster = np.full(len(observations), -1), observations.cluster_number
+    fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
     return fold
 
 
@@ -362,22 +355,11 @@ def _fits(
     observations: Observations,
     kept: Bool[np.ndarray, "batch problem"],
     method: Method,
-    preset: str | Preset,
-    variant: Variant,
     sampling: SamplingSettings | None,
     allow_weighted: bool,
-    seed: int,
+    **settings: Any,
 ) -> list[Fit]:
     if method == "map":
-        return fit_map_batch(observations, kept, preset=preset, variant=variant, seed=seed)
-    return [
-        fit_nuts(
-            observations.select(np.flatnonzero(row)),
-            preset=preset,
-            variant=variant,
-            sampling=sampling,
-            seed=seed,
-            allow_weighted=allow_weighted,
-        )
-        for row in kept
-    ]
+        return fit_map_batch(observations, kept, **settings)
+    selected = (observations.select(np.flatnonzero(row)) for row in kept)
+    return [fit_nuts(part, sampling=sampling, allow_weighted=allow_weighted, **settings) for part in selected]

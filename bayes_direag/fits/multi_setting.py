@@ -27,12 +27,12 @@ from jaxtyping import Float
 
 from bayes_direag.data.files import atomic_path
 from bayes_direag.data.observations import Observations
-from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.fits.fit import Fit
+from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit, stored_tree
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.multi_setting import SettingCalibrations, SettingDraws, draw_recalibrations, draw_settings
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior, require_format
+from bayes_direag.inference.posterior import nuts_posterior
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import RawDraws, linked
 from bayes_direag.model.multi_setting import Population
@@ -90,7 +90,8 @@ class MultiSettingFit:
             If several settings have that model and dataset.
         """
         stated = any(map(any, pairs))
-        names = [name for name, fit in self.settings.items() if stated and pairs == _stored_pairs(fit)]
+        here = json.dumps(sorted(pairs))
+        names = [name for name, fit in self.settings.items() if stated and fit.tree.attrs["pairs"] == here]
         if len(names) > 1:
             known = ", ".join(map(repr, names))
             raise DirEAGError(
@@ -117,26 +118,12 @@ class MultiSettingFit:
         FitFileError
             If there is no such file, or it is not a pooled fit.
         """
-        expected = f"expected a pooled fit, written by `direag fit A B --pool --out {path}`"
-        if not Path(path).is_file():
-            raise FitFileError(f"{path}: no such file; {expected}.")
-        try:
-            with xr.open_datatree(path, engine="h5netcdf") as stored:
-                tree = stored.load()
+        with stored_tree(path, f"a pooled fit, written by `direag fit A B --pool --out {path}`") as tree:
             groups = tree.children
             n_settings = sum(name.startswith("setting_") for name in groups)
-            fits = [Fit(groups[f"setting_{number}"].copy()) for number in range(n_settings)]
-            named = {str(fit.tree.attrs["setting"]): fit for fit in fits}
-            pooled = cls(named, Fit(groups[NEW].copy()), groups["hierarchy"].copy())
-            for fit in (*fits, pooled.new):
-                require_format(fit.tree)
-                _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
-        except (OSError, KeyError, ValueError) as error:
-            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-            raise FitFileError(
-                f"{path}: not one that this version can read ({cause}); {expected}. Fit again."
-            ) from error
-        return pooled
+            numbered = [f"setting_{number}" for number in range(n_settings)]
+            *fits, new = (Fit(groups[name].copy()).require_readable() for name in (*numbered, NEW))
+            return cls({str(fit.tree.attrs["setting"]): fit for fit in fits}, new, groups["hierarchy"].copy())
 
 
 def is_multi_setting(path: str | Path) -> bool:
@@ -222,13 +209,13 @@ def fit_multi_setting(
     left_out = [left_out_of(tree, q, chosen, variant) if len(q) else None for tree, q in pairs]
     outcomes = [loo and loo.outcomes(q.right_state) for loo, q in zip(left_out, fitted, strict=True)]
     final = draw_recalibrations(outcomes, chosen.recalibration, runs, seed, progress=progress)
-    for tree, calibration in zip([*trees, new], [*final.settings, final.new], strict=True):
+    new["recalibration"] = xr.DataTree(final.new.to_dataset())
+    parts = zip(pairs, left_out, final.settings, observations.values(), strict=True)
+    for (tree, questions), loo, calibration, given in parts:
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
-    for (tree, questions), loo, calibration in zip(pairs, left_out, final.settings, strict=True):
         if loo is not None:
             tree["loo"] = xr.DataTree(loo.to_dataset(questions, calibration))
-    for tree, questions in zip(trees, observations.values(), strict=True):
-        tree.attrs["pairs"] = json.dumps(sorted(pairs_of(questions)))
+        tree.attrs["pairs"] = json.dumps(sorted(pairs_of(given)))
     fits = {name: Fit(tree) for name, tree in zip(observations, trees, strict=True)}
     return MultiSettingFit(fits, Fit(new), _hierarchy(drawn, final, levels))
 
@@ -307,7 +294,3 @@ def _hierarchy(drawn: SettingDraws, final: SettingCalibrations, levels: tuple[st
     dims = {f"{name}_centre": ["level"] for name in LEVEL_PARAMETERS}
     tree: xr.DataTree = arviz_base.from_dict(groups, dims=dims, coords={"level": np.array(levels, dtype=object)})
     return tree
-
-
-def _stored_pairs(fit: Fit) -> set[tuple[str, str]]:
-    return {(model, dataset) for model, dataset in json.loads(fit.tree.attrs["pairs"])}

@@ -146,11 +146,6 @@ class PatternPredictor:
     _known: Reports | None = field(default=None, init=False, repr=False)
     _predicted: Columns = field(default_factory=dict, init=False, repr=False)
 
-    @property
-    def n_samples(self) -> int:
-        """Number of posterior draws over all chains; 1 for a MAP."""
-        return int(self.parameters.weight.shape[0])
-
     def __call__(self, reports: Reports) -> Columns:
         """Predict questions.
 
@@ -162,7 +157,9 @@ class PatternPredictor:
         """
         mention = by_first_mention(np.asarray(reports.candidate))
         new_reports: Reports = jax.tree.map(np.asarray, reports._replace(candidate=mention))
-        together = new_reports if self._known is None else _joined(self._known, new_reports)
+        together = new_reports
+        if self._known is not None:
+            together = jax.tree.map(lambda *pair: np.concatenate(pair), self._known, new_reports)
         n_known = len(together.n_candidates) - len(mention)
         patterns = _patterns(together)
         is_new = patterns.member >= n_known
@@ -205,8 +202,3 @@ def _patterns(reports: Reports) -> Patterns:
     columns = (reports.candidate, *_by_signal(reports), reports.label)
     by_level = (column.T for column in columns if column is not None)
     return distinct_rows([np.asarray(column) for column in (reports.n_candidates, *chain.from_iterable(by_level))])
-
-
-def _joined(first: Reports, second: Reports) -> Reports:
-    joined: Reports = jax.tree.map(lambda *pair: np.concatenate(pair), first, second)
-    return joined

@@ -146,7 +146,7 @@ class TestFile:
     def test_what_is_no_pooled_fit(self, tmp_path: Path) -> None:
         (tmp_path / "text.nc").write_text("no")
         assert not is_multi_setting(tmp_path / "text.nc")
-        with pytest.raises(FitFileError, match=r"text.nc: not one that this version can read.*expected a pooled fit"):
+        with pytest.raises(FitFileError, match=r"text.nc: not a fit that this version can read.*expected a pooled fit"):
             MultiSettingFit.load(tmp_path / "text.nc")
         with pytest.raises(
             FitFileError, match=r"no such file; expected a pooled fit, written by `direag fit A B --pool"

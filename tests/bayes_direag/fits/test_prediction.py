@@ -48,7 +48,7 @@ def predictor(n_samples: int, n_levels: int = 4, seed: int = 1, without: tuple[s
 
 def one_by_one(given: Reports, by: PatternPredictor) -> dict[str, np.ndarray]:
     """Predict with the plain equations, every state of every question in every sample."""
-    every = np.zeros((by.n_samples, len(given.n_candidates), given.candidate.shape[1] + 1))
+    every = np.zeros((len(by.parameters.weight), len(given.n_candidates), given.candidate.shape[1] + 1))
     for sample, question in np.ndindex(every.shape[:2]):
         own = {k: v[sample] for k, v in by.parameters._asdict().items() if v is not None}
         said = zip(given.candidate[question].tolist(), expit(given.logit_confidence[question]).tolist(), strict=True)
