@@ -67,17 +67,17 @@ class Evaluation(Result):
     Attributes
     ----------
     predictions : DataFrame
-        A row a method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``
+        One row per method and question: ``problem_id``, ``fold``, ``method``, ``answer``, ``confidence``, ``correct``
         (missing without a gold answer); for methods with a distribution, ``null_probability`` and
         ``state_probability``, that of the observed state; ``cluster``, if there are clusters. The rows of a method are
         in order of folds and of the file; the unanswered questions come last, without fold, answer and confidence, and
         not correct.
     metrics : DataFrame
-        A row a method: ``method``, ``n`` (answered, labelled questions), ``unanswered`` (other labelled questions); the
-        scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` over both; each metric of the method's own answers
-        over the n; and all intervals as ``NAME_low``, ``NAME_high``.
+        One row per method: ``method``, ``n`` (answered, labelled questions), ``unanswered`` (other labelled questions);
+        the scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` over both; each metric of the method's own
+        answers over the n; and all intervals as ``NAME_low``, ``NAME_high``.
     parameters : DataFrame
-        A row a fold, variant, parameter and level, with the means of the fit's sample statistics (for a MAP the
+        One row per fold, variant, parameter and level, with the means of the fit's sample statistics (for a MAP the
         penalised ``loss`` and the ``projected_gradient``).
     fits : dict
         Each fit by variant and fold.
@@ -112,7 +112,7 @@ class Evaluation(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """The most important metrics, a row a method, the greatest benefit first."""
+        """The most important metrics, one row per method, the greatest benefit first."""
         columns = ["method", "n", "unanswered", "benefit", "benefit_low", "benefit_high", "accuracy_of_all"]
         columns += ["log_score", "ece", "smece", "brier", "nll", "auroc"]
         return self.metrics.sort_values("benefit", ascending=False, kind="stable", ignore_index=True)[columns]

@@ -56,9 +56,9 @@ GRID = np.linspace(0, 1, 201)
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the calibration curve of every level, for stated confidences from 0 to 1.
 
-    Returns: A row a level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's weight
-    that goes to its answer), ``low``, ``high``. The curve is constant for variant ``level``, and 1 for ``count``. With
-    several signals it is for reports in which all signals are equal.
+    Returns: One row per level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's
+    weight that goes to its answer), ``low``, ``high``. The curve is constant for variant ``level``, and 1 for
+    ``count``. With several signals it is for reports in which all signals are equal.
     """
     grid = clipped_logit(GRID, fit.preset.eps)
     with jax.enable_x64(True):
@@ -77,7 +77,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the parameters of each level.
 
-    Returns: A row a quantity and level: ``quantity``, which is ``share`` (of the total weight) or ``bias`` (on the
+    Returns: One row per quantity and level: ``quantity``, which is ``share`` (of the total weight) or ``bias`` (on the
     logit scale; not for variant ``count``); ``level``, ``value``, ``low``, ``high``.
     """
     posterior = parameter_draws(fit.tree)
@@ -95,7 +95,7 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the identified quantities that all levels share.
 
-    Returns: A row a quantity: ``quantity``, ``value``, ``low``, ``high``. The quantities are those of the fit among
+    Returns: One row per quantity: ``quantity``, ``value``, ``low``, ``high``. The quantities are those of the fit among
     ``slope``, ``null_gain``, ``sharpness``, ``vote_slope`` (slopes of each of several signals as ``slope[words]``),
     ``prior_strength / total weight``, ``null_base / total weight``, and, for a logistic final calibration,
     ``recalibration intercept`` and ``recalibration slope``.
@@ -191,8 +191,8 @@ class LabelledReports:
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
     """Count the stated confidences of each level by bin, for right and for wrong answers.
 
-    Returns: A row a level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``, the
-    numbers of right and wrong answers. Reports that are not usable are not counted.
+    Returns: One row per level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``,
+    the numbers of right and wrong answers. Reports that are not usable are not counted.
     """
     # most confidences are whole percentages; rounding keeps 15 % on an edge, which 0.15 * 100 misses
     percent = np.round(reports.confidence * 100, 9)

@@ -1,7 +1,7 @@
 """Question sets: benchmarks by name or as published files, tables with named columns, generated arithmetic.
 
 Nothing is guessed. A row that is not a question is left out, and a question with an unreadable gold answer is asked
-without one. Both are listed as odd rows, with line and reason. So are gold answers that a right reply may well miss,
+without one. Both are listed as odd rows, with line and reason. So are gold answers that a right reply may miss,
 because they are rounded or have very many digits; these are kept.
 """
 
@@ -233,7 +233,7 @@ def _gold(gold: object, kind: AnswerKind) -> str | None:
 
 
 def _hardly_met(number: str) -> bool:
-    """Tell whether a right reply may well give another number, as this one is rounded or has very many digits."""
+    """Tell whether a right reply may give another number, as this one is rounded or has very many digits."""
     _, _, decimals = number.partition(".")
     digits = number.replace(".", "").strip("-0")
     return len(decimals) > _MOST_DECIMALS or len(digits) > _MOST_DIGITS

@@ -1,4 +1,4 @@
-"""What ``direag`` calls, a command a file; and how these read lists of numbers and levels of intervals."""
+"""The commands of the analysis, one per file, and how they read lists of numbers and interval levels."""
 
 from bayes_direag.errors import DirEAGError
 

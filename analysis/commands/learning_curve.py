@@ -1,4 +1,4 @@
-"""The command ``direag learning-curve``: how good each method becomes with the number of labelled questions."""
+"""The command ``direag learning-curve``: how good each method is, by the number of labelled questions."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -35,7 +35,7 @@ def learning_curve_command(
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Say how many labelled questions are needed, and which method is best with so many.
+    """Say how many labelled questions are needed, and which method is best.
 
     In every split the methods learn from the first 30, 100, ... labelled questions in random order, and are tested on
     those beyond the largest number, from which none has learned.
@@ -44,8 +44,8 @@ def learning_curve_command(
     _venn; vote_logistic, level_logistic, boosted_stack, dawid_skene, dawid_skene_labelled, conditional_logit;
     map_PRESET and nuts_PRESET, also with _calibrated. To add the slow ones: --methods default,nuts_bayes_calibrated.
 
-    Every result is written as soon as it is there. The same command goes on with what was broken off, and one with
-    more --methods or --splits adds to it.
+    Results are written as they are made. The same command resumes an interrupted run; with more --methods or --splits
+    it adds to it.
 
     Example: direag learning-curve labelled.jsonl --out curve --labels 30,100
     """

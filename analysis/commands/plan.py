@@ -34,7 +34,7 @@ def plan_command(
 ) -> None:
     """Say what more labels would bring, and which questions are most worth labelling.
 
-    Needs a fit by NUTS, and questions that it has not learned from. Nothing is fitted again, and no label is looked at.
+    Needs a fit by NUTS, and questions that it has not learned from. Nothing is fitted again, and labels are not used.
 
     Example: direag plan fit.nc unlabelled.jsonl --out plan
     """

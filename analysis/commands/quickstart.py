@@ -15,7 +15,7 @@ def quickstart_command(
     target: Annotated[Path, typer.Option("--out", help="Folder for what it makes.")] = Path("direag-quickstart"),
     seed: SeedOption = 0,
 ) -> None:
-    """Do the main job on the bundled example: evaluate, fit, predict, show what came out, write the report.
+    """Do the main job on the bundled example: evaluate, fit, predict, show the results, write the report.
 
     The example is real: 300 word problems, each asked five times of a model of 1.5 billion parameters.
 

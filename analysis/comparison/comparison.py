@@ -52,8 +52,8 @@ _Draws = dict[tuple[str, str | None], Float[np.ndarray, " sample"]]
 class ParameterComparison(NamedTuple):
     """What two fits have learned, side by side.
 
-    ``table``: a row a quantity (and level, by name): ``quantity``; ``level``, missing for those without; ``point``, the
-    first fit's value (its mean over several draws); ``mean``, ``sd``, ``low`` and ``high`` of the second over its
+    ``table``: one row per quantity (and level, by name): ``quantity``; ``level``, missing for those without; ``point``,
+    the first fit's value (its mean over several draws); ``mean``, ``sd``, ``low`` and ``high`` of the second over its
     draws, the last two its equal-tailed interval; ``distance``, point less mean in units of sd. Over a single draw
     there is neither sd nor interval nor distance, and no distance in what is the same in every draw: all NaN.
     ``scale``: ``raw``, the parameters on the real line, where both fits were found; ``relative``, what of them no
@@ -107,14 +107,14 @@ def compare_predictions(
 ) -> pd.DataFrame:
     """Predict the same questions from two fits.
 
-    Returns: A row a question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they differ
-    (``changed``); ``first_confidence``, ``second_confidence``, and second minus first (``shift``), which compares two
-    different answers if the answer changed; ``first_low``, ``first_high``, ``second_low`` and ``second_high``,
-    posterior intervals of the confidences (NaN for a single draw); ``first_correct`` and ``second_correct``, missing
-    without a label; ``first_state_probability`` and ``second_state_probability``, of the observed state;
-    ``first_fitted`` and ``second_fitted``, whether the fit learned from this ``problem_id``, missing if it counted its
-    questions by pattern; ``cluster``, the number of the question's cluster. For unanswered questions answers,
-    confidences and what follows from them are missing. Raises LevelError and DirEAGError as :meth:`Fit.predict
+    Returns: One row per question, in order: ``problem_id``; ``first_answer``, ``second_answer``, and whether they
+    differ (``changed``); ``first_confidence``, ``second_confidence``, and second minus first (``shift``), which
+    compares two different answers if the answer changed; ``first_low``, ``first_high``, ``second_low`` and
+    ``second_high``, posterior intervals of the confidences (NaN for a single draw); ``first_correct`` and
+    ``second_correct``, missing without a label; ``first_state_probability`` and ``second_state_probability``, of the
+    observed state; ``first_fitted`` and ``second_fitted``, whether the fit learned from this ``problem_id``, missing if
+    it counted its questions by pattern; ``cluster``, the number of the question's cluster. For unanswered questions
+    answers, confidences and what follows from them are missing. Raises LevelError and DirEAGError as :meth:`Fit.predict
     <bayes_direag.fits.fit.Fit.predict>`.
     """
     columns: dict[str, object] = {

@@ -37,7 +37,7 @@ LEAST_DIFFERENCE = 4.0
 class LooComparison(NamedTuple):
     """Models in the order of their elpd, the best first.
 
-    ``table``: A row a model: ``model``; ``elpd`` and its standard error ``se``; ``difference`` to the best and
+    ``table``: One row per model: ``model``; ``elpd`` and its standard error ``se``; ``difference`` to the best and
     ``difference_se`` (0 for the best itself); ``distinguishable`` from the best (missing for the best itself);
     ``p_loo``, the effective number of parameters; ``n_bad_k``, questions whose Pareto k is above 0.7; ``weight``, in
     the stacked mixture of all; ``is_weighted``, whether its likelihood is. ``n``: number of questions.

@@ -31,10 +31,10 @@ POOLED = "other"
 class PredictiveChecks(NamedTuple):
     """The labels compared with posterior predictions.
 
-    ``table``: A row a statistic and pattern, the patterns from most to least agreement and ``all`` last: ``statistic``,
-    which is ``accuracy`` (share of questions whose selected answer is right) or ``null`` (share without a right
-    candidate); ``pattern``; ``n`` questions; and the columns of :func:`compared`. ``tail_probability``: of all rows
-    jointly, see :func:`joint_tail_probability`.
+    ``table``: One row per statistic and pattern, the patterns from most to least agreement and ``all`` last:
+    ``statistic``, which is ``accuracy`` (share of questions whose selected answer is right) or ``null`` (share without
+    a right candidate); ``pattern``; ``n`` questions; and the columns of :func:`compared`. ``tail_probability``: of all
+    rows jointly, see :func:`joint_tail_probability`.
     """
 
     table: pd.DataFrame

@@ -1,4 +1,4 @@
-"""A diagnosis as pictures, by the name of their files, and as tables of 80 columns, the verdict last."""
+"""A diagnosis as pictures, and as tables of 80 columns with the verdict last."""
 
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from types import MappingProxyType
@@ -84,8 +84,8 @@ def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
     figure = headed_figure(
         "Does any single question carry the posterior?",
         f"{len(pareto_k)} questions, in the order in which they were fitted; {bad.sum()} above "
-        f"{LARGEST_PARETO_K}{also}. Pareto k: how far a question's own label moves the posterior; above the line, what "
-        "is said of that question left out is not to be relied on.",
+        f"{LARGEST_PARETO_K}{also}. Pareto k: how far a question's own label moves the posterior; above the line, "
+        "the leave-one-out prediction of that question is unreliable.",
         2.9,
     )
     axis = figure.subplots()
@@ -116,7 +116,7 @@ def learning_figure(diagnosis: "Diagnosis") -> "Figure":
         f"What have the labels taught? The {n} raw parameters before and after",
         f"Dashed: prior. Filled: posterior, after {diagnosis.fit.n_questions} labelled questions. "
         "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
-        "prior. Values on the raw scale; heights in each panel its own.",
+        "prior. Values are on the raw scale; each panel has its own height.",
         1.25 * n_rows,
         width=7.6,
     )
@@ -146,7 +146,7 @@ def _draw_densities(axis: "Axes", draws: Float[np.ndarray, " sample"], mean: flo
     axis.grid(visible=False)
 
 
-#: Chains are drawn of so many parameters, those with the fewest effective draws; clouds of so many pairs.
+#: Numbers of parameters (those with the fewest effective draws) and of pairs that are drawn.
 _WORST, _PAIRS = 6, 4
 _BAND = 0.95
 _LINES = ("-", "--", ":", "-.")
@@ -156,8 +156,8 @@ def chains_figure(diagnosis: "Diagnosis") -> "Figure":
     """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
 
     To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
-    less the uniform one, and the band of 95 % that holds it for as many independent draws as are effective, or as there
-    should be (rank plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
+    minus the uniform one, and the 95 % band for as many independent draws as are effective, or as are expected (rank
+    plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
     doi:10.1214/aop/1176990746).
     """
     draws = raw_draws(diagnosis.fit)
@@ -168,7 +168,7 @@ def chains_figure(diagnosis: "Diagnosis") -> "Figure":
     figure = headed_figure(
         f"Do the chains agree? The {len(worst)} of {n} raw parameters with the fewest effective draws",
         f"{n_chains} chains of {n_draws} draws. Left: every draw; chains should look alike and overlap. Right: where a "
-        "chain's draws rank among all, less where they would if chains agreed; lines should stay in the grey "
+        "chain's draws rank among all, minus where they would if chains agreed; lines should stay in the grey "
         f"{_BAND:.0%} band. Expected: R-hat below {RHAT_LIMIT}, more than {ESS_LIMIT:.0f} effective draws.",
         1.25 * len(worst),
         width=7.6,
@@ -203,8 +203,8 @@ def pairs_figure(diagnosis: "Diagnosis") -> "Figure":
     n_rows = -(-len(pairs) // 2)
     figure = headed_figure(
         f"What is known only together? The {len(pairs)} most correlated pairs",
-        f"{len(diverging)} posterior draws of raw parameters; {crosses}. A narrow or bent cloud: the labels hold a "
-        "combination of the two, not each.",
+        f"{len(diverging)} posterior draws of raw parameters; {crosses}. A narrow or bent cloud: the labels determine "
+        "a combination of the two, not each.",
         3.0 * n_rows,
     )
     axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
@@ -236,13 +236,13 @@ def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: floa
 WORDS: Words = {
     "chains": (
         "Do the chains agree?",
-        "Each colour is one independent run of the sampler. They should look alike, overlap, and go nowhere; the "
+        "Each colour is one independent run of the sampler. They should look alike, overlap, and show no trend; the "
         "lines on the right should stay in the grey band.",
     ),
     "pairs": (
         "What is known only together?",
-        "A round cloud: two numbers are known each by itself. A narrow one: only their combination is. Crosses, "
-        "if there are any, are draws that went wrong.",
+        "A round cloud: each of the two numbers is known by itself. A narrow one: only their combination is. Crosses "
+        "are draws that went wrong.",
     ),
     "learning": (
         "What did the labels teach?",
@@ -345,8 +345,8 @@ def _identifiability(diagnosis: "Diagnosis") -> Group:
         ["r"],
         rows,
         f"Flat direction: {direction_in_words(flat.loadings)}; {flat.variance_left:.0%} of the prior's variance left; "
-        f"{flat.likelihood_change:.2f} nats of log-likelihood a posterior sd. Scale of weight, prior_strength and "
-        f"null_base: {'prior_strength is the unit' if scale.fixed else 'held by the prior alone'}; "
+        f"{flat.likelihood_change:.2f} nats of log-likelihood per posterior sd. Scale of weight, prior_strength and "
+        f"null_base: {'prior_strength is the unit' if scale.fixed else 'determined by the prior alone'}; "
         f"{scale.likelihood_change:.2f} nats.",
     )
 
@@ -430,7 +430,7 @@ def _verdict(diagnosis: "Diagnosis") -> Group:
     else:
         last = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
         if any(finding.status == "warning" for finding in diagnosis.verdict):
-            last += " Mind what is marked care."
+            last += " See what is marked care."
     return Group(Text("Verdict", style="italic"), Padding(table, (1, 0)), Text(last, style="bold"))
 
 

@@ -1,4 +1,4 @@
-"""Can this posterior be believed? Every check of a NUTS fit, and what they say together."""
+"""All checks of a NUTS fit, and their verdict on whether the posterior can be believed."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,10 +66,10 @@ FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), tuple(FIGU
 
 @dataclass(frozen=True, eq=False)
 class Diagnosis(Result):
-    """What was found out about a NUTS fit; see the modules beside this one for its parts.
+    """The results of all checks of a NUTS fit.
 
-    ``parameters``: a row a raw parameter (and level), then intercept and slope of the recalibration unless it has none:
-    :func:`~bayes_direag.fits.convergence.convergence` and :func:`~analysis.diagnosis.identifiability.learning`.
+    ``parameters``: one row per raw parameter (and level), then intercept and slope of the recalibration unless it has
+    none: :func:`~bayes_direag.fits.convergence.convergence` and :func:`~analysis.diagnosis.identifiability.learning`.
     ``chains``: :func:`~bayes_direag.fits.convergence.chain_statistics`. ``correlations``: of the raw parameters.
     ``calibration``: of the leave-one-out ``support`` and of the ``confidence`` made of it. ``n_several_correct``:
     questions with several right answers. ``is_weighted``: whether the likelihood weighs questions unequally; predictive
@@ -103,11 +103,11 @@ class Diagnosis(Result):
 
     @property
     def table(self) -> pd.DataFrame:
-        """The parameters: how well the chains agree, and what the labels have taught."""
+        """The parameters: how well the chains agree, and how much the labels have changed each."""
         return self.parameters
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the effective draws of every parameter, bulk and tail, and how many are asked for."""
+        """Draw the effective draws of every parameter, bulk and tail, and how many are expected."""
         rows = self.parameters
         place = np.arange(len(rows))[::-1]
         with axes_or_new(ax) as axes:
@@ -130,7 +130,7 @@ class Diagnosis(Result):
 
     @property
     def record(self) -> dict[str, object]:
-        """Everything that was found out."""
+        """All of it, for JSON."""
         about, fit = self.fit.tree.attrs, {"preset": self.fit.preset, "seed": int(self.fit.tree.attrs["seed"])}
         fit |= {name: about[name] for name in ("dataset", "model", "variant", "observations_sha256")}
         found = {"believable": self.believable, "verdict": self.verdict, **vars(self), "fit": fit}
@@ -179,7 +179,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         )
     if not fit.n_questions:
         raise DirEAGError(
-            "this fit has learned from no labelled question of its own, so there is nothing to hold it against; "
+            "this fit has learned from no labelled question of its own, so there is nothing to compare it with; "
             "expected one that has. Diagnose the fit of a setting with labels: they were drawn together."
         )
     if not 0 < interval_level < 1:

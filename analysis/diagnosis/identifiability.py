@@ -78,10 +78,10 @@ class Scale:
 def learning(draws: ParameterDraws) -> pd.DataFrame:
     r"""Compare the posterior of every parameter with its prior.
 
-    Returns: A row a parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``, ``sd``,
-    ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0: nothing
-    learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd. Source: Schad,
-    Betancourt and Vasishth (2021), doi:10.1037/met0000275.
+    Returns: One row per parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``,
+    ``sd``, ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0:
+    nothing learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd. Source:
+    Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
     """
     flat = draws.flat
     mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)

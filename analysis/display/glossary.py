@@ -1,4 +1,4 @@
-"""What methods, metrics and parameters are, in a sentence each that a layman can read."""
+"""Methods, metrics and parameters, each in one plain sentence."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,7 +14,7 @@ class MetricWords(NamedTuple):
 
     @property
     def arrow(self) -> str:
-        """Where better values lie."""
+        """An arrow in the direction of better values."""
         return "↑" if self.more_is_better else "↓"
 
 
@@ -22,7 +22,7 @@ METHODS: Mapping[str, str] = MappingProxyType(
     {
         "vanilla": "the answer and the confidence of one prompt, as stated",
         "self_consistency": "the commonest of several samples of one prompt; its share of them",
-        "answer_entropy": "the same answer; how far the samples agree (1 less their entropy)",
+        "answer_entropy": "the same answer; how far the samples agree (1 minus their entropy)",
         "topk": "the likeliest answer on the model's own list of guesses, with the probability that the list gives",
         "majority": "the commonest answer over all levels; its share of them",
         "mean_confidence": "the answer with the largest summed confidence; its share of the sum",

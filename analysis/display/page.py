@@ -1,6 +1,6 @@
-"""What a report is made of: sections of blocks, in the order in which they are read.
+"""The parts of a report, and the HTML page made of them.
 
-A text is shown as it is, whatever markup it looks like; only what stands in `backticks` is set as code.
+Texts are escaped; only text in `backticks` is set as code.
 """
 
 import base64
@@ -30,7 +30,7 @@ class Statements(NamedTuple):
 
 
 class Paragraph(NamedTuple):
-    """A few sentences, standing out by how much care they ask for."""
+    """A few sentences; their role sets how much they stand out."""
 
     text: str
     role: Literal["", "note", "fine", "warning", "failure"] = ""
@@ -50,7 +50,7 @@ class Terms(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """Answers of about one probability: what was said, how often they are right with its interval, and how many."""
+    """Answers with similar probabilities: the mean probability, the share right with its interval, and their number."""
 
     said: float
     right: float
@@ -60,14 +60,14 @@ class Dot(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """How often answers are right, by the probability given; drawn in the colours of the page."""
+    """The share of right answers by their probability, drawn in the colours of the page."""
 
     caption: str
     dots: tuple[Dot, ...]
 
 
 class Explorer(NamedTuple):
-    """Every question, to be filtered, sorted and opened; without scripts it is not there.
+    """All questions, to filter, sort and open; not shown without scripts.
 
     ``levels`` names the columns of reports. Each question is a dictionary as the script reads it; see ``explorer.js``.
     """
@@ -77,12 +77,12 @@ class Explorer(NamedTuple):
 
     @property
     def data(self) -> str:
-        """All of it as JSON that no text in it can end."""
+        """The content as JSON that is safe inside a script element."""
         return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 class Cell(NamedTuple):
-    """A text, more of it in smaller letters, and how it stands out."""
+    """A text, a detail in smaller letters, and how the cell stands out."""
 
     text: str
     detail: str = ""
@@ -90,7 +90,7 @@ class Cell(NamedTuple):
 
 
 class Column(NamedTuple):
-    """A header, more of it in smaller letters, and whether the column is of numbers, of names or of sentences."""
+    """A header, a detail in smaller letters, and whether the column holds numbers, names or sentences."""
 
     header: str
     detail: str = ""
@@ -100,7 +100,7 @@ class Column(NamedTuple):
 class Table(NamedTuple):
     """A table whose first column names the rows.
 
-    ``source`` says where its numbers are to be had as data; ``focus`` names the row that the report is about.
+    ``source``: where its numbers are available as data. ``focus``: the row that the report is about.
     """
 
     caption: str
@@ -120,7 +120,7 @@ class Table(NamedTuple):
         source: str = "",
         focus: str = "",
     ) -> "Table":
-        """Make a table with a row a record; a column is a function of it, to a cell or to the text of one."""
+        """Make a table with one row per record; a column is a function from a record to a cell or its text."""
 
         def cell(content: Cell | str) -> Cell:
             return Cell(content) if isinstance(content, str) else content
@@ -130,7 +130,7 @@ class Table(NamedTuple):
 
 
 class Picture(NamedTuple):
-    """A figure and how a layman reads it; for those who cannot see it, its own title and caption say what it shows."""
+    """A figure and how to read it; its own title and caption serve as the alternative text."""
 
     name: str
     title: str
@@ -139,18 +139,18 @@ class Picture(NamedTuple):
 
     @property
     def alt(self) -> str:
-        """The figure's title and caption in a line."""
+        """The figure's title and caption on one line."""
         return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
 
 
 class Verdict(NamedTuple):
-    """Sentences, each after its mark: fine, asking for care, or failing."""
+    """Findings, each with its mark."""
 
     items: tuple[tuple[Literal["fine", "warning", "failure"], str], ...]
 
 
 class Command(NamedTuple):
-    """Lines to type."""
+    """Commands to type."""
 
     text: str
 
@@ -159,7 +159,7 @@ Block = Statements | Paragraph | Bullets | Terms | Chart | Table | Explorer | Pi
 
 
 class Section(NamedTuple):
-    """One part of the report; ``name`` stands for it in links. The first one is open, the others are folded."""
+    """One part of the report; links use its ``name``. The first section is open, the others are folded."""
 
     name: str
     title: str
@@ -167,7 +167,7 @@ class Section(NamedTuple):
 
 
 class Report(NamedTuple):
-    """All of it."""
+    """A whole report."""
 
     title: str
     about: str
@@ -178,7 +178,7 @@ class Report(NamedTuple):
 def worded(
     pictures: Iterable[Drawn | LeftOut], words: Words, prefix: str, on_step: Callable[[str], None]
 ) -> Iterator[Block]:
-    """Put pictures into the order of their words; one that cannot be drawn is a sentence."""
+    """Yield the pictures in the order of their words; for one that cannot be drawn, a sentence that says why."""
     by_name: dict[str, Drawn | LeftOut] = {}
     for picture in pictures:
         on_step(f"drawing {picture.name}")
@@ -192,15 +192,16 @@ def worded(
 
 
 _HERE = Path(__file__).parent
-#: Dots an inch, sharp on a phone; no side of a WebP picture has more than so many. Bytes of one that are not yet much.
+#: Dots per inch, and the largest side of a WebP picture in dots.
 _DPI, _MOST_DOTS = 200, 16383
+#: A larger picture is compressed with loss.
 _MOST_BYTES = 300_000
 #: Inches that may be added around a figure.
 _EDGE = 0.5
 
 
 def write_page(report: Report, path: str | Path) -> None:
-    """Write a report as one HTML file; an earlier file gives way once all of the new one is written."""
+    """Write a report as one HTML file, completely or not at all; an earlier file is replaced."""
     html = render(report)
     with atomic_path(path) as partial_path:
         partial_path.write_text(html, encoding="utf-8", newline="\n")
@@ -224,19 +225,16 @@ def render(report: Report) -> str:
 
 
 def _pieces(text: str) -> list[str]:
-    """Split a text where code begins and ends, which stands in backticks: every second piece is code."""
+    """Split a text at its backticks: every second piece is code."""
     return re.split(r"`([^`]+)`", text)
 
 
 def _data_uri(figure: "Figure") -> str:
-    """Return a figure as an address that holds it, as WebP: without loss it takes 0.4 of the bytes of PNG.
-
-    Where that is still much (traces of many draws are noise, which nothing packs) it is packed with a loss that the eye
-    does not see.
-    """
-    whole = _webp(figure, lossless=True)
-    packed = whole if len(whole) <= _MOST_BYTES else _webp(figure, quality=85)
-    return f"data:image/webp;base64,{base64.b64encode(packed).decode()}"
+    """Return a figure as a data URI of a WebP picture: without loss, unless that is large (as traces of draws are)."""
+    picture = _webp(figure, lossless=True)
+    if len(picture) > _MOST_BYTES:
+        picture = _webp(figure, quality=85)
+    return f"data:image/webp;base64,{base64.b64encode(picture).decode()}"
 
 
 def _webp(figure: "Figure", **options: bool | int) -> bytes:

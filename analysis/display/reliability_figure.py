@@ -1,4 +1,4 @@
-"""Reliability diagrams: how often answers are right, against how probable they were said to be."""
+"""Reliability diagrams: the share of right answers against their stated probability."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: So few distinct confidences are marked on the curve, one by one.
+#: Up to this number, distinct confidences are marked on the curve.
 _FEW = 25
 
 
 def reliability_figure(results: Mapping[str, Reliability], about: str) -> "Figure":
     """Draw the reliability diagrams of one or two confidences side by side: in bins, without bins, and the counts.
 
-    ``found``: by the name that goes above each column, such as "before recalibration". ``about``: A sentence that says
-    what was evaluated and what was held out.
+    ``results``: by the title of their column, such as "before recalibration". ``about``: a sentence that says what was
+    evaluated and what was held out.
     """
     level = next(iter(results.values())).interval_level
     caption = (

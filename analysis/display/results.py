@@ -1,4 +1,4 @@
-"""What every result can do: show itself in a line and as a table, be drawn, and be written as one HTML file."""
+"""What every result has: a table, which notebooks show, a plot, and a report as one HTML file."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
 import pandas as pd
 
 from analysis.display.style import figure_style
@@ -24,7 +25,7 @@ class Result(ABC):
     @property
     @abstractmethod
     def table(self) -> pd.DataFrame:
-        """The table that says most."""
+        """The main table."""
 
     @abstractmethod
     def plot(self, ax: "Axes | None" = None) -> "Axes":
@@ -32,12 +33,12 @@ class Result(ABC):
 
     @abstractmethod
     def report(self, path: str | Path) -> None:
-        """Write all of it as one HTML file that needs nothing else."""
+        """Write the whole result as one HTML file that needs nothing else."""
 
     def numbers(self) -> dict[str, float]:
-        """Return every number of the table under one name, as experiment trackers take them.
+        """Return every number of the table by its name, for experiment trackers.
 
-        The name joins what stands as words in the row, then the column: ``direag.benefit``. Undefined ones are left
+        A name joins the texts of the row and the name of the column: ``direag.benefit``. Undefined numbers are left
         out.
 
         Examples
@@ -49,8 +50,8 @@ class Result(ABC):
         ['majority.accuracy_of_all', 'majority.auroc', 'majority.benefit']
         """
         table = self.table
-        is_number = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
-        words, figures = table.loc[:, [not own for own in is_number]], table.loc[:, is_number]
+        is_number = np.array([pd.api.types.is_numeric_dtype(table[column]) for column in table])
+        words, figures = table.loc[:, ~is_number], table.loc[:, is_number]
         return {
             ".".join([*(str(word) for word in row if not pd.isna(word)), str(column)]): float(value)
             for row, values in zip(words.itertuples(index=False), figures.to_dict("records"), strict=True)
@@ -96,9 +97,9 @@ def write_result_report(
     sections = [
         *([Section("result", "Result", first)] if first else []),
         Section("tables", "Tables", tuple(block(name, table) for name, table in tables.items())),
-        Section("pictures", "Pictures", tuple(Picture(name, name, "", own) for name, own in figures.items())),
+        Section("pictures", "Pictures", tuple(Picture(name, name, "", figure) for name, figure in figures.items())),
     ]
-    write_page(Report(title, about, "", tuple(own for own in sections if own.blocks)), path)
+    write_page(Report(title, about, "", tuple(section for section in sections if section.blocks)), path)
 
 
 def _shown(value: object) -> str:

@@ -63,7 +63,7 @@ def save_figure(figure: "Figure", path: str | Path) -> None:
 
 _TITLE_POINTS, _CAPTION_POINTS = 11.0, 9.0
 #: Height of a line over its font size, and mean width of a character of it, in the style's font.
-_LINE, _CHARACTER = 1.3, 0.525
+_LINE, _CHARACTER = 1.3, 0.535
 
 
 def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -> "Figure":
@@ -82,7 +82,7 @@ def panel_grid(
 ) -> "list[Axes]":
     """Return panels row by row, with shared axes that are labelled at the edge of the grid.
 
-    ``titles``: of each panel: a name, broken and cut where it does not fit, and a line below it.
+    ``titles``: the name of each panel, broken or cut where it does not fit, and the line below it.
     """
     n_columns = min(n_columns, len(titles))
     n_rows = -(-len(titles) // n_columns)
@@ -111,7 +111,7 @@ def forest(
     marker: str = "o",
     hollow: np.ndarray | None = None,
 ) -> None:
-    """Draw values and their intervals, a row each from the top; without a bar where the interval is NaN."""
+    """Draw values and their intervals, one per row from the top; no bar where the interval is NaN."""
     place = np.arange(len(value))[::-1]
     axes.hlines(place, low, high, color=colour, linewidth=2)
     fill = np.full(len(value), colour, dtype=object)
@@ -127,7 +127,7 @@ def row_labels(axes: "Axes", labels: list[str]) -> None:
 
 
 def diagonal(axes: "Axes", upper: float = 1.0) -> None:
-    """Draw where the two axes are equal."""
+    """Draw the line on which the two axes are equal."""
     axes.plot([0, upper], [0, upper], color=REFERENCE, linewidth=1, linestyle=(0, (4, 3)), zorder=1)
 
 
@@ -150,7 +150,10 @@ def fitting(name: str, width: float, points: float = 9.0) -> str:
 
 
 def _wrapped(text: str, width: float, points: float) -> str:
-    return "\n".join(textwrap.fill(plain(line), _characters(width - 0.15, points)) for line in text.splitlines())
+    return "\n".join(
+        textwrap.fill(plain(line), _characters(width - 0.15, points), break_on_hyphens=False)
+        for line in text.splitlines()
+    )
 
 
 def _characters(width: float, points: float) -> int:

@@ -1,6 +1,6 @@
-"""How numbers and lists of words stand in tables, captions and sentences; and tables for a terminal of 80 columns.
+"""Numbers and lists as text, and tables for a terminal of 80 columns.
 
-Text from files is shown as it is, whatever markup it looks like.
+Text from files is never read as markup.
 """
 
 import math
@@ -17,7 +17,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def number(value: float, decimals: int = 3, *, signed: bool = False, bare: bool = False) -> str:
-    """Return a number with a proper minus, and none at what rounds to zero; undefined as a dash.
+    """Return a number with a true minus sign, without a sign if it rounds to zero; a dash if undefined.
 
     ``bare`` leaves out the zero before the point.
 
@@ -60,7 +60,7 @@ def interval(
 
 
 def probability(value: float) -> str:
-    """Return two decimals, never rounded to 0 or 1 unless it is that; a dash if undefined.
+    """Return a probability with two decimals, as 0 or 1 only if it is exactly that; a dash if undefined.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def shown_table(
 ) -> Group:
     """Return a table under its title: columns of names, which fold, then columns of numbers; a caption below.
 
-    A row is a text or :class:`rich.text.Text` a column; an empty one stands for the cells that it lacks.
+    A row has one text or :class:`rich.text.Text` per column; missing cells at its end are empty.
     """
     table = plain_table(*names)
     for header in numbers:

@@ -77,21 +77,21 @@ class Explanation:
     correct : bool or None
         Whether the selected answer is right; None without an answer or a label.
     reports : DataFrame
-        A row a usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
+        One row per usable report: ``number`` (of its level in the fit, from 1), ``level``, ``answer`` (canonical),
         ``stated`` (confidence in [0, 1], not clipped; ``stated_words`` and so on for further signals), ``calibrated``
         (q~; 1 in variant count), ``weight_share`` (its level's share of the total weight), ``evidence`` (weight * q~,
         for its answer), ``null_evidence`` (null_gain * weight * (1 - q~), for the null), their parts of the support as
         ``support_part`` and ``null_support_part``; ``answer_without`` and ``confidence_without``, the prediction of the
         same fit without this report.
     unusable : DataFrame
-        A row a level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and ``stated``, if
-        there are any.
+        One row per level without a usable report: ``number``, ``level``, ``reason``; ``answer`` as given and
+        ``stated``, if there are any.
     states : DataFrame
-        A row a candidate, the selected one first, then by falling support; the last row is the null: ``answer``
+        One row per candidate, the selected one first, then by falling support; the last row is the null: ``answer``
         (missing for the null), ``n_reports`` that give it, ``evidence`` from reports, ``prior``, ``null_base``, and
         their sum ``concentration``; ``support``; ``selected``; ``right`` (missing if not labelled).
     calibration : DataFrame
-        A row a term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws.
+        One row per term of a logistic recalibration: ``term``, ``coefficient`` and ``value``, means over the draws.
         ``confidence = sigmoid(sum(coefficient * value))`` holds in every draw, so only approximately for the means.
         Empty without an answer or for other recalibrations.
     parts : DataFrame

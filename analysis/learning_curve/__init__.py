@@ -1,1 +1,1 @@
-"""How good each method becomes with the number of labelled questions that it learns from."""
+"""How good each method is, by the number of labelled questions that it learns from."""

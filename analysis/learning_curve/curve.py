@@ -277,10 +277,10 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
     The difference of each method to the one with the best mean is taken split by split, with the t interval of
     :func:`over_splits`.
 
-    Returns: A row a number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, in which
-    the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method; ``difference``
-    of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best, or its interval
-    does not show it to be worse. Undefined values are NaN; a method without an interval is in no group.
+    Returns: One row per number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, in
+    which the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method;
+    ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best,
+    or its interval does not show it to be worse. Undefined values are NaN; a method without an interval is in no group.
 
     ``results``: the concatenated tables of :func:`measured`. ``tested_share``: share of the usable questions that each
     split tests. ``level``: of the intervals, strictly between 0 and 1.

@@ -1,4 +1,4 @@
-"""The picture of a learning curve: a panel a metric, a line a method, its name where the line ends."""
+"""The picture of a learning curve: one panel per metric, one line per method, its name where the line ends."""
 
 import math
 from collections.abc import Iterator

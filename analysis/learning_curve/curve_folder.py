@@ -1,4 +1,4 @@
-"""A learning curve as a folder of files, which a run that was broken off goes on with."""
+"""A learning curve as a folder of files, from which an interrupted run resumes."""
 
 import hashlib
 import json
@@ -47,7 +47,7 @@ def identity(
 
 
 def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
-    """Make the folder, or go on with the one that is there; return the results that it holds.
+    """Make the folder, or resume from an existing one; return the results that it holds.
 
     Raises DirEAGError if it holds anything but a learning curve, one of another identity (sampling does not matter to a
     curve without NUTS), or results that cannot be read.

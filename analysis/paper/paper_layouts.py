@@ -249,7 +249,7 @@ def _rank(row: Mapping[Hashable, Any], metric: str) -> int | None:
 
 
 def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float) -> Layout:
-    """Lay out what :func:`~analysis.paper.paper_tables.paper_table` found at an interval level, a section a run."""
+    """Lay out what :func:`~analysis.paper.paper_tables.paper_table` found at an interval level, one section per run."""
     return Layout(
         name=f"direag-{table.number}",
         title=f"{table.subject.capitalize()}, as in the paper's Table {table.number}",
@@ -266,7 +266,7 @@ def paper_layout(table: PrintedTable, rows: pd.DataFrame, runs: Sequence[Evaluat
 def differences_layout(
     differences: pd.DataFrame, runs: Sequence[EvaluatedRun], level: float, n_resamples: int = N_RESAMPLES
 ) -> Layout:
-    """Lay out what :func:`~analysis.paper.paper_tables.method_differences` found so, a section a run."""
+    """Lay out what :func:`~analysis.paper.paper_tables.method_differences` found so, one section per run."""
     names = [_COMPARED_NAMES[metric] for metric in COMPARED_METRICS]
     return Layout(
         name="direag-differences",
@@ -328,7 +328,7 @@ def _sections(
     rows_of: Callable[[pd.DataFrame, EvaluatedRun], Iterable[Row]],
     notes_of: Callable[[pd.DataFrame, EvaluatedRun], Iterable[str]],
 ) -> tuple[Section, ...]:
-    """Make a section a run, of its part of a table."""
+    """Make one section per run, of its part of a table."""
     parts = [(run, table[table["run"] == str(run.folder)]) for run in runs]
     return tuple(
         Section(", ".join(setting(run)[:2]), str(run.folder), tuple(rows_of(own, run)), tuple(notes_of(own, run)))

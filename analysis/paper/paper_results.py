@@ -128,7 +128,7 @@ _ENDS = ("", "_low", "_high")
 
 
 def base_rate_table(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Compare DirEAG with the constant that equals its accuracy: what Figure 2 shows, a row a run that has DirEAG.
+    """Compare DirEAG with the constant that equals its accuracy: what Figure 2 shows, one row per run that has DirEAG.
 
     Returns: ``run``, ``model``, ``dataset``; the columns of :func:`~analysis.scores.null_state.base_rate_gains`; and
     what follows from the printed Table 1: ``brier_printed``, ``base_rate_brier_printed``, ``brier_gain_printed``,
@@ -156,10 +156,10 @@ def base_rate_table(runs: Sequence[EvaluatedRun], *, level: float, seed: int) ->
 
 
 def null_state_table(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Return the mean null probabilities of Figure 3, a row a run that has DirEAG.
+    """Return the mean null probabilities of Figure 3, one row per run that has DirEAG.
 
     Returns: ``run``, ``model``, ``dataset``; ``correct``, where the selected answer is right; ``absent``, where no
-    candidate is; ``difference``, the second less the first; each with ``_low`` and ``_high``; and the number of such
+    candidate is; ``difference``, the second minus the first; each with ``_low`` and ``_high``; and the number of such
     questions, ``n_correct`` and ``n_absent``. NaN where there is none.
     """
     rows = []

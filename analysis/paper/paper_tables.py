@@ -186,14 +186,14 @@ def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
 
 
 def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Return one of the paper's tables: a row a run and printed name, in the printed order.
+    """Return one of the paper's tables: one row per run and printed name, in the printed order.
 
     Returns: ``table`` (its number), ``run`` (the folder), ``model``, ``dataset``, ``method`` (the printed name),
     ``name`` (of :data:`analysis.evaluation.METHODS`), ``n``, ``unanswered``; and for each metric its value, ``_low``
     and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being equally
-    good), ``_printed`` in the paper, and ``_difference`` (ours less that). A method that a run does not have, and a
-    cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then the scores of
-    :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
+    good), ``_printed`` in the paper, and ``_difference`` (ours minus the printed value). A method that a run does not
+    have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then the
+    scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
 
     ``level``, ``seed``: of the bootstrap intervals. Those of a run that were made at this level are taken as they are;
     others are drawn again from its predictions, as many times as they were.
@@ -250,9 +250,9 @@ def method_differences(
 
     The Brier score is over those of them that both have answered.
 
-    Returns: A row a run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name), ``name``,
-    ``n`` (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other method as
-    ``first`` and DirEAG as ``second``, and ``p_adjusted``, the p-value adjusted over all rows by
+    Returns: One row per run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name),
+    ``name``, ``n`` (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other
+    method as ``first`` and DirEAG as ``second``, and ``p_adjusted``, the p-value adjusted over all rows by
     :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does not
     have, have no row.
 

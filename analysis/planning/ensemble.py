@@ -145,7 +145,7 @@ def _lowered(
 
 
 def _split(draws: Draws) -> tuple[Float[np.ndarray, "*quantity"], Float[np.ndarray, "sample flat"]]:
-    """Return the mean over the draws, and their deviations from it, a row a draw."""
+    """Return the mean over the draws, and their deviations from it, one row per draw."""
     centre = draws.mean(axis=0)
     return np.asarray(centre), (draws - centre).reshape(len(draws), -1)
 

@@ -325,7 +325,7 @@ def _worth_table(plan: Plan) -> Group:
         ["", "question"],
         ["  confidence", "  worth"],
         rows,
-        "worth: with those above it labelled, its label should narrow intervals as much as those of so many random "
+        "worth: with those above it labelled, its label should narrow intervals as much as those of that many random "
         f"questions. Together: {plan.worth['worth'].sum():.0f}. Questions chosen like this are not a "
         "random sample: fit to them, but do not evaluate or find a threshold with them.",
     )

@@ -1,1 +1,1 @@
-"""One file that a stranger can read: what was evaluated, what came out, how far to believe it."""
+"""The report of an evaluation as one HTML file."""

@@ -29,14 +29,14 @@ from analysis.scores.reliability import binned_reliability
 
 type Row = Mapping[Hashable, Any]
 
-#: So many of the surest wrong and of the least sure answers are listed; texts are cut at so many characters.
+#: How many of the surest wrong and of the least sure answers are listed, and the length at which texts are cut.
 _LISTED, _TEXT_LENGTH = 5, 240
 #: An interval of a share that is wider says next to nothing.
 _WIDE = 0.3
 
 
 def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]) -> Section:
-    """Say what was evaluated, what was held out, and what came out."""
+    """Say what was evaluated, what was held out, and the results."""
     blocks: list[Block] = [Statements(answer.sentences), *(Paragraph(text, "failure") for text in cautions)]
     if source.metrics["n"]:
         blocks += [_chart(source), _threshold_table(source, answer)]

@@ -84,7 +84,7 @@ _EVALUATION, _FIT, _OBSERVATIONS = "evaluation", "fit.nc", "observations.jsonl"
 class ReportSource:
     """Everything that a report reads.
 
-    ``run``: what was evaluated, how, and what came out. ``held_out``: the same predictions, what every level stated
+    ``run``: what was evaluated, how, and the results. ``held_out``: the same predictions, what every level stated
     and, if their file was given, the questions. ``parameters``: what the fits behind the held-out predictions have
     learned; see :class:`~analysis.evaluation.Evaluation`. ``fold_fits``: whether these fits converged, variant by
     variant; empty where nothing was fitted. ``fit``, ``fit_path``: one to report beside the evaluation, and where it

@@ -1,4 +1,4 @@
-"""An evaluation read back from its folder: what was evaluated, how, and what came out."""
+"""An evaluation read back from its folder: what was evaluated, how, and the results."""
 
 import json
 import typing
@@ -55,7 +55,7 @@ class Evaluated(typing.Protocol):
 
 
 class Protocol(NamedTuple):
-    """Who was evaluated, by fits to whom: ``n_fitted`` other questions, or ``n_folds`` of the same ones."""
+    """How many questions were evaluated, by fits to ``n_fitted`` other questions or in ``n_folds`` folds."""
 
     n_evaluated: int | None
     n_fitted: int | None

@@ -1,4 +1,4 @@
-"""All pictures of an evaluation or of a fit, each with the numbers behind it, to be written or put in a report."""
+"""All pictures of an evaluation, each with the tables behind it, for files and reports."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -41,7 +41,7 @@ WORDS: Words = {
         "What are the answers worth?",
         "If an answer is used whenever its probability is higher than what a mistake would cost, this is twice the "
         "mean gain over all such prices. It sees both which answers are selected and whether their probabilities "
-        "hold. Right is better; at 0 one might as well not answer.",
+        "hold. Farther right is better; 0 is as good as not answering.",
     ),
     "reliability": (
         "Do the probabilities hold?",
@@ -106,7 +106,6 @@ def evaluation_pictures(
 
 
 def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture | LeftOut:
-
     rows = questions.predictions[questions.predictions["method"] == method]
     if rows["null_probability"].isna().all():
         return LeftOut("null_state", f"method {method} has no null state; {', '.join(FITTED_METHODS)} do")
@@ -116,7 +115,6 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
 
 
 def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
-
     scores = scores_by_method(questions.predictions)
     variant = FITTED_METHODS.get(method, ("", ""))[0]
     before = [name for name, pair in FITTED_METHODS.items() if pair == (variant, "support") and name != method]
@@ -143,7 +141,6 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
 
 
 def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float) -> Iterator[Picture]:
-
     scores = scores_by_method(questions.predictions)
     curves = {name: risk_coverage(scored.confidence, scored.correct) for name, scored in scores.items()}
     summary = selective_table(questions.predictions, seed=seed, level=level)
@@ -227,7 +224,7 @@ def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
     """
     level = f"{state.interval_level:.0%} interval"
     caption = (
-        "Mean where no candidate is right, less the mean where one is: "
+        "Mean where no candidate is right, minus the mean where one is: "
         f"{_with_interval(state.quantity('difference'), signed=True)}. AUROC, the chance that a question without a "
         f"right candidate has the higher null probability: {_with_interval(state.quantity('AUROC'))}.\n"
         f"{about} Method {method}, n = {len(state.questions)}. Black line, grey band, brackets: mean and its {level}, "

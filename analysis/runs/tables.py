@@ -1,4 +1,4 @@
-"""An evaluation as a person reads it in a terminal."""
+"""An evaluation as tables for a terminal."""
 
 from collections.abc import Iterator
 
@@ -78,7 +78,7 @@ def _by_benefit(metrics: pd.DataFrame) -> pd.DataFrame:
 
 
 def _marked(values: pd.Series, more_is_better: bool) -> list[Text]:
-    """Return figures, the best of them (to the decimals shown) with a star and bold: a pipe knows no bold."""
+    """Return figures, the best of them (to the decimals shown) with a star and in bold, which pipes lose."""
     rounded = values.round(3)
     best = rounded.max() if more_is_better else rounded.min()
     return [

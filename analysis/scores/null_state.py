@@ -24,7 +24,7 @@ def base_rate_gains(
 ) -> pd.DataFrame:
     """Return by how much every method beats the constant confidence that equals its accuracy.
 
-    Returns: A row a method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``,
+    Returns: One row per method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``,
     ``brier_gain`` (base rate minus method: positive is better), ``auroc``, ``auroc_gain`` (minus one half), each gain
     with ``_low`` and ``_high``, and ``auroc_undefined``, the number of resamples with a single class, which are left
     out of that interval. AUROC is NaN with a single class; without questions everything is NaN.

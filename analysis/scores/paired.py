@@ -64,9 +64,9 @@ def paired_table(
     The scores of :data:`~analysis.scores.scoring.SELECTION_SCORES` are over all questions, or all for which both
     methods state a distribution; the metrics of own answers are over the questions that both have answered.
 
-    Returns: A row a metric: ``metric`` and its :class:`PairedDifference`. Without questions everything is NaN. Raises
-    ValueError if the lengths differ, for a level or a number of resamples out of range, and as the metrics do. Source:
-    Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
+    Returns: One row per metric: ``metric`` and its :class:`PairedDifference`. Without questions everything is NaN.
+    Raises ValueError if the lengths differ, for a level or a number of resamples out of range, and as the metrics do.
+    Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapters 13 and 15.
 
     ``first``, ``second``: entry i of both belongs to question i. ``metrics``: names of the metrics to compute; by
     default, all. ``cluster``: the cluster of each question; clusters are resampled, and change signs, as a whole.

@@ -95,8 +95,8 @@ def binned_reliability(
 ) -> pd.DataFrame:
     """Return mean confidence and share of right answers bin by bin, with Wilson intervals of the share.
 
-    Returns: A row a bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share), ``right_low``,
-    ``right_high``. All but edges and n are NaN in an empty bin.
+    Returns: One row per bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share),
+    ``right_low``, ``right_high``. All but edges and n are NaN in an empty bin.
     """
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     edges = np.arange(n_bins + 1) / n_bins

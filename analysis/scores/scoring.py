@@ -253,8 +253,8 @@ def selection_table(
 ) -> pd.DataFrame:
     """Compute the scores that depend on the selected answer for every method, the greatest benefit first.
 
-    Returns: A row a method: ``method``, ``n`` (labelled questions), the means of :data:`SELECTION_SCORES`, and their
-    intervals as ``NAME_low``, ``NAME_high``.
+    Returns: One row per method: ``method``, ``n`` (labelled questions), the means of :data:`SELECTION_SCORES`, and
+    their intervals as ``NAME_low``, ``NAME_high``.
 
     ``predictions``, ``seed``, ``n_resamples``, ``level``: as for :func:`score`.
     """

@@ -92,7 +92,7 @@ def selective_table(
 ) -> pd.DataFrame:
     """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
 
-    Returns: A row a method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
+    Returns: One row per method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
     ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``, ``excess_aurc_high``.
     Without questions everything but the counts is NaN.
 

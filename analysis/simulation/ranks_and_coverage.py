@@ -146,7 +146,7 @@ def place_truth(
 def coverage(placements: dict[str, Placement], levels: tuple[float, ...] = LEVELS) -> pd.DataFrame:
     """Return how often equal-tailed intervals contain the truth.
 
-    Returns: A row a final calibration, a unit and a level: ``recalibration``; ``unit``, question or bin; ``level``;
+    Returns: One row per final calibration, unit and level: ``recalibration``; ``unit``, question or bin; ``level``;
     ``coverage``, the mean over worlds of the share of the world's units that are covered; ``error``, its standard error
     over the worlds, NaN for fewer than two; ``n_worlds``, those with any unit; ``mean_width`` and ``rmse``, over the
     worlds, the means of :class:`Placement`'s width and error (the same in all rows of a calibration).
@@ -226,7 +226,7 @@ _NULL_RUNS = 20_000
 #: Tails that differ by less than this count as equal.
 _ROUNDING = 1e-9
 
-#: Values of one quantity: a row a simulation, a column a draw.
+#: Values of one quantity: one row per simulation, one column per draw.
 Values = Float[np.ndarray, "simulation draw"]
 
 
@@ -234,8 +234,8 @@ Values = Float[np.ndarray, "simulation draw"]
 class RankCheck:
     """The ranks of the true values, and tests of their uniformity.
 
-    ``ranks``: a row a simulation, a column a quantity: how many of ``n_ranked`` draws are below the true value.
-    ``level``: probability that a correct sampler passes all tests. ``table``: a row a quantity: ``quantity``;
+    ``ranks``: one row per simulation, one column per quantity: how many of ``n_ranked`` draws are below the true value.
+    ``level``: probability that a correct sampler passes all tests. ``table``: one row per quantity: ``quantity``;
     ``p_value``, of uniform ranks; ``p_adjusted``, for the number of quantities; ``autocorrelation``, of successive
     ranked draws within simulations, which is near 0 for independent draws.
     """

@@ -1,4 +1,4 @@
-"""Sampler and intervals checked in one set of simulations, and the folder of what came out."""
+"""A check of sampler and intervals in one set of simulations, and its result folder."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _DERIVED = {
 
 
 def rank_figure(check: RankCheck, about: str) -> "Figure":
-    """Draw the distribution function of every quantity's ranks, less the uniform one, in the band that it should keep.
+    """Draw the distribution function of every quantity's ranks, minus the uniform one, and the band for it.
 
     ``about``: what was simulated, for the caption.
     """
@@ -49,7 +49,7 @@ def rank_figure(check: RankCheck, about: str) -> "Figure":
     figure = headed_figure(
         f"Does the truth rank evenly among the draws? {verdict} the band",
         f"{about} {n} simulations; each ranks its true value among {check.n_ranked} draws from its posterior. Line: "
-        "share of simulations at or below a rank, less the share expected. A line above 0: draws too high; below: too "
+        "share of simulations at or below a rank, minus the share expected. A line above 0: draws too high; below: too "
         "low; an S that rises first: too narrow. Grey: holds every line, everywhere, with probability "
         f"{check.level:.0%} if model and sampler are right.",
         height,
@@ -60,7 +60,7 @@ def rank_figure(check: RankCheck, about: str) -> "Figure":
         [(name, _note(check, members)) for name, members in groups.items()],
         2,
         x_label="rank, as a share of the draws",
-        y_label="share of simulations,\nless uniform",
+        y_label="share of simulations,\nminus uniform",
     )
     low, high = check.band()
     at = (np.arange(check.n_ranked) + 1) / (check.n_ranked + 1)
@@ -127,7 +127,7 @@ def _draw_coverage(axes: "Axes", table: pd.DataFrame) -> None:
 
 
 def _groups(names: list[str]) -> dict[str, dict[str, str]]:
-    """Return the columns of each panel by the label of their line: a panel a parameter of levels, and two others."""
+    """Return the columns of each panel by the label of their line: one panel per level parameter, and two others."""
     groups: dict[str, dict[str, str]] = {}
     for name in names:
         parameter, bracket, level = name.partition("[")
@@ -156,7 +156,7 @@ class SimulationSettings(Settings):
 
     ``n``: number of simulations. ``n_questions``, ``n_fresh``: labelled questions that each learns from, and fresh ones
     that it predicts. ``n_signals``: of each report. ``sampling``: one chain a simulation; the number of
-    chains is not looked at.
+    chains is ignored.
     """
 
     n: int = 200
@@ -170,7 +170,7 @@ class SimulationSettings(Settings):
 
     @property
     def text(self) -> str:
-        """Say it in a line."""
+        """The settings in one line."""
         return (
             f"Variant {self.variant}, preset {label(self.preset)}, {self.n_questions} labelled questions, "
             f"{f'{self.n_signals} signals a report, ' if self.n_signals > 1 else ''}"
@@ -180,7 +180,7 @@ class SimulationSettings(Settings):
 
 @dataclass(frozen=True, eq=False)
 class SimulationCheck:
-    """What came out.
+    """The results of a simulation check.
 
     ``settings``: what was simulated. ``n_divergent``: simulations with a divergent draw. ``ranks``: simulation-based
     calibration. ``coverage``: from :func:`~analysis.simulation.ranks_and_coverage.coverage`.

@@ -328,7 +328,7 @@ def check_unique(questions: tuple[Question, ...], source: Origin) -> tuple[tuple
 
 # By field: the values that it takes, and what to do about others.
 _EXPECTED = {
-    "": ("an object with problem_id and observations", "Write one JSON object a line, one line a question."),
+    "": ("an object with problem_id and observations", "Write one JSON object per line, one line per question."),
     "problem_id": ("a name that is not empty", "Give every question its own problem_id."),
     "observations": ("a list of objects, one a level", "Write the observations as a list, empty if there are none."),
     "level": (

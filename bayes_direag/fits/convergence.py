@@ -105,7 +105,7 @@ class ParameterDraws:
 
     @property
     def names(self) -> pd.DataFrame:
-        """A row a parameter: ``parameter`` and ``level`` (missing for parameters that all levels share)."""
+        """One row per parameter: ``parameter`` and ``level`` (missing for parameters that all levels share)."""
         columns = {"parameter": self.parameter, "level": self.level}
         return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in columns.items()})
 
@@ -163,7 +163,7 @@ def convergence(draws: ParameterDraws) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a parameter (and level): ``parameter``, ``level``; ``rhat``, rank-normalised and split, the larger of
+        One row per parameter (and level): ``parameter``, ``level``; ``rhat``, rank-normalised and split, the larger of
         its bulk and folded versions; ``ess_bulk`` and ``ess_tail``, effective draws over all chains for the location
         and for the 5 % and 95 % quantiles; ``mcse``, the Monte-Carlo standard error of the mean; ``mcse_relative``,
         that error in posterior standard deviations. NaN for draws that are not finite, for a parameter that does not
@@ -203,10 +203,10 @@ def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a chain: ``chain``; ``draws``; ``divergences``, the number of divergent draws; ``at_max_depth``, the share
-        of draws whose trajectory was cut at depth :data:`MAX_TREE_DEPTH`; ``bfmi``, the Bayesian fraction of missing
-        information of the energy (Betancourt 2016, arXiv:1604.00695); ``acceptance`` and ``step_size``, the mean
-        acceptance rate and step size.
+        One row per chain: ``chain``; ``draws``; ``divergences``, the number of divergent draws; ``at_max_depth``, the
+        share of draws whose trajectory was cut at depth :data:`MAX_TREE_DEPTH`; ``bfmi``, the Bayesian fraction of
+        missing information of the energy (Betancourt 2016, arXiv:1604.00695); ``acceptance`` and ``step_size``, the
+        mean acceptance rate and step size.
     """
     from arviz_stats import bfmi
 

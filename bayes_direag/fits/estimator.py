@@ -2,7 +2,7 @@
 
 X are the questions with their reports, in any form that :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` takes;
 y are their gold answers, or None if X has them. In :class:`~bayes_direag.Observations` and lists of records a sample is
-a question. A frame in long form has a row a report, and scikit-learn splits it row by row: give ``GroupKFold`` its
+a question. A frame in long form has one row per report, and scikit-learn splits it row by row: give ``GroupKFold`` its
 column of questions as ``groups``, or make ``Observations`` of the frame. ``GroupKFold`` with
 ``groups=observations.cluster_number`` keeps clusters together.
 """

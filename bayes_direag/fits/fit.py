@@ -199,11 +199,11 @@ class Fit:
         Returns
         -------
         DataFrame
-            A row a question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final probability
-            (missing where no report is usable); ``confidence``, the probability that it is right; ``support``, the same
-            before the final calibration; ``null_probability``, that no candidate is right; ``n_candidates``, distinct
-            answers; ``n_used``, usable reports. For an unanswered question confidence and support are NaN, and
-            null_probability is 1.
+            One row per question, in order: ``problem_id``; ``answer``, the canonical answer of greatest final
+            probability (missing where no report is usable); ``confidence``, the probability that it is right;
+            ``support``, the same before the final calibration; ``null_probability``, that no candidate is right;
+            ``n_candidates``, distinct answers; ``n_used``, usable reports. For an unanswered question confidence and
+            support are NaN, and null_probability is 1.
 
             With several posterior draws these are means, and three columns follow the confidence: ``confidence_low``
             and ``confidence_high``, its equal-tailed interval over the draws, and ``change_probability``, the share of
@@ -247,7 +247,7 @@ class Fit:
         Returns
         -------
         DataFrame
-            For each question, in order, a row a candidate, the most probable first, and a row for the null:
+            For each question, in order, one row per candidate, the most probable first, and a row for the null:
             ``problem_id``, ``answer`` (missing for the null), ``probability``, the mean over the posterior draws. The
             probabilities of a question sum to 1. A question without candidates has a row for the null alone.
 
@@ -311,7 +311,7 @@ class Fit:
     def save(self, path: str | Path) -> None:
         """Write the fit as NetCDF, completely or not at all."""
         with atomic_path(path) as partial_path:
-            self.tree.to_netcdf(partial_path, engine="h5netcdf")
+            self.tree.to_netcdf(partial_path, engine="netcdf4")
 
     def export(self, path: str | Path) -> None:
         """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""
@@ -421,9 +421,9 @@ def stored_tree(path: str | Path, expected: str) -> Iterator[xr.DataTree]:
     if not Path(path).is_file():
         raise FitFileError(f"{path}: no such file; expected {expected}.")
     try:
-        with xr.open_datatree(path, engine="h5netcdf") as stored:
+        with xr.open_datatree(path, engine="netcdf4") as stored:
             yield stored.load()
-    except (OSError, KeyError, ValueError) as error:
+    except (OSError, KeyError, ValueError, RuntimeError, AttributeError) as error:
         cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
         raise FitFileError(
             f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import arviz_base
-import h5netcdf
 import jax.numpy as jnp
+import netCDF4
 import numpy as np
 import xarray as xr
 from jaxtyping import Float
@@ -107,7 +107,7 @@ class MultiSettingFit:
             children[f"setting_{number}"] = tree = fit.tree.copy()
             tree.attrs = {**tree.attrs, "setting": name}
         with atomic_path(path) as partial_path:
-            xr.DataTree(children=children).to_netcdf(partial_path, engine="h5netcdf")
+            xr.DataTree(children=children).to_netcdf(partial_path, engine="netcdf4")
 
     @classmethod
     def load(cls, path: str | Path) -> "MultiSettingFit":
@@ -129,7 +129,7 @@ class MultiSettingFit:
 def is_multi_setting(path: str | Path) -> bool:
     """Return whether a file is a pooled fit; False if there is no such file."""
     try:
-        with h5netcdf.File(path, "r") as stored:
+        with netCDF4.Dataset(path) as stored:
             return "hierarchy" in stored.groups
     except OSError:
         return False

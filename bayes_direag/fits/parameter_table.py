@@ -18,7 +18,7 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     Returns
     -------
     DataFrame
-        A row a parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
+        One row per parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
         posterior draws (sd missing for a single draw); ``relative``, the mean in units of the total weight of all
         levels, which the data identify, unlike the mean (but see below); ``raw``, the mean on the real line (missing
         for fixed parameters). The last rows are the coefficients of a logistic recalibration.

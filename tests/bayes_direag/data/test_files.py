@@ -141,8 +141,8 @@ def test_of_several_faults_the_first_is_told_and_the_others_counted(tmp_path):
     ("lines", "line", "said"),
     [
         ([GOOD, "{'a': 1}", changed(GOOD, "problem_id", "c")], 2, "not JSON"),
-        ([GOOD, "[1, 2]"], 2, "one line a question"),
-        ([[GOOD]], 1, "one line a question"),
+        ([GOOD, "[1, 2]"], 2, "one line per question"),
+        ([[GOOD]], 1, "one line per question"),
         (["{", '"problem_id": "a"}'], 1, "must stand on one"),
         ([GOOD, changed(GOOD, "problem_id", "c"), '{"problem_id": "d", "obs'], 3, "lines before it (2)"),
         ([{"problem_id": "a", "question": "?"}], 1, "neither observations nor outputs"),

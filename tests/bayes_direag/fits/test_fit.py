@@ -95,11 +95,25 @@ def test_what_is_not_a_fit_is_said(tmp_path: Path) -> None:
     (tmp_path / "text.nc").write_text("not NetCDF")
     with pytest.raises(FitFileError, match=r"text\.nc: not a fit that this version can read"):
         Fit.load(tmp_path / "text.nc")
-    arviz_base.from_dict({"posterior": {"mu": np.zeros((1, 1))}}).to_netcdf(tmp_path / "other.nc", engine="h5netcdf")
+    arviz_base.from_dict({"posterior": {"mu": np.zeros((1, 1))}}).to_netcdf(tmp_path / "other.nc", engine="netcdf4")
     with pytest.raises(
         FitFileError, match=r"other\.nc: not a fit that this version can read \(ValueError: its layout is not format 2"
     ):
         Fit.load(tmp_path / "other.nc")
+
+
+def test_a_damaged_fit_is_refused_or_whole(fit: Fit, tmp_path: Path) -> None:
+    fit.save(tmp_path / "fit.nc")
+    content, refused = (tmp_path / "fit.nc").read_bytes(), 0
+    for place in np.linspace(0.05, 0.9, 6) * len(content):
+        damaged = bytearray(content)
+        damaged[int(place) : int(place) + 400] = np.random.default_rng(0).bytes(400)
+        (tmp_path / "damaged.nc").write_bytes(damaged)
+        try:
+            assert Fit.load(tmp_path / "damaged.nc").level_names == fit.level_names
+        except FitFileError:
+            refused += 1
+    assert refused
 
 
 def test_the_container_holds_what_was_fitted(fit: Fit, simulated: Observations) -> None:
