@@ -285,11 +285,11 @@ def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95
     ``results``: the concatenated tables of :func:`measured`. ``tested_share``: share of the usable questions that each
     split tests. ``level``: of the intervals, strictly between 0 and 1.
 
-    Notes ----- The intervals cover other questions of the same kind, and other choices of labels among them. They do
-    not cover other data sets, models or prompts. For 500 simulated questions, 30 and 300 labels and 20 splits, 95 %
-    intervals of three methods' differences in NLL, Brier score and smECE had a coverage of 97 % to 100 % in 120
-    simulations; with :math:`s/\sqrt{J}` alone as the error, 53 % to 96 %. The level holds for each interval alone: with
-    a dozen methods the best one may be left out of a best group more often.
+    The intervals cover other questions of the same kind, and other choices of labels among them. They do not cover
+    other data sets, models or prompts. For 500 simulated questions, 30 and 300 labels and 20 splits, 95 % intervals of
+    three methods' differences in NLL, Brier score and smECE had a coverage of 97 % to 100 % in 120 simulations; with
+    :math:`s/\sqrt{J}` alone as the error, 53 % to 96 %. The level holds for each interval alone: with a dozen methods
+    the best one may be left out of a best group more often.
     """
     groups = results.groupby("n_labels")
     tables = [
