@@ -215,7 +215,7 @@ _MEANING = {
     "slope": "Slope: how much a stated confidence matters (0: not at all; 1, dashed: as stated).",
     "null_gain": "Null gain: how much doubt counts against all answers.",
     "sharpness": "Sharpness: above 1 (dashed), agreement counts for more than its share of the evidence.",
-    "vote_slope": "Vote slope: what a surer report adds to the log odds of its answer besides.",
+    "vote_slope": "Vote slope: what a surer report adds to the log odds of its answer.",
     "prior_strength / total weight": "Prior strength and null base: evidence, before any report, for every answer "
     "and for none; only their ratio to the levels' total weight has a meaning.",
     "recalibration intercept": "Recalibration: intercept 0 and slope 1 (dashed) leave the support as it is.",

@@ -60,7 +60,7 @@ def evaluate_command(
     confidence, also as count_calibrated and level_calibrated; direag, which is confidence calibrated. They are ranked
     by benefit.
 
-    The folder, where an earlier evaluation gives way, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
+    The folder, which replaces an earlier evaluation, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
 
     Example: direag evaluate observations.jsonl --out results --folds 5

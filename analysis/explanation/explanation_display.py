@@ -225,7 +225,7 @@ def _states_table(explanation: Explanation) -> Group:
     )
     if explanation.n_samples > 1:
         caption += (
-            f"\nMeans over {explanation.n_samples} posterior draws. The sums hold in every draw, hence for the means; "
+            f"\nMeans over {explanation.n_samples} posterior draws. The sums hold in every draw, and so for the means; "
             "support is the mean of each draw's ratio, not the ratio of the means."
         )
     headers = ["reports", "evidence", "+ prior", "+ base", "= concentration", "support"]

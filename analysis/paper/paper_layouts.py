@@ -34,7 +34,7 @@ _OF_RANK: Mapping[int, tuple[Mark, ...]] = {1: ("bold",), 2: ("underline",)}
 _MARKDOWN = {"bold": "**{}**", "underline": "<ins>{}</ins>"}
 _LATEX = {"bold": r"\textbf{{{}}}", "underline": r"\underline{{{}}}"}
 
-#: What LaTeX would not print as it stands.
+#: Characters that LaTeX would not print unescaped.
 _LATEX_TEXT = {
     "\\": r"\textbackslash{}",
     **{character: f"\\{character}" for character in "{}$&#_%"},
@@ -70,7 +70,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Section:
-    """Rows that belong together, the folder they come from, and what is to be said of them; one alone has no title."""
+    """Rows that belong together, the folder they come from, and notes; a single section has no title."""
 
     title: str
     source: str

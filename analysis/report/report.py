@@ -195,8 +195,8 @@ def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], N
 def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Answer:
     """Write the report of an evaluation as one HTML file, and return its answer.
 
-    ``source``: from :func:`~analysis.report.source.read_source`. ``path``: where to; an earlier file gives way once all
-    of the new one is written.
+    ``source``: from :func:`~analysis.report.source.read_source`. ``path``: where to; an earlier file is
+    replaced once all of the new one is written.
     """
     on_step("comparing methods")
     answered = answer(source)

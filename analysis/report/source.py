@@ -1,4 +1,4 @@
-"""What a report is made from: an evaluation, and where they are at hand its observations and a fit."""
+"""The input of a report: an evaluation, and its observations and a fit if available."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

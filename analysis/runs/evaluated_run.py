@@ -184,7 +184,7 @@ class HeldOutQuestions(NamedTuple):
     """Predictions of questions by fits that have not seen them, and what is known of the questions.
 
     ``predictions``: as in :class:`~analysis.evaluation.Evaluation`. ``reports``: the evaluated questions' own reports;
-    None where they are not at hand. ``name``: what was evaluated. ``held_out``: who predicted it: a clause such as
+    None if not available. ``name``: what was evaluated. ``held_out``: who predicted it: a clause such as
     "5-fold cross-fit". ``observations``: the questions, if their file was given.
     """
 

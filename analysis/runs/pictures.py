@@ -98,7 +98,7 @@ def evaluation_pictures(
     yield _reliability(questions, method, about, seed, level)
     yield from _selective(questions, about, seed, level)
     if questions.reports is None:
-        yield LeftOut("stated_confidence", "the evaluated observations are not at hand; give them with --obs")
+        yield LeftOut("stated_confidence", "the evaluated observations are not available; give them with --obs")
     else:
         stated = stated_confidences(questions.reports)
         of = f"{questions.name}, {len(questions.reports.problem_id)} labelled questions."

@@ -51,7 +51,7 @@ class Parameters(NamedTuple):
     prior_strength : () array, > 0
         Concentration (eta) that a question's candidates and the null share evenly before any report.
     null_base : () array, >= 0
-        Concentration (beta_0) that the null has besides.
+        Concentration (beta_0) of the null, in addition to its share of the prior.
     bias : (level,) array or None
         Shift of a level's confidences on the logit scale. None: every report counts in full.
     slope : () or (signal,) array or None

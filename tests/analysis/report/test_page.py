@@ -282,7 +282,7 @@ class TestWhatIsMissing:
         page = reported(tmp_path / "report.html", write_run(tmp_path / "run", said, n_fitted=7))
         assert "method steerconf" in page.sections["answer"]
         assert "learned from 7 other questions" in page.sections["answer"]
-        assert "This picture is left out: the evaluated observations are not at hand" in page.sections["pictures"]
+        assert "This picture is left out: the evaluated observations are not available" in page.sections["pictures"]
         assert "--obs OBSERVATIONS" in page.sections["questions"]
         assert "Surest and wrong: there is none." in page.sections["questions"]
 
