@@ -3,6 +3,7 @@ from .data.answers import same_answer as same_answer
 from .data.observations import Observations as Observations
 from .data.sources import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
+from .fits.answering import answer as answer
 from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit
 from .fits.fitting import cross_fit as cross_fit
@@ -28,6 +29,7 @@ __all__ = [
     "Observations",
     "Predictor",
     "Preset",
+    "answer",
     "canonical",
     "cross_fit",
     "direag",

@@ -25,7 +25,7 @@ def diagnose_command(
     """
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis.diagnosis_display import diagnosis_tables
+        from analysis.diagnosis.diagnosis_tables import diagnosis_tables
         from analysis.diagnosis.diagnostics import FOLDER, diagnose
         from analysis.display.folders import jsonable
         from bayes_direag.fits.fit import Fit

@@ -1,7 +1,9 @@
 """All checks of a NUTS fit, and their verdict on whether the posterior can be believed."""
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -18,7 +20,14 @@ from analysis.diagnosis.checks import (
     predictive_checks,
     worst_questions,
 )
-from analysis.diagnosis.diagnosis_display import FIGURES
+from analysis.diagnosis.diagnosis_figures import (
+    calibration_figure,
+    chains_figure,
+    learning_figure,
+    pairs_figure,
+    pareto_figure,
+    predictive_figure,
+)
 from analysis.diagnosis.identifiability import (
     FlatDirection,
     Scale,
@@ -42,7 +51,7 @@ from analysis.display.folders import ResultFolder, versions
 from analysis.display.page import Verdict
 from analysis.display.results import Result, axes_or_new, write_result_report
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
-from bayes_direag.data.quality import level_remarks
+from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,
@@ -60,6 +69,18 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+FIGURES: "Mapping[str, Callable[[Diagnosis], Figure]]" = MappingProxyType(
+    {
+        "chains": lambda of: chains_figure(of.fit, of.parameters),
+        "pairs": lambda of: pairs_figure(of.fit, of.correlations),
+        "learning": lambda of: learning_figure(of.fit, of.parameters),
+        "predictive": lambda of: predictive_figure(of.predictive, of.interval_level),
+        "calibration": lambda of: calibration_figure(of.calibration),
+        "pareto": lambda of: pareto_figure(of.fit.left_out),
+    }
+)
+"""Each makes its figure within :func:`~analysis.display.style.figure_style`."""
 
 FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), tuple(FIGURES))
 

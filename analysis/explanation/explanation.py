@@ -24,9 +24,10 @@ from jaxtyping import Array, Float, Int
 
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.answers import canonical
+from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.long_table import level_table
-from bayes_direag.data.observations import Observations, Status
-from bayes_direag.data.quality import level_remarks
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
@@ -98,7 +99,7 @@ class Explanation:
         The parts of ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior or
         null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
     level_remarks : tuple of str
-        Remarks on the levels of its reports in the fitted questions: see :mod:`bayes_direag.data.quality`.
+        Remarks on the levels of its reports in the fitted questions: see :mod:`bayes_direag.data.level_remarks`.
     """
 
     problem_id: str

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis import learned
-from analysis.diagnosis import diagnosis_display
-from analysis.diagnosis.diagnostics import Diagnosis
+from analysis.diagnosis import diagnosis_figures
+from analysis.diagnosis.diagnostics import FIGURES, Diagnosis
 from analysis.diagnosis.verdict import parameter_labels
 from analysis.display.glossary import PARAMETERS
 from analysis.display.page import Block, Cell, Column, Paragraph, Section, Table, Verdict, worded
@@ -192,13 +192,13 @@ def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Blo
         first = Paragraph(text, "failure")
     findings = tuple((finding.status, finding.text) for finding in diagnosis.verdict)
     tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
-    pictures = worded(_drawn(diagnosis), diagnosis_display.WORDS, "diagnosis", on_step)
+    pictures = worded(_drawn(diagnosis), diagnosis_figures.WORDS, "diagnosis", on_step)
     return [first, Verdict(findings), *tables, *pictures]
 
 
 def _drawn(diagnosis: Diagnosis) -> Iterator[Picture | LeftOut]:
     """Yield the pictures of a diagnosis; with a weighted likelihood only those that are valid there."""
-    for name, figure_of in diagnosis_display.FIGURES.items():
+    for name, figure_of in FIGURES.items():
         if diagnosis.is_weighted and name in _UNWEIGHTED:
             yield LeftOut(name, "it means nothing where questions are weighted unequally")
         else:

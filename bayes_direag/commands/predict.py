@@ -90,16 +90,21 @@ def predict_command(
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             step(f"predicting {len(questions)} questions")
-            table = (
-                learned.predict_candidates(questions)
-                if candidates
-                else learned.predict(questions, interval_level=interval_level)
-            )
             if target_accuracy is not None:
-                step("finding the threshold")
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
-                decided = answer(learned, questions, table, known, target=target_accuracy, assurance=assurance)
+                decided = answer(
+                    learned,
+                    questions,
+                    known,
+                    target_accuracy=target_accuracy,
+                    assurance=assurance,
+                    interval_level=interval_level,
+                )
                 table = decided.table
+            elif candidates:
+                table = learned.predict_candidates(questions)
+            else:
+                table = learned.predict(questions, interval_level=interval_level)
             write_table(table, target)
             predicted = Predicted(len(questions), int((~questions.answered).sum()))
     n, unanswered = predicted

@@ -254,7 +254,7 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
 
 def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
     """Print how many observations are usable, how answers are compared, and which levels stand out."""
-    from bayes_direag.data.quality import level_remarks
+    from bayes_direag.data.level_remarks import level_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
     counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"

@@ -18,13 +18,11 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import merged
 from bayes_direag.data.long_table import ARRAYS, Overview, level_columns, long_table, question_arrays, ranks
 from bayes_direag.data.quality import ObservationQuality
-from bayes_direag.data.records import Columns, Observation, Origin, Question, SameAnswer, Scale, Status, check_unique
+from bayes_direag.data.records import Columns, Origin, Question, SameAnswer, Scale, Status, check_unique
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     import pandas
-
-__all__ = ["Observation", "Observations", "Question", "Status"]
 
 #: More distinct answers than this are not labels.
 MOST_LABELS = 12
@@ -447,4 +445,6 @@ class Observations:
 
     def quality(self) -> ObservationQuality:
         """Count the usable observations, overall and by level."""
-        return ObservationQuality.of(self)
+        several = self.correct_candidate.sum(axis=1) > 1
+        counted = (self.answered, self.labelled, self.gold_generated, several, self.conflicting)
+        return ObservationQuality.of(self.level_names, self.row_counts, self.status, counted)

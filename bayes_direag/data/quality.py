@@ -1,26 +1,12 @@
-"""How many observations are usable, and which levels stand out: copies, equal mistakes, constant confidences."""
+"""How many observations are usable."""
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Shaped
 
 from bayes_direag.data.records import Status
-
-if TYPE_CHECKING:
-    from bayes_direag.data.observations import Observations
-
-#: The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
-COPIED = 0.95
-#: The smallest share of equal wrong answers for two levels to be said to make the same mistakes.
-SHARED_MISTAKES = 2 / 3
-#: The smallest share of one confidence for it to be called constant.
-ONE_CONFIDENCE = 0.6
-#: The smallest number of reports, or of mistakes, of which a share is remarked on.
-FEWEST = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,19 +35,26 @@ class ObservationQuality:
     counts: Int[np.ndarray, "level status"]
 
     @classmethod
-    def of(cls, observations: "Observations") -> "ObservationQuality":
-        """Count the usable observations, overall and by level."""
-        counts = observations.row_counts
-        return cls(
-            n_questions=int(counts.sum()),
-            n_answered=int(counts @ observations.answered),
-            n_labelled=int(counts @ observations.labelled),
-            n_gold_generated=int(counts @ observations.gold_generated),
-            n_several_correct=int(counts @ (observations.correct_candidate.sum(axis=1) > 1)),
-            n_conflicts=int(counts @ observations.conflicting),
-            level_names=observations.level_names,
-            counts=np.tensordot(counts, observations.status[:, :, None] == np.array(Status), axes=1),
-        )
+    def of(
+        cls,
+        level_names: tuple[str, ...],
+        row_counts: Int[np.ndarray, " problem"],
+        status: Int[np.ndarray, "problem level"],
+        counted: Sequence[Shaped[np.ndarray, " problem"]],
+    ) -> "ObservationQuality":
+        """Count the usable observations, overall and by level.
+
+        Parameters
+        ----------
+        row_counts
+            How many questions each row stands for.
+        counted
+            What each question adds to the counts from ``n_answered`` to ``n_conflicts``, in that order.
+        """
+        answered, labelled, generated, several, conflicts = (int(row_counts @ values) for values in counted)
+        by_status = np.tensordot(row_counts, status[:, :, None] == np.array(Status), axes=1)
+        n = int(row_counts.sum())
+        return cls(n, answered, labelled, generated, several, conflicts, level_names, by_status)
 
     @property
     def summary(self) -> str:
@@ -79,58 +72,3 @@ class ObservationQuality:
 
         names = [status.name.lower().replace("_", " ") for status in Status]
         return pd.DataFrame(self.counts, index=pd.Index(self.level_names, name="level"), columns=names).to_html()
-
-
-def level_remarks(observations: "Observations", among: Collection[str] | None = None) -> tuple[str, ...]:
-    """Say which levels repeat another, and which state nearly constant confidences; empty if no level stands out.
-
-    Two levels are compared on the questions where both are usable, and their mistakes on the labelled ones that at
-    least one of them got wrong. Confidences must be equal to the last digit.
-
-    Parameters
-    ----------
-    among
-        The names of the levels to remark on; by default all.
-    """
-    columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
-    return (*_repetitions(observations, columns), *_constant_confidences(observations, columns))
-
-
-def _repetitions(observations: "Observations", columns: list[int]) -> list[str]:
-    names, candidate = observations.level_names, observations.candidate
-    right = np.take_along_axis(observations.correct_candidate, np.maximum(candidate, 0), axis=1)
-    confidence = np.nan_to_num(observations.confidence, nan=-1)  # two missing ones are equal
-    remarks = []
-    for a, b in combinations(columns, 2):
-        both = observations.row_counts * (observations.usable[:, a] & observations.usable[:, b])
-        mistaken = both * (observations.labelled & ~(right[:, a] & right[:, b]))
-        agrees = candidate[:, a] == candidate[:, b]
-        equal = agrees & (confidence[:, a] == confidence[:, b])
-        if both.sum() >= FEWEST and both @ equal >= COPIED * both.sum():
-            remarks.append(
-                f"{names[b]} is nearly a copy of {names[a]}: the same answer and confidence in "
-                f"{both @ equal / both.sum():.0%} of {both.sum()} questions. Leave one of them out."
-            )
-        elif mistaken.sum() >= FEWEST and mistaken @ agrees >= SHARED_MISTAKES * mistaken.sum():
-            remarks.append(
-                f"{names[a]} and {names[b]} make the same mistakes: {mistaken @ agrees / mistaken.sum():.0%} of the "
-                f"{mistaken.sum()} questions that one of them got wrong have the same wrong answer from both. Where "
-                "they agree, that is hardly more evidence than one of them."
-            )
-    return remarks
-
-
-def _constant_confidences(observations: "Observations", columns: list[int]) -> list[str]:
-    constant = []
-    for column in columns:
-        name, confidence = observations.level_names[column], observations.confidence[:, column]
-        stated = observations.usable[:, column] & ~np.isnan(confidence)
-        values, place = np.unique(confidence[stated], return_inverse=True)
-        counts = np.bincount(place, observations.row_counts[stated])
-        if counts.sum() >= FEWEST and counts.max() >= ONE_CONFIDENCE * counts.sum():
-            share = counts.max() / counts.sum()
-            constant.append((share, f"{name} ({100 * values[counts.argmax()]:.3g}% in {share:.0%})"))
-    if not constant:
-        return []
-    named = ", ".join(text for _, text in sorted(constant, key=lambda level: -level[0]))
-    return [f"Most reports of these levels state the same confidence, which tells little: {named}."]

@@ -22,12 +22,13 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold
-from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fit import Fit, Source
 from bayes_direag.fits.fitting import cross_fit
 
-Source = Literal["labelled", "observations", "fit"]
+LabelSource = Literal["labelled", "observations", "fit"]
 
 _FOLDS = 5
 _THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
@@ -60,7 +61,7 @@ class Answering:
     table: pd.DataFrame
     decision: Abstention
     by_threshold: pd.DataFrame
-    source: Source
+    source: LabelSource
     n_unusable: int
     n_clustered: int
     n_not_new: int
@@ -122,41 +123,54 @@ class Answering:
 
 def answer(
     fit: Fit,
-    observations: Observations,
-    predictions: pd.DataFrame,
-    labelled: Observations | None = None,
+    observations: Source,
+    labelled: Source | None = None,
     *,
-    target: float,
+    target_accuracy: float,
     assurance: float = 0.9,
+    interval_level: float = 0.9,
 ) -> Answering:
-    """Decide which of the predicted questions to answer.
+    """Predict questions, and decide which of them to answer.
 
     Parameters
     ----------
     fit
-        The fit that predicted them.
+        The fit that predicts them.
     observations
-        The questions. Their labels are used only if ``labelled`` is None and only some of them have labels.
-    predictions
-        The table of :meth:`Fit.predict`.
+        The questions, in any form that :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` takes. Their labels are
+        used only if ``labelled`` is None and only some of them have labels.
     labelled
         Labelled questions that the fit has not seen, of the same kind as the new ones. Unlabelled ones are left out.
-    target, assurance
-        See :func:`~bayes_direag.fits.abstention.choose_threshold`.
+    target_accuracy, assurance
+        With probability ``assurance`` at least this share of the answers is right, or nothing is answered: see
+        :func:`~bayes_direag.fits.abstention.choose_threshold`.
+    interval_level
+        Of the intervals in the table, as in :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`.
 
     Raises
     ------
     DirEAGError
         If the fit has seen labelled questions, or they are also to be predicted; if no labelled question has an answer;
-        if no question is new; or if target or assurance are out of range.
+        if no question is new; or if target, assurance or interval level are out of range.
+
+    Examples
+    --------
+    >>> from bayes_direag import answer, fit_map, simulate_observations
+    >>> questions = simulate_observations(n=400, seed=1)
+    >>> fitted, labelled, new = (questions.select(slice(*ends)) for ends in ((0, 150), (150, 300), (300, 400)))
+    >>> decided = answer(fit_map(fitted), new, labelled, target_accuracy=0.7)
+    >>> decided.table["answered"].sum() == decided.decision.n_answered
+    np.True_
     """
-    check_wanted(target, assurance)
+    check_wanted(target_accuracy, assurance)
+    observations = observations_of(observations, fit.answers)
     seen = fit.has_seen(observations)
     new = np.ones(len(observations), bool) if seen is None else ~seen
     own = new & observations.labelled
-    source: Source = "labelled"
+    source: LabelSource = "labelled"
     if labelled is not None:
-        known = labelled.select(labelled.labelled)
+        known = observations_of(labelled, fit.answers)
+        known = known.select(known.labelled)
         _check_unseen(known, fit, observations)
         confidence, correct = _predicted(fit, known)
     elif fit.is_counted:
@@ -180,9 +194,10 @@ def answer(
             f"all {len(observations)} questions to be predicted were fitted to, or are labelled; expected new ones to "
             "decide about."
         )
+    predictions = fit.predict(observations, interval_level=interval_level)
     probability = predictions["confidence"].to_numpy(float)
     counted = probability[new][_first_of_clusters(observations.select(new))]
-    decision = choose_threshold(confidence, correct, counted, target=target, assurance=assurance)
+    decision = choose_threshold(confidence, correct, counted, target=target_accuracy, assurance=assurance)
     return Answering(
         table=predictions.assign(answered=probability >= decision.threshold),  # False where either is NaN
         decision=decision,
@@ -252,7 +267,7 @@ def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray,
     return confidence[counted], correct[counted]
 
 
-_SOURCES: dict[Source, str] = {
+_SOURCES: dict[LabelSource, str] = {
     "labelled": "the labelled questions given",
     "observations": "the labelled questions of the file itself",
     "fit": "the questions fitted to (each predicted without its own label)",

@@ -171,15 +171,7 @@ class Fit:
         weight = self.tree["constant_data"]["weight_in_likelihood"].to_numpy()
         return LikelihoodData.weighted(self.fitted, weight, preset=self.preset, variant=self.variant)
 
-    def predict(
-        self,
-        observations: Source,
-        *,
-        interval_level: float = 0.9,
-        target_accuracy: float | None = None,
-        assurance: float = 0.9,
-        labelled: Source | None = None,
-    ) -> pd.DataFrame:
+    def predict(self, observations: Source, *, interval_level: float = 0.9) -> pd.DataFrame:
         """Select an answer for every question, with the probability that it is right. Gold answers are not used.
 
         Parameters
@@ -189,12 +181,6 @@ class Fit:
             compared as in the fit.
         interval_level
             Posterior probability of the intervals, strictly between 0 and 1.
-        target_accuracy
-            Answer only the surest questions, as many as keep this share of the answers right with probability
-            ``assurance``: see :func:`~bayes_direag.fits.answering.answer`.
-        labelled
-            Labelled questions that the fit has not seen, to find the threshold for ``target_accuracy``. By default, the
-            labelled ones among the observations; without any, the fitted ones.
 
         Returns
         -------
@@ -210,9 +196,6 @@ class Fit:
             draws in which another answer is more probable. The interval covers the uncertainty of the parameters given
             the labelled questions.
 
-            With a target accuracy the column ``answered`` says which questions to answer, and ``attrs["guarantee"]``
-            what is guaranteed.
-
         Raises
         ------
         LevelError
@@ -223,7 +206,7 @@ class Fit:
         aligned = self.aligned(observations)
         columns = self.predictor(interval_level, aligned.slots)(self.reports(aligned))
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
-        table = pd.DataFrame(
+        return pd.DataFrame(
             {
                 "problem_id": pd.Series(aligned.problem_id, dtype="str"),
                 "answer": pd.Series([answers[k] if k >= 0 else None for answers, k in pairs], dtype="str"),
@@ -232,14 +215,6 @@ class Fit:
                 "n_used": aligned.usable.sum(axis=1),
             }
         )
-        if target_accuracy is None:
-            return table
-        from bayes_direag.fits.answering import answer
-
-        known = None if labelled is None else observations_of(labelled, aligned.kind)
-        decided = answer(self, aligned, table, known, target=target_accuracy, assurance=assurance)
-        decided.table.attrs["guarantee"] = decided.text()
-        return decided.table
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
         """Return the probability of every candidate of every question, and of the null.

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.simulate import simulate_observations
 
 type Report = tuple[str | None, float | None] | None

@@ -8,7 +8,8 @@ import pandas as pd
 
 from analysis.evaluation import Evaluation, EvaluationSettings
 from analysis.scores.scoring import score
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset
 from tests.analysis.fits import random_fit

@@ -14,7 +14,8 @@ from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.methods.rules import RULES
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.answers import canonical
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.fits.prediction import distribution

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from hypothesis.extra import numpy as hnp
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.evidence import Reports

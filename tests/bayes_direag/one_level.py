@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import logsumexp
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
 

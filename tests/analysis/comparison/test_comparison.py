@@ -15,7 +15,8 @@ from analysis.comparison.comparison import (
 )
 from analysis.scores.metrics import evaluate_metrics
 from analysis.scores.scoring import SELECTION_SCORES
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws

@@ -10,8 +10,8 @@ from matplotlib import _pylab_helpers
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from analysis.diagnosis.diagnosis_display import FIGURES, diagnosis_tables
-from analysis.diagnosis.diagnostics import Diagnosis, diagnose
+from analysis.diagnosis.diagnosis_tables import diagnosis_tables
+from analysis.diagnosis.diagnostics import FIGURES, Diagnosis, diagnose
 from analysis.display.folders import jsonable
 from analysis.display.style import figure_style, save_figure
 from analysis.display.text import number

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from analysis.explanation.explanation import REASONS, Explanation, explain
-from bayes_direag.data.observations import Observation, Observations, Question, Status
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws

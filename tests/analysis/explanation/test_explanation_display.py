@@ -22,7 +22,8 @@ from analysis.explanation.explanation_display import (
     quoted,
     what_decided,
 )
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from tests.analysis.fits import around, made_fit, natural
 from tests.command_line import direag, one_line

@@ -14,7 +14,8 @@ from analysis.methods.method import Answerer, Answers, Learner, Method
 from analysis.methods.registry import CURVE_METHODS
 from analysis.methods.rules import majority
 from analysis.scores.metrics import smooth_ece
-from bayes_direag.data.observations import Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.fits.fit import Fit

@@ -21,7 +21,8 @@ from analysis.methods.registry import (
     preset_methods,
     suffix_of,
 )
-from bayes_direag.data.observations import Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS

@@ -7,7 +7,8 @@ import pytest
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.evaluation import evaluate
 from analysis.methods.sampled import answer_entropy, is_right, joined_answers, self_consistency, top_k
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 

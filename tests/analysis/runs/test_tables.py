@@ -14,7 +14,8 @@ from analysis.evaluation import METHODS
 from analysis.runs.tables import metrics_table, ranking_table, reliability_table
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations

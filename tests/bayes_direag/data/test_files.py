@@ -10,7 +10,8 @@ import pandas as pd
 import pytest
 
 from bayes_direag.data.files import as_records, atomic_path, read_questions, write_questions, write_table
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
 
 GOOD = {

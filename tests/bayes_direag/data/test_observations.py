@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.data.files import write_questions
-from bayes_direag.data.observations import Observation, Observations, Question, Status
-from bayes_direag.data.records import Origin
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Origin, Question, Status
 from bayes_direag.errors import LevelError, ObservationError
 
 

@@ -10,8 +10,9 @@ from pyarrow import parquet
 
 from bayes_direag.data import parquet as parquet_parts
 from bayes_direag.data.engines import Span
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import scan_parquet
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 

@@ -7,7 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch, fit_nuts

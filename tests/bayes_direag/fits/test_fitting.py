@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bayes_direag.data.observations import Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds, cross_fit, fit_map, train_test

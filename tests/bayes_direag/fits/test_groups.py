@@ -10,7 +10,8 @@ import pytest
 
 from analysis.methods.direag import Fitted, after_calibration
 from bayes_direag.data.counted import count_patterns, read_labelled
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts

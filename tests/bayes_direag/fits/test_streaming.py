@@ -9,7 +9,8 @@ import pytest
 from pyarrow import parquet
 
 from bayes_direag.data import parquet as parquet_parts
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map

@@ -9,7 +9,8 @@ import pytest
 import xarray as xr
 from scipy.special import logsumexp
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out

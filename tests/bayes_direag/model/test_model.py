@@ -13,7 +13,8 @@ from numpyro.infer.util import log_density
 from numpyro.optim import Adam
 from scipy import stats
 
-from bayes_direag.data.observations import Observation, Observations, Question
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS

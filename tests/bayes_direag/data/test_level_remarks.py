@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayes_direag.commands.show import show_quality
+from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.quality import level_remarks
 from bayes_direag.fits.fit import Fit
 from tests.command_line import one_line, succeed
 

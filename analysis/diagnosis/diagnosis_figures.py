@@ -1,43 +1,38 @@
-"""A diagnosis as pictures, and as tables of 80 columns with the verdict last."""
+"""The pictures of a diagnosis, each of its own numbers, and how to read them."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+import pandas as pd
+import xarray as xr
 from jaxtyping import Float
-from rich.console import Group
-from rich.padding import Padding
-from rich.table import Table
-from rich.text import Text
 from scipy.stats import gaussian_kde, norm, rankdata
 
-from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, parameter_labels, tail_in_words
+from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
+from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
-from analysis.display.text import UNDEFINED, number, percent, shown_table
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT, raw_draws
+from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, raw_draws
+from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from analysis.diagnosis.diagnostics import Diagnosis
-
 
 _PANELS = {"accuracy": "share whose selected answer is right", "null": "share where no answer is right"}
 _NAMED = 3
 
 
-def predictive_figure(diagnosis: "Diagnosis") -> "Figure":
+def predictive_figure(checks: PredictiveChecks, interval_level: float) -> "Figure":
     """Draw accuracy and null rate by pattern of agreement, observed and as the posterior predicts them."""
-    checks = diagnosis.predictive
     patterns = checks.table.loc[checks.table["statistic"] == "accuracy", ["pattern", "n"]]
     figure = headed_figure(
         "Do the labels look as the fitted model predicts them?",
         "By how many levels gave each answer, most first. Bars with a line: what the posterior predicts, "
-        f"{diagnosis.interval_level:.0%} intervals and means. Dots: observed; diamonds: observed outside the interval. "
+        f"{interval_level:.0%} intervals and means. Dots: observed; diamonds: observed outside the interval. "
         f"All comparisons together: {tail_in_words(checks.tail_probability)}. The model has seen these labels, "
         "so agreement says little.",
         0.8 + 0.3 * len(patterns),
@@ -61,9 +56,9 @@ def predictive_figure(diagnosis: "Diagnosis") -> "Figure":
     return figure
 
 
-def calibration_figure(diagnosis: "Diagnosis") -> "Figure":
+def calibration_figure(calibration: Mapping[str, CalibrationCheck]) -> "Figure":
     """Draw how often selected answers are right against what leave-one-out support and confidence say."""
-    checks = {name: check for name, check in diagnosis.calibration.items() if check.reliability.n}
+    checks = {name: check for name, check in calibration.items() if check.reliability.n}
     if not checks:
         return headed_figure("Reliability", "Support and confidence are undefined: draws not finite.", 0.5)
     tails = ", ".join(f"{name} {tail_in_words(check.tail_probability)}" for name, check in checks.items())
@@ -74,10 +69,10 @@ def calibration_figure(diagnosis: "Diagnosis") -> "Figure":
     return reliability_figure({name: check.reliability for name, check in checks.items()}, about)
 
 
-def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
+def pareto_figure(left_out: xr.Dataset) -> "Figure":
     """Draw every question's Pareto k: how much it moves the posterior on its own."""
-    pareto_k = diagnosis.fit.left_out["pareto_k"].to_numpy()
-    names = diagnosis.fit.left_out["problem"].to_numpy()
+    pareto_k = left_out["pareto_k"].to_numpy()
+    names = left_out["problem"].to_numpy()
     bad = pareto_k > LARGEST_PARETO_K
     undefined = int(np.isnan(pareto_k).sum())
     also = f", {undefined} undefined and not shown" if undefined else ""
@@ -107,21 +102,21 @@ def pareto_figure(diagnosis: "Diagnosis") -> "Figure":
 _COLUMNS = 4
 
 
-def learning_figure(diagnosis: "Diagnosis") -> "Figure":
+def learning_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     """Draw the prior and the posterior density of every raw parameter."""
-    draws = raw_draws(diagnosis.fit)
+    draws = raw_draws(fit)
     n = len(draws.parameter)
     n_rows = -(-n // _COLUMNS)
     figure = headed_figure(
         f"What have the labels taught? The {n} raw parameters before and after",
-        f"Dashed: prior. Filled: posterior, after {diagnosis.fit.n_questions} labelled questions. "
+        f"Dashed: prior. Filled: posterior, after {fit.n_questions} labelled questions. "
         "contraction: the share of the prior's variance that they have removed; near 0 the posterior is as wide as the "
         "prior. Values are on the raw scale; each panel has its own height.",
         1.25 * n_rows,
         width=7.6,
     )
     axes = figure.subplots(n_rows, _COLUMNS, squeeze=False).ravel()
-    contraction = diagnosis.parameters["contraction"]
+    contraction = parameters["contraction"]
     for column, (axis, label) in enumerate(zip(axes, draws.labels, strict=False)):
         _draw_densities(axis, draws.flat[:, column], draws.prior_mean[column], draws.prior_sd[column])
         axis.set_title(f"{plain(label)}\ncontraction {contraction[column]:.2f}", fontsize=8)
@@ -152,7 +147,7 @@ _BAND = 0.95
 _LINES = ("-", "--", ":", "-.")
 
 
-def chains_figure(diagnosis: "Diagnosis") -> "Figure":
+def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
 
     To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
@@ -160,9 +155,9 @@ def chains_figure(diagnosis: "Diagnosis") -> "Figure":
     plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
     doi:10.1214/aop/1176990746).
     """
-    draws = raw_draws(diagnosis.fit)
+    draws = raw_draws(fit)
     n_chains, n_draws, n = draws.values.shape
-    shown = diagnosis.parameters.iloc[:n]
+    shown = parameters.iloc[:n]
     smallest = shown[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
     worst = smallest.sort_values(na_position="first", kind="stable").index[:_WORST]
     figure = headed_figure(
@@ -190,12 +185,12 @@ def chains_figure(diagnosis: "Diagnosis") -> "Figure":
     return figure
 
 
-def pairs_figure(diagnosis: "Diagnosis") -> "Figure":
+def pairs_figure(fit: Fit, correlations: pd.DataFrame) -> "Figure":
     """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
-    draws = raw_draws(diagnosis.fit)
-    recorded = diagnosis.fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
+    draws = raw_draws(fit)
+    recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
     diverging = recorded == 1
-    pairs = diagnosis.correlations.head(_PAIRS).to_dict("records")
+    pairs = correlations.head(_PAIRS).to_dict("records")
     if np.isnan(recorded).any():
         crosses = "which of them diverged is not recorded"
     else:
@@ -262,181 +257,3 @@ WORDS: Words = {
         "Every dot is a question. One above the line moves the result on its own: look at it.",
     ),
 }
-
-
-FIGURES: Mapping[str, "Callable[[Diagnosis], Figure]"] = MappingProxyType(
-    {
-        "chains": chains_figure,
-        "pairs": pairs_figure,
-        "learning": learning_figure,
-        "predictive": predictive_figure,
-        "calibration": calibration_figure,
-        "pareto": pareto_figure,
-    }
-)
-"""Each makes its figure within :func:`~analysis.display.style.figure_style`."""
-
-_MARKS = {"fine": ("ok", "green"), "warning": ("care", "yellow"), "failure": ("FAILS", "bold red")}
-_PAIRS_SHOWN = 5
-
-
-def diagnosis_tables(diagnosis: "Diagnosis", title: str) -> Group:
-    """Return every table of a diagnosis, and its verdict."""
-    flag = [Text(f"{WEIGHTED.text}\n", style="bold")] if diagnosis.is_weighted else []
-    tables = (_chains, _identifiability, _predictive, _calibration, _leave_one_out, _verdict)
-    return Group(*flag, _parameters(diagnosis, title), *(table(diagnosis) for table in tables))
-
-
-def _parameters(diagnosis: "Diagnosis", title: str) -> Group:
-    table = diagnosis.parameters
-    rows = (
-        [
-            label,
-            _judged(number(row["rhat"]), fine=row["rhat"] < RHAT_LIMIT),
-            _judged(number(row["ess_bulk"], 0), fine=row["ess_bulk"] > ESS_LIMIT),
-            _judged(number(row["ess_tail"], 0), fine=row["ess_tail"] > ESS_LIMIT),
-            number(row["mcse_relative"]),
-            number(row["contraction"], 2),
-            number(row["z_score"], 1, signed=True),
-        ]
-        for label, row in zip(parameter_labels(table), table.to_dict("records"), strict=True)
-    )
-    pooled = table["parameter"].str.endswith("_spread").any()
-    offsets = " weight, bias: a level's offset from the centre, in units of the spread." if pooled else ""
-    return shown_table(
-        title,
-        ["parameter"],
-        ["R-hat", "bulk\nESS", "tail\nESS", "MCSE\n/ sd", "contrac-\ntion", "prior\nz"],
-        rows,
-        f"Expected: R-hat below {RHAT_LIMIT}, ESS (effective number of draws) above {ESS_LIMIT:.0f}. MCSE / sd: "
-        "Monte-Carlo error of the mean in posterior sds. contraction: share of the prior's variance that the labels "
-        "have removed. prior z: posterior mean in prior sds from the prior's. All on the scale that is sampled (raw)."
-        f"{offsets}",
-    )
-
-
-def _chains(diagnosis: "Diagnosis") -> Group:
-    rows: Iterator[list[str | Text]] = (
-        [
-            str(row["chain"]),
-            str(row["draws"]),
-            _judged(number(float(row["divergences"]), 0), fine=row["divergences"] == 0),
-            percent(row["at_max_depth"]),
-            _judged(number(row["bfmi"], 2), fine=row["bfmi"] > BFMI_LIMIT),
-            number(row["acceptance"], 2),
-            number(row["step_size"]),
-        ]
-        for row in diagnosis.chains.to_dict("records")
-    )
-    headers = ["draws", "diverged", "cut short", "BFMI", "acceptance", "step size"]
-    caption = f"Expected: no divergence, BFMI above {BFMI_LIMIT}. cut short: trajectories at depth {MAX_TREE_DEPTH}."
-    return shown_table("How each chain moved", ["chain"], headers, rows, caption)
-
-
-def _identifiability(diagnosis: "Diagnosis") -> Group:
-    rows = (
-        [str(row["first"]), f"  {row['second']}  ", number(row["correlation"], 2, signed=True)]
-        for row in diagnosis.correlations.head(_PAIRS_SHOWN).to_dict("records")
-    )
-    flat, scale = diagnosis.flat, diagnosis.scale
-    return shown_table(
-        "What the labels leave open",
-        ["strongest correlations", ""],
-        ["r"],
-        rows,
-        f"Flat direction: {direction_in_words(flat.loadings)}; {flat.variance_left:.0%} of the prior's variance left; "
-        f"{flat.likelihood_change:.2f} nats of log-likelihood per posterior sd. Scale of weight, prior_strength and "
-        f"null_base: {'prior_strength is the unit' if scale.fixed else 'determined by the prior alone'}; "
-        f"{scale.likelihood_change:.2f} nats.",
-    )
-
-
-def _predictive(diagnosis: "Diagnosis") -> Group:
-    checks, n_several = diagnosis.predictive, diagnosis.n_several_correct
-    rows = (
-        [str(pattern), str(own["n"].iloc[0]), *(cell for row in own.to_dict("records") for cell in _compared(row))]
-        for pattern, own in checks.table.groupby("pattern", sort=False)
-    )
-    several = f" Several answers are right in {n_several} questions: there they count as one." if n_several else ""
-    return shown_table(
-        f"Do the labels look as predicted? With {diagnosis.interval_level:.0%} intervals",
-        ["levels\nagree"],
-        ["n", "selected\nright", "predicted", "tail", "none\nright", "predicted", "tail"],
-        rows,
-        "levels agree: how many gave each answer, most first. tail: probability, under the fitted model, of a share "
-        f"as far out, on both sides. All together: {tail_in_words(checks.tail_probability)}.{several} The model has "
-        "seen these labels, so agreement says little.",
-    )
-
-
-def _compared(row: Mapping[Hashable, Any]) -> tuple[str, str, Text]:
-    """Return the observed share, its expected interval, and the tail probability, which stands out where small."""
-    tail = row["tail_probability"]
-    shown = Text("<.01", style="bold") if tail < 0.01 else Text(_share(tail))
-    return _share(row["observed"]), f"{_share(row['low'])}-{_share(row['high'])}", shown
-
-
-def _calibration(diagnosis: "Diagnosis") -> Group:
-    checks = diagnosis.calibration
-    bins = zip(*(check.reliability.bins.to_dict("records") for check in checks.values()), strict=True)
-    rows = (
-        [f"{own[0]['low']:.1f}-{own[0]['high']:.1f}", *(cell for row in own for cell in _bin_cells(row))]
-        for own in bins
-        if any(row["n"] for row in own)
-    )
-    measures = "; ".join(
-        f"{name}: ECE {check.reliability.ece:.3f}, smECE {check.reliability.smece:.3f}, all bins together: "
-        f"{tail_in_words(check.tail_probability)}"
-        for name, check in checks.items()
-    )
-    return shown_table(
-        f"Are left-out answers right as often as stated? With {diagnosis.interval_level:.0%} Wilson intervals",
-        ["bin"],
-        [header for name in checks for header in ("n", f"{name}\nsays", "right", "interval")],
-        rows,
-        f"support: before the final calibration; confidence: after it. {measures}.",
-    )
-
-
-def _bin_cells(row: Mapping[Hashable, Any]) -> tuple[str, str, str, str]:
-    if not row["n"]:
-        return "", UNDEFINED, UNDEFINED, UNDEFINED
-    interval = f"{_share(row['right_low'])}-{_share(row['right_high'])}"
-    return str(row["n"]), _share(row["confidence"]), _share(row["right"]), interval
-
-
-def _leave_one_out(diagnosis: "Diagnosis") -> Group:
-    loo, worst = diagnosis.loo, diagnosis.worst
-    largest = ", ".join(
-        f"{name} ({number(k, 2)})" for name, k in zip(worst["problem_id"], worst["pareto_k"], strict=True)
-    )
-    return shown_table(
-        f"Left-out questions: elpd {loo.elpd:.1f} ± {loo.se:.1f}, p_loo {loo.p_loo:.1f}, {loo.n} questions",
-        ["Pareto k"],
-        ["questions"],
-        ([row["range"], str(row["n"])] for row in diagnosis.pareto.to_dict("records")),
-        f"k up to 0.7: the figure for that question holds without refitting. Largest: {largest}.",
-    )
-
-
-def _verdict(diagnosis: "Diagnosis") -> Group:
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for finding in diagnosis.verdict:
-        table.add_row(Text(*_MARKS[finding.status]), Text(finding.text))
-    if not diagnosis.believable:
-        last = "Believable: NO. Mend the sampling first; every other figure above rests on these draws."
-    else:
-        last = "Believable: yes, the draws are draws from this model's posterior, as far as can be seen."
-        if any(finding.status == "warning" for finding in diagnosis.verdict):
-            last += " See what is marked care."
-    return Group(Text("Verdict", style="italic"), Padding(table, (1, 0)), Text(last, style="bold"))
-
-
-def _judged(shown: str, *, fine: bool) -> Text:
-    return Text(shown, style="" if fine else "bold red")
-
-
-def _share(value: float) -> str:
-    return number(value, 2, bare=True)
