@@ -1,4 +1,4 @@
-"""The pictures of a diagnosis, each of its own numbers, and how to read them."""
+"""The pictures of a diagnosis, and how to read them."""
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING

@@ -89,7 +89,8 @@ def predict_command(
             )
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
-            step(f"predicting {len(questions)} questions")
+            also = "" if target_accuracy is None else ", and finding the threshold"
+            step(f"predicting {len(questions)} questions{also}")
             if target_accuracy is not None:
                 known = None if labelled is None else Observations.read(labelled, questions.kind, columns)
                 decided = answer(

@@ -164,6 +164,7 @@ def answer(
     """
     check_wanted(target_accuracy, assurance)
     observations = observations_of(observations, fit.answers)
+    predictions = fit.predict(observations, interval_level=interval_level)
     seen = fit.has_seen(observations)
     new = np.ones(len(observations), bool) if seen is None else ~seen
     own = new & observations.labelled
@@ -194,7 +195,6 @@ def answer(
             f"all {len(observations)} questions to be predicted were fitted to, or are labelled; expected new ones to "
             "decide about."
         )
-    predictions = fit.predict(observations, interval_level=interval_level)
     probability = predictions["confidence"].to_numpy(float)
     counted = probability[new][_first_of_clusters(observations.select(new))]
     decision = choose_threshold(confidence, correct, counted, target=target_accuracy, assurance=assurance)
