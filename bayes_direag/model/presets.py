@@ -77,7 +77,9 @@ def label(preset: Preset) -> str:
         return preset.name
     named = PRESETS[preset.name].for_signals(2 if preset.vote_slope else 1)
     settings, defaults = _flat(preset.model_dump()), _flat(named.model_dump())
-    changed = [f"{field}={value}" for field, value in settings.items() if value != defaults.get(field)]
+    changed = [
+        f"{field}={value}" for field, value in settings.items() if field not in defaults or value != defaults[field]
+    ]
     return f"{preset.name} with {', '.join(changed)}" if changed else preset.name
 
 

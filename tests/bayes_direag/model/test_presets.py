@@ -95,6 +95,9 @@ class TestValues:
         fixed = {"link": "identity", "start": 0.0, "fixed": 0.2}
         assert "vote_slope.fixed=0.2" in label(PRESETS["bayes"].override(vote_slope=fixed))
 
+    def test_what_is_left_out_is_named(self):
+        assert label(PRESETS["bayes"].override(vote=None, vote_spread=None)) == "bayes with vote=None, vote_spread=None"
+
 
 class TestOverride:
     def test_nested_and_plain(self):
