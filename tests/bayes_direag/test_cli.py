@@ -21,8 +21,8 @@ def test_the_commands():
     assert all(command in shown for command in COMMANDS)
     assert succeed("--version").split() == [version("bayes-direag")]
     asking, learning = {"elicit", "import", "paper", "simulate"}, {"fit", "predict", "export", "show", "quickstart"}
-    judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc"}
-    assert set(COMMANDS) == asking | learning | judging | {"learning-curve", "plan"}
+    judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc", "learning-curve"}
+    assert set(COMMANDS) == asking | learning | judging
 
 
 @pytest.mark.parametrize("command", [None, *COMMANDS])

@@ -1,1 +1,0 @@
-"""What further labels would bring: predicted from the posterior, before any is bought."""
