@@ -32,7 +32,6 @@ SLOW = {
     "import-logs.md",
     "judges.md",
     "map-or-nuts.md",
-    "pooling.md",
     "presets.md",
     "reproduce-the-paper.md",
     "ways-in.md",

@@ -71,8 +71,8 @@ def compare_loo(fits: Mapping[str, Fit], *, allow_weighted: bool = False) -> Loo
     is computed from the sums over clusters. It is too small for differences below 4 and for fewer than about 100
     questions.
 
-    Raises DirEAGError if there are fewer than two fits; if one is a MAP (which has no leave-one-out figures) or has no
-    labelled questions; if they were fitted to different questions; or if one is weighted without ``allow_weighted``.
+    Raises DirEAGError if there are fewer than two fits; if one is a MAP (which has no leave-one-out figures); if they
+    were fitted to different questions; or if one is weighted without ``allow_weighted``.
     Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Sivula et al. (2025), arXiv:2008.10296, on
     when a difference can be trusted.
 
@@ -165,11 +165,6 @@ def _check(fits: Mapping[str, Fit], *, allow_weighted: bool) -> None:
         raise DirEAGError(f"saw {len(fits)} fit; expected two or more to compare. Name another.")
     first_name, first = next(iter(fits.items()))
     for name, fit in fits.items():
-        if not fit.n_questions:
-            raise DirEAGError(
-                f"{name} has learned from no labelled question of its own, so none can be left out; expected fits that "
-                "have. Label some, or leave it away."
-            )
         if "loo" not in fit.tree.children:
             raise DirEAGError(
                 f"{name} is a {fit.method.upper()} fit, a single point, which has no leave-one-out "

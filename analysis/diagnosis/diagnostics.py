@@ -187,7 +187,7 @@ class Diagnosis(Result):
 def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:
     """Check the sampling, what has been learned, what the model predicts, and each question's influence.
 
-    Raises DirEAGError if the fit is a MAP, it has learned from no question of its own, or the level is out of range.
+    Raises DirEAGError if the fit is a MAP or the level is out of range.
 
     ``fit``: a NUTS fit. ``interval_level``: probability that predictive intervals and bands hold, strictly between 0
     and 1. ``seed``: of what the calibration checks draw; nothing else is random.
@@ -197,11 +197,6 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         raise DirEAGError(
             "this fit is a MAP, a single draw, which has no diagnostics; expected a NUTS fit. Fit again with --method "
             "nuts (fit_nuts)."
-        )
-    if not fit.n_questions:
-        raise DirEAGError(
-            "this fit has learned from no labelled question of its own, so there is nothing to compare it with; "
-            "expected one that has. Diagnose the fit of a setting with labels: they were drawn together."
         )
     if not 0 < interval_level < 1:
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")

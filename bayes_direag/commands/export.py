@@ -5,20 +5,20 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.multi_setting import SettingOption, setting_of_fit
 from bayes_direag.commands.options import FitFile, check_file, out
 
 
 def export_command(
     fit: FitFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the predictor, a JSON file.")],
-    setting: SettingOption = None,
 ) -> None:
     """Write a predictor for a service that has NumPy and no JAX: docs/serve.md.
 
     Example: direag export fit.nc --out predictor.json
     """
+    from bayes_direag.fits.fit import Fit
+
     check_file(target, fit)
-    learned = setting_of_fit(fit, setting)
+    learned = Fit.load(fit)
     learned.export(target)
     out.print(f"{target}: {learned!r}, all draws, {target.stat().st_size / 2**10:,.0f} KiB.", soft_wrap=True)

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.multi_setting import ObservationsFiles, PoolOption, named_settings, show_multi_setting
 from bayes_direag.commands.show import show_fit, show_quality
 from bayes_direag.data.engines import Engine
 from bayes_direag.errors import DirEAGError
@@ -14,7 +13,7 @@ from bayes_direag.model.settings import Method, Variant
 
 
 def fit_command(
-    observations: ObservationsFiles,
+    observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Where to write the fit (NetCDF).")],
     method: options.MethodOption = "map",
     preset: options.PresetOption = "bayes",
@@ -39,7 +38,6 @@ def fit_command(
     allow_weighted: options.WeightedOption = False,
     by_pattern: options.ByPatternOption = None,
     engine: options.EngineOption = "local",
-    pool: PoolOption = False,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
@@ -51,42 +49,17 @@ def fit_command(
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
     from bayes_direag.data.counted import read_labelled
-    from bayes_direag.data.observations import Observations
 
-    options.check_file(target, *observations)
+    options.check_file(target, observations)
     columns = options.chosen_columns(column, scale, equal)
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
-    if pool:
-        if by_pattern or engine != "local":
-            raise DirEAGError(
-                "--pool needs every question, in this process; expected neither --count-patterns nor --engine ray "
-                "with it. Leave them out."
-            )
-        sampling = options.chosen_sampling(chains, warmup, draws, target_accept)
-        from bayes_direag.fits.multi_setting import fit_multi_setting
-
-        pooled = fit_multi_setting(
-            named_settings([(path, Observations.read(path, answers, columns)) for path in observations]),
-            preset=settings,
-            variant=variant,
-            sampling=sampling,
-            seed=seed,
-            progress=options.err.is_terminal,
-        )
-        pooled.save(target)
-        show_multi_setting(pooled, target, as_json=as_json)
-        return
-    if len(observations) > 1:
-        raise DirEAGError(
-            f"saw {len(observations)} observation files; expected one. Add --pool to fit them together, each as its "
-            "own setting, or join them."
-        )
-    source = observations[0]
     by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with options.progress() as step:
-        labelled = read_labelled(source, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns)
+        labelled = read_labelled(
+            observations, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns
+        )
     if not as_json:
-        show_quality(labelled, source, inferred=answers is None)
+        show_quality(labelled, observations, inferred=answers is None)
     if method == "map":
         with options.progress() as step:
             step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.commands.multi_setting import SettingOption, chosen_fit
 from bayes_direag.errors import DirEAGError
 
 
@@ -25,7 +24,6 @@ def predict_command(
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
     engine: options.EngineOption = "local",
-    setting: SettingOption = None,
     target_accuracy: Annotated[
         float | None,
         typer.Option(
@@ -77,10 +75,11 @@ def predict_command(
     from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.answering import answer
+    from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 
     check_table_path(target)
-    learned, setting = chosen_fit(fit, observations, setting, columns)
+    learned = Fit.load(fit)
     with options.progress() as step:
         decided = None
         if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
@@ -114,9 +113,6 @@ def predict_command(
     if learned.n_samples > 1:
         summary |= {"draws": learned.n_samples, "interval_level": interval_level}
         text += f" Intervals have probability {interval_level:g}, over {learned.n_samples} draws."
-    if setting is not None:
-        summary |= {"setting": setting}
-        text += f" Setting: {setting}."
     if decided is not None:
         summary |= {"abstention": decided.record()}
         text += f"\n{decided.text()}"

@@ -9,7 +9,6 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from bayes_direag.commands.multi_setting import show_multi_setting
 from bayes_direag.commands.options import FitFile, JsonOption, out, plain_table, titled
 from bayes_direag.data.records import Status
 from bayes_direag.model.presets import label
@@ -229,12 +228,8 @@ def show_command(fit: FitFile, as_json: JsonOption = False) -> None:
     Example: direag show fit.nc
     """
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.multi_setting import MultiSettingFit, is_multi_setting
 
-    if is_multi_setting(fit):
-        show_multi_setting(MultiSettingFit.load(fit), fit, as_json=as_json)
-    else:
-        show_fit(Fit.load(fit), fit, as_json=as_json)
+    show_fit(Fit.load(fit), fit, as_json=as_json)
 
 
 def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:

@@ -1,8 +1,7 @@
 """A fit: the posterior container with its methods to predict, tabulate parameters, save and load."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from html import escape
@@ -375,31 +374,17 @@ class Fit:
         FitFileError
             If there is no such file, or it is not a fit.
         """
-        with stored_tree(path, f"a fit written by `direag fit --out {path}`") as tree:
-            if "hierarchy" in tree.children:
-                raise FitFileError(
-                    f"{path}: saw a fit of several settings; expected that of one. Take it out: "
-                    f'MultiSettingFit.load("{path}").settings[NAME].save("fit.nc").'
-                )
-            return cls(tree).require_readable()
-
-    def require_readable(self) -> "Fit":
-        """Return the fit itself; raise KeyError or ValueError if this version cannot read its container."""
-        require_format(self.tree)
-        _ = self.preset, self.variant, self.level_names, self.recalibration
-        return self
-
-
-@contextmanager
-def stored_tree(path: str | Path, expected: str) -> Iterator[xr.DataTree]:
-    """Yield the tree of a NetCDF file; raise FitFileError if there is no such file, or it cannot be read or used."""
-    if not Path(path).is_file():
-        raise FitFileError(f"{path}: no such file; expected {expected}.")
-    try:
-        with xr.open_datatree(path, engine="netcdf4") as stored:
-            yield stored.load()
-    except (OSError, KeyError, ValueError, RuntimeError, AttributeError) as error:
-        cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
-        raise FitFileError(
-            f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
-        ) from error
+        expected = f"a fit written by `direag fit --out {path}`"
+        if not Path(path).is_file():
+            raise FitFileError(f"{path}: no such file; expected {expected}.")
+        try:
+            with xr.open_datatree(path, engine="netcdf4") as stored:
+                fit = cls(stored.load())
+            require_format(fit.tree)
+            _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
+        except (OSError, KeyError, ValueError, RuntimeError, AttributeError) as error:
+            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+            raise FitFileError(
+                f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
+            ) from error
+        return fit

@@ -139,7 +139,6 @@ def nuts_posterior(
         The seed of the run, from which those of the predictive draws are derived.
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
-    data = data.padded(max(len(observations), 1))  # NumPyro has no plate of no questions
     with jax.enable_x64(True):
         by_question = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
     tree = _container(
@@ -162,8 +161,8 @@ def nuts_posterior(
         {
             "log_prior": log_prior,
             "prior": {str(name): prior[str(name)] for name in tree["posterior"].data_vars},
-            "prior_predictive": {"target": prior["target"][..., : len(observations)].astype(_STATE)},
-            "posterior_predictive": {"target": replicated[..., : len(observations)].astype(_STATE)},
+            "prior_predictive": {"target": prior["target"].astype(_STATE)},
+            "posterior_predictive": {"target": replicated.astype(_STATE)},
         },
         observations,
     )

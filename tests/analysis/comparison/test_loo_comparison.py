@@ -125,13 +125,6 @@ class TestRefusals:
         with pytest.raises(DirEAGError, match="mine is a MAP fit, a single point, which has no leave-one-out figures"):
             compare_loo({"good": fits["good"], "mine": point, "poor": fits["poor"]})
 
-    def test_a_fit_without_questions(self, fits: dict[str, Fit]) -> None:
-        tree = fits["good"].tree.copy()
-        tree["constant_data"] = tree["constant_data"].to_dataset().isel(problem=slice(0, 0))
-        del tree["loo"]
-        with pytest.raises(DirEAGError, match="bare has learned from no labelled question of its own"):
-            compare_loo({"good": fits["good"], "bare": Fit(tree)})
-
     def test_other_observations(self, observations: Observations, fits: dict[str, Fit]) -> None:
         rng = np.random.default_rng(0)
         draws, none = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1

@@ -17,7 +17,6 @@ from analysis.display.style import figure_style, save_figure
 from analysis.display.text import number
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
-from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import said
@@ -188,10 +187,6 @@ class TestArguments:
     def test_what_cannot_be_diagnosed(self):
         with pytest.raises(DirEAGError, match=r"a MAP, a single draw, .*; expected a NUTS fit\. .*--method nuts"):
             diagnose(made_fit(OBSERVATIONS, natural(5)))
-        tree = good_fit().tree.copy()
-        tree["constant_data"] = tree["constant_data"].to_dataset().isel(problem=slice(0, 0))
-        with pytest.raises(DirEAGError, match="learned from no labelled question of its own"):
-            diagnose(Fit(tree))
 
 
 class TestRecord:

@@ -12,17 +12,15 @@ from analysis.methods.direag import Fitted, after_calibration
 from bayes_direag.data.counted import count_patterns, read_labelled
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.errors import DirEAGError, LevelError, ObservationError
+from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.fits.multi_setting import fit_multi_setting
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
-from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.family import VOTING
 
@@ -208,8 +206,3 @@ class TestWhatIsWrong:
     def test_a_group_that_the_fit_does_not_know(self, fit: Fit) -> None:
         with pytest.raises(LevelError, match="saw 'shy'; expected one of careful, vanilla, bold"):
             fit.predict(Observations.from_questions([runs("a", "shy", [("1", 50)])], "numeric"))
-
-    def test_settings_are_not_pooled_by_group(self, observations: Observations) -> None:
-        worlds = {"first": observations, "second": grouped(simulate_observations(30, seed=9))}
-        with pytest.raises(DirEAGError, match="saw groups of levels; expected none"):
-            fit_multi_setting(worlds)

@@ -12,11 +12,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.nuts import Draws
-from bayes_direag.inference.posterior import nuts_posterior, parameter_draws, prior_draws
-from bayes_direag.model.model import RawDraws
+from bayes_direag.inference.posterior import parameter_draws, prior_draws
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import LogisticRecalibration
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import NUTS_SAMPLING
@@ -231,27 +228,6 @@ class TestRuns:
         assert np.isnan(again["sample_stats"]["energy"]).all()
         for group in set(again.children) - {"sample_stats"}:
             assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
-
-    @pytest.mark.parametrize("name", ["bayes", pytest.param("paper", marks=pytest.mark.slow)])
-    def test_without_questions_there_are_draws_and_nothing_else(self, labelled: Observations, name: str) -> None:
-        """As of a setting without labels; draws by hand again."""
-        raw: RawDraws = {
-            parameter: np.zeros((2, 25, 5) if parameter in LEVEL_PARAMETERS else (2, 25))
-            for parameter in PRESETS[name].free_parameters("count")
-        }
-        tree = nuts_posterior(
-            Draws(raw, {"lp": np.zeros((2, 25))}),
-            labelled.select(slice(0, 0)),
-            np.ones(0),
-            preset=PRESETS[name],
-            variant="count",
-            sampling=TINY,
-            seed=0,
-        )
-        tree["recalibration"] = LogisticRecalibration.identity((2, 25), 1e-6).to_dataset()
-        for group in ("log_likelihood", "prior_predictive", "posterior_predictive"):
-            assert tree[group]["target"].shape[2:] == (0,)
-        assert Fit(tree).predict(labelled)["support"].between(0, 1).all()
 
     def test_weights_need_leave_and_are_recorded_and_without_recalibration_confidence_is_support(
         self, labelled: Observations
