@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
 from analysis.display.style import (
     REFERENCE,
@@ -150,15 +150,13 @@ class LabelledReports:
 
     ``problem_id``: the questions. ``level_names``: the level of each column; the columns of a group have the same name.
     ``confidence`` (problem, level): as stated, in [0, 1]; NaN without a usable report. ``correct`` (problem, level):
-    whether the level's answer is right; False without a usable report. ``multiplicity`` (problem,): the number of
-    questions that each row stands for.
+    whether the level's answer is right; False without a usable report.
     """
 
     problem_id: tuple[str, ...]
     level_names: tuple[str, ...]
     confidence: Float[np.ndarray, "problem level"]
     correct: Bool[np.ndarray, "problem level"]
-    multiplicity: Int[np.ndarray, " problem"]
 
     @classmethod
     def of_observations(cls, observations: Observations) -> "LabelledReports":
@@ -166,7 +164,7 @@ class LabelledReports:
         chosen = np.flatnonzero(observations.labelled & observations.answered)
         kept = observations.select(chosen)
         names = kept.groups or kept.level_names
-        return cls(kept.problem_id, names, kept.confidence, kept.correct, np.ones(len(kept), int))
+        return cls(kept.problem_id, names, kept.confidence, kept.correct)
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
@@ -184,8 +182,7 @@ class LabelledReports:
             np.concatenate(arrays)[kept]
             for arrays in zip(*((part.confidence, part.correct) for part in parts), strict=True)
         )
-        multiplicity = np.concatenate([fit.multiplicity for fit in fits])[kept]
-        return cls(tuple(names[kept]), levels.pop(), confidence, correct, multiplicity)
+        return cls(tuple(names[kept]), levels.pop(), confidence, correct)
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
@@ -202,7 +199,7 @@ def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
         usable, right = ~np.isnan(percent[:, level]), reports.correct[:, level]
         table = pd.DataFrame({"level": name, "low": STATED_EDGES[:-1], "high": STATED_EDGES[1:]})
         for outcome, kept in (("right", usable & right), ("wrong", usable & ~right)):
-            table[outcome] = np.bincount(place[kept, level], reports.multiplicity[kept], len(table)).astype(int)
+            table[outcome] = np.bincount(place[kept, level], minlength=len(table))
         tables.append(table)
     by_column = pd.concat(tables, ignore_index=True)
     return by_column.groupby(["level", "low", "high"], sort=False, as_index=False).sum()
@@ -344,7 +341,6 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
 def recalibration_figure(
     curve: pd.DataFrame,
     support: Float[np.ndarray, " problem"],
-    multiplicity: Int[np.ndarray, " problem"],
     kind: str,
     about: str,
     interval_level: float,
@@ -352,11 +348,11 @@ def recalibration_figure(
     """Draw the final probability against support, over the distribution of support.
 
     ``curve``: from :func:`recalibration_curve`. ``support``: of the fitted questions, from :func:`fitted_support`;
-    ``multiplicity``: the number of questions with each; ``kind``: leave-one-out or in-sample.
+    ``kind``: leave-one-out or in-sample.
     """
     caption = (
         f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', pointwise')} Dashed: support left as it "
-        f"is. Below: the {kind} support of the selected answers, n = {multiplicity.sum()} fitted questions; where "
+        f"is. Below: the {kind} support of the selected answers, n = {len(support)} fitted questions; where "
         "there are none, the curve is extrapolated."
     )
     with figure_style():
@@ -365,7 +361,7 @@ def recalibration_figure(
         diagonal(above)
         _draw_curve(above, curve, "support", "probability")
         above.set(xlim=(0, 1), ylim=(0, 1), ylabel="final probability")
-        below.hist(support, bins=np.linspace(0, 1, 41).tolist(), weights=multiplicity, color="0.45")
+        below.hist(support, bins=np.linspace(0, 1, 41).tolist(), color="0.45")
         below.set_ylabel("questions")
         below.set_xlabel("support of the selected answer")
     return figure
@@ -419,10 +415,8 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
         return
     curve, support = recalibration_curve(fit, level), fitted_support(fit)
     fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
-    if fit.is_counted:
-        fitted = fitted.assign(multiplicity=fit.multiplicity)
     kind = "leave-one-out" if "loo" in fit.tree else "in-sample"
-    figure = recalibration_figure(curve, support, fit.multiplicity, kind, about, level)
+    figure = recalibration_figure(curve, support, kind, about, level)
     tables = {"recalibration": curve.assign(interval_level=level), "recalibration_support": fitted}
     yield Picture("recalibration", figure, tables)
 

@@ -112,9 +112,9 @@ def compare_predictions(
     compares two different answers if the answer changed; ``first_low``, ``first_high``, ``second_low`` and
     ``second_high``, posterior intervals of the confidences (NaN for a single draw); ``first_correct`` and
     ``second_correct``, missing without a label; ``first_state_probability`` and ``second_state_probability``, of the
-    observed state; ``first_fitted`` and ``second_fitted``, whether the fit learned from this ``problem_id``, missing if
-    it counted its questions by pattern; ``cluster``, the number of the question's cluster. For unanswered questions
-    answers, confidences and what follows from them are missing. Raises LevelError and DirEAGError as :meth:`Fit.predict
+    observed state; ``first_fitted`` and ``second_fitted``, whether the fit learned from this ``problem_id``;
+    ``cluster``, the number of the question's cluster. For unanswered questions answers, confidences and what follows
+    from them are missing. Raises LevelError and DirEAGError as :meth:`Fit.predict
     <bayes_direag.fits.fit.Fit.predict>`.
     """
     columns: dict[str, object] = {
@@ -131,8 +131,7 @@ def compare_predictions(
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
         aligned = fit.aligned(observations)
         columns[f"{name}_state_probability"] = after_calibration(Fitted(fit), aligned).state_probability(aligned)
-        seen = fit.has_seen(observations)
-        columns[f"{name}_fitted"] = pd.array([None] * len(observations) if seen is None else seen, dtype="boolean")
+        columns[f"{name}_fitted"] = fit.has_seen(observations)
     table = pd.DataFrame(columns)
     differ = (table["first_answer"] != table["second_answer"]).astype("boolean")
     table["changed"] = differ.where(observations.answered)
@@ -143,7 +142,7 @@ def compare_predictions(
 class PredictionSummary(NamedTuple):
     """The differences between two fits' predictions of ``n`` answered questions; ``unanswered``: the others.
 
-    ``first_fitted``, ``second_fitted``: how many of the n each fit learned from; None if it is not known. ``changed``:
+    ``first_fitted``, ``second_fitted``: how many of the n each fit learned from. ``changed``:
     number of changed answers. Shifts are second minus first confidence, NaN without questions; ``largest_shift`` is the
     largest in absolute value, at question ``largest_at``; quantiles are by share. Widths are those of the second fit's
     intervals, NaN for a single draw.
@@ -151,8 +150,8 @@ class PredictionSummary(NamedTuple):
 
     n: int
     unanswered: int
-    first_fitted: int | None
-    second_fitted: int | None
+    first_fitted: int
+    second_fitted: int
     changed: int
     mean_shift: float
     mean_absolute_shift: float
@@ -177,8 +176,8 @@ def summarise_predictions(table: pd.DataFrame) -> PredictionSummary:
     return PredictionSummary(
         n=len(answered),
         unanswered=len(table) - len(answered),
-        first_fitted=_n_fitted(answered["first_fitted"]),
-        second_fitted=_n_fitted(answered["second_fitted"]),
+        first_fitted=int(answered["first_fitted"].sum()),
+        second_fitted=int(answered["second_fitted"].sum()),
         changed=int(answered["changed"].sum()),
         mean_shift=float(shift.mean()),
         mean_absolute_shift=float(shift.abs().mean()),
@@ -196,13 +195,6 @@ def seen_in_fitting(summary: PredictionSummary, names: tuple[str, str]) -> str:
     if summary.held_out:
         return "held out: neither fit has learned from any of them"
     first, second, n = summary.first_fitted, summary.second_fitted, summary.n
-    if first is None or second is None:
-        silent = " and ".join(name for name, fitted in zip(names, (first, second), strict=True) if fitted is None)
-        told = [
-            f"; {k} of {n} questions were fitted to by {by}" for by, k in zip(names, (first, second), strict=True) if k
-        ]
-        verb = "do" if first == second else "does"
-        return f"perhaps in sample: {silent} {verb} not say which questions were fitted to{''.join(told)}"
     by = "both fits" if first == second else f"{names[0]}, {second} by {names[1]}"
     return f"in sample: {first} of {n} questions were fitted to by {by}"
 
@@ -295,10 +287,6 @@ def shift_figure(predictions: pd.DataFrame, captions: tuple[str, str], interval_
         axes.set_ylabel(plain(f"confidence, {captions[1]}"))
         axes.legend(loc="upper left")
     return figure
-
-
-def _n_fitted(fitted: pd.Series) -> int | None:
-    return None if fitted.isna().any() else int(fitted.sum())
 
 
 def _check_same_model(first: Fit, second: Fit) -> None:

@@ -117,14 +117,9 @@ def add_parameters(findings: Findings, pair: FitPair) -> None:
     comparison = compare_parameters(pair.first, pair.second, interval_level=INTERVAL_LEVEL)
     first_questions, second_questions = pair.first.learned_from, pair.second.learned_from
     n_first, n_second = pair.first.n_questions, pair.second.n_questions
-    n_both = None if first_questions is None or second_questions is None else len(first_questions & second_questions)
+    n_both = len(first_questions & second_questions)
     title = f"Parameters, variant {pair.first.variant}. "
-    if n_both is None:
-        title += (
-            f"The fits learned from {n_first} and {n_second} questions. Whether these are the same is not known, as a "
-            "fit counted them by pattern."
-        )
-    elif first_questions == second_questions:
+    if first_questions == second_questions:
         title += f"Both fits learned from the same {n_first} questions."
     else:
         title += (
@@ -177,8 +172,7 @@ def add_predictions(findings: Findings, pair: FitPair, questions: Observations, 
         return
     metrics = score_predictions(table, seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
     metrics["p_adjusted"] = control_false_discoveries(metrics["p_value"].to_numpy(float))
-    known = summary.first_fitted or summary.second_fitted
-    seen = "held out" if summary.held_out else f"{'' if known else 'perhaps '}in sample, see above"
+    seen = "held out" if summary.held_out else "in sample, see above"
     title = f"Metrics on {n_scored} labelled questions ({seen})"
     findings.shown.append(paired_metrics_table(metrics, title, pair.heads, BOOTSTRAP_LEVEL))
     findings.record.update(n_scored=n_scored, metrics_level=BOOTSTRAP_LEVEL, metrics=as_records(metrics))

@@ -58,9 +58,8 @@ class Explanation:
         Number of posterior draws, and of fitted questions.
     n_fitted_as_few : int
         Number of fitted questions with at most as many usable reports as this one.
-    learned_from : bool or None
-        Whether a question of this name was fitted to, so that its gold answer may have had an influence; None if the
-        fit counted its questions by pattern.
+    learned_from : bool
+        Whether a question of this name was fitted to, so that its gold answer may have had an influence.
     interval_level : float
         Posterior probability of the intervals.
     answer : str or None
@@ -107,7 +106,7 @@ class Explanation:
     n_samples: int
     n_fitted: int
     n_fitted_as_few: int
-    learned_from: bool | None
+    learned_from: bool
     interval_level: float
     answer: str | None
     confidence: float
@@ -230,8 +229,8 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         question=question.questions[0].question,
         n_samples=fit.n_samples,
         n_fitted=fit.n_questions,
-        n_fitted_as_few=int(fit.multiplicity[n_used <= len(parts.level)].sum()),
-        learned_from=None if fit.learned_from is None else problem_id in fit.learned_from,
+        n_fitted_as_few=int((n_used <= len(parts.level)).sum()),
+        learned_from=problem_id in fit.learned_from,
         interval_level=interval_level,
         answer=answer,
         confidence=float(selected["confidence"]),

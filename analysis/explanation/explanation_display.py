@@ -237,11 +237,7 @@ def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "probability", _recalibration(explanation)
     if not math.isnan(explanation.change_probability):
         yield "another answer", f"leads in {explanation.change_probability:.1%} of the draws"
-    this = {
-        True: "; a question of this name among them, so it is not new to the fit",
-        False: "",
-        None: ", counted by pattern; it does not say whether this one is among them",
-    }[explanation.learned_from]
+    this = "; a question of this name among them, so it is not new to the fit" if explanation.learned_from else ""
     yield "the fit", f"learned from {counted(explanation.n_fitted, 'question')}{this}"
     if explanation.level_remarks:
         yield "its levels", "\n".join(explanation.level_remarks)
@@ -346,9 +342,8 @@ def _caption(explanation: Explanation) -> str:
         )
     if draws > 1:
         sentences.append(f"Means over {draws} posterior draws; lines: {level} intervals.")
-    seen = {True: "this one among them", False: "not this one", None: "and does not say whether from this one"}
-    learned = f"The fit learned from {counted(explanation.n_fitted, 'question')}"
-    sentences.append(f"{learned}, {seen[explanation.learned_from]}.")
+    this = "this one among them" if explanation.learned_from else "not this one"
+    sentences.append(f"The fit learned from {counted(explanation.n_fitted, 'question')}, {this}.")
     return f"{what_decided(explanation)}\n{' '.join(sentences)}"
 
 

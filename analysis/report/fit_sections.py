@@ -104,8 +104,6 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
 
 
 def _same_observations(source: ReportSource, fit: Fit) -> str:
-    if fit.is_counted:
-        return "They were counted by pattern, so it is not known whether they are those of the evaluation."
     if fit.fingerprint != source.manifest["observations"]["sha256"]:
         return "These are not the questions of the evaluation, or the answers to them differ."
     if source.manifest["test"] is not None:

@@ -236,11 +236,6 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     Raises DirEAGError if there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
     """
     seen = fit.has_seen(observations)
-    if seen is None:
-        raise DirEAGError(
-            f"{name}: the fit counted its {fit.n_questions:,} questions by pattern and does not say which they were; "
-            "expected one that does. Fit with --keep-questions, or evaluate on a test set (direag evaluate --test)."
-        )
     learned = set(fit.fitted.cluster or ()) - {None}
     seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
     unseen, n_seen = np.flatnonzero(observations.labelled & ~seen), int(seen.sum())

@@ -7,9 +7,7 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.commands.show import show_fit, show_quality
-from bayes_direag.data.engines import Engine
-from bayes_direag.errors import DirEAGError
-from bayes_direag.model.settings import Method, Variant
+from bayes_direag.model.settings import Variant
 
 
 def fit_command(
@@ -36,33 +34,26 @@ def fit_command(
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.97,
     allow_weighted: options.WeightedOption = False,
-    by_pattern: options.ByPatternOption = None,
-    engine: options.EngineOption = "local",
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
     """Learn from labelled questions how much each report counts, and save the fit.
 
-    In a large Parquet file, questions that a fit cannot tell apart are counted. This does not change the parameters,
-    but the fit does not record which questions it has seen.
-
     Example: direag fit train.jsonl --out fit.nc --method nuts --answers numeric
     """
-    from bayes_direag.data.counted import read_labelled
+    from bayes_direag.data.observations import Observations
 
     options.check_file(target, observations)
     columns = options.chosen_columns(column, scale, equal)
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
-    by_pattern = _counting(by_pattern, engine, method, settings.recalibration.out_of_fold)
     with options.progress() as step:
-        labelled = read_labelled(
-            observations, answers, by_pattern=by_pattern, engine=engine, on_step=step, columns=columns
-        )
+        step(f"reading {observations}")
+        labelled = Observations.read(observations, answers, columns)
     if not as_json:
         show_quality(labelled, observations, inferred=answers is None)
     if method == "map":
         with options.progress() as step:
-            step(f"fitting {variant} to {labelled.quality().n_questions:,} questions")
+            step(f"fitting {variant} to {len(labelled):,} questions")
             from bayes_direag.fits.fitting import fit_map
 
             fitted = fit_map(labelled, preset=settings, variant=variant, seed=seed)
@@ -81,22 +72,3 @@ def fit_command(
         )
     fitted.save(target)
     show_fit(fitted, target, as_json=as_json)
-
-
-def _counting(by_pattern: bool | None, engine: Engine, method: Method, out_of_fold: int) -> bool | None:
-    """Return whether to count questions by pattern, None if that depends on the size of the file.
-
-    Raises DirEAGError if one option needs patterns, and another every question.
-    """
-    counts = "--count-patterns" if by_pattern else f"--engine {engine}" if engine != "local" else None
-    keeps = (
-        "--keep-questions" if by_pattern is False
-        else "--method nuts" if method == "nuts"
-        else f"recalibrating out of fold ({out_of_fold} folds; none with --out-of-fold 0)" if out_of_fold
-        else None
-    )  # fmt: skip
-    if counts and keeps:
-        raise DirEAGError(
-            f"{counts} counts questions by pattern, but {keeps} needs every question. Leave one of them out."
-        )
-    return False if keeps else by_pattern

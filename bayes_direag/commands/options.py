@@ -13,7 +13,6 @@ from rich.table import Table
 from rich.text import Text
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.engines import Engine
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
@@ -81,19 +80,6 @@ SetOption = Annotated[
     typer.Option("--set", metavar="FIELD=VALUE", help="Override the preset, as weight.start=0; may be repeated."),
 ]
 SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers; it is recorded.")]
-ByPatternOption = Annotated[
-    bool | None,
-    typer.Option(
-        "--count-patterns/--keep-questions",
-        help="map: count equal questions, or keep each. By default, count in Parquet files of over a million rows.",
-    ),
-]
-EngineOption = Annotated[
-    Engine,
-    typer.Option(
-        metavar="ENGINE", help="Where Parquet files are processed: local, or ray (a cluster that Ray finds or starts)."
-    ),
-]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 

@@ -23,7 +23,6 @@ def predict_command(
         bool,
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
-    engine: options.EngineOption = "local",
     target_accuracy: Annotated[
         float | None,
         typer.Option(
@@ -57,22 +56,13 @@ def predict_command(
 
     Example: direag predict fit.nc new.jsonl --out predictions.csv
     """
-    from bayes_direag.data.engines import is_parquet, prepare
-
     options.check_file(target, fit, observations)
     if target_accuracy is None and labelled is not None:
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
-    if target_accuracy is not None and engine != "local":
-        raise DirEAGError(
-            f"--target-accuracy ranks all questions in this process; saw --engine {engine}. Leave one of them out."
-        )
-    if candidates and (target_accuracy is not None or engine != "local"):
-        raise DirEAGError(
-            "--candidates writes another table, in this process. Leave out --target-accuracy and --engine."
-        )
+    if candidates and target_accuracy is not None:
+        raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     columns = options.chosen_columns(column, scale, equal)
-    prepare(engine, observations, columns)
-    from bayes_direag.data.files import check_table_path, write_table
+    from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.answering import answer
     from bayes_direag.fits.fit import Fit
@@ -83,9 +73,7 @@ def predict_command(
     with options.progress() as step:
         decided = None
         if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
-            predicted = predict_parquet(
-                learned, observations, target, interval_level=interval_level, engine=engine, on_step=step
-            )
+            predicted = predict_parquet(learned, observations, target, interval_level=interval_level, on_step=step)
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             also = "" if target_accuracy is None else ", and finding the threshold"

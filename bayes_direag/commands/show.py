@@ -252,8 +252,7 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool) ->
     from bayes_direag.data.level_remarks import level_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
-    counted = "" if observations.multiplicity is None else f", counted by pattern: {len(observations):,}"
-    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}{counted}"))
+    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}"))
     notes = [_voting_note(observations), *level_remarks(observations)]
     if observations.signals:
         names = observations.signal_names

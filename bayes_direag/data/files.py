@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
-from bayes_direag.data.engines import is_parquet
 from bayes_direag.data.records import (
     COLUMNS,
     NUMBER,
@@ -147,6 +146,15 @@ def long_frame(questions: Sequence[Question]) -> "pandas.DataFrame":
     columns = [*COLUMNS[:place], *further, *COLUMNS[place:]]
     types = {"level": "Int64", "confidence": "Float64", "correct": "boolean"} | dict.fromkeys(further, "Float64")
     return pd.DataFrame(rows, columns=columns).astype({name: types.get(name, "str") for name in columns})
+
+
+def is_parquet(path: str | Path) -> bool:
+    """Tell by its first bytes whether a file is Parquet; False if it cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(4) == b"PAR1"
+    except OSError:
+        return False
 
 
 def read_records(path: Path, columns: Columns | None = None) -> Records:

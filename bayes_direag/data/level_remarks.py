@@ -38,18 +38,18 @@ def _repetitions(observations: Observations, columns: list[int]) -> list[str]:
     confidence = np.nan_to_num(observations.confidence, nan=-1)  # two missing ones are equal
     remarks = []
     for a, b in combinations(columns, 2):
-        both = observations.row_counts * (observations.usable[:, a] & observations.usable[:, b])
-        mistaken = both * (observations.labelled & ~(right[:, a] & right[:, b]))
+        both = observations.usable[:, a] & observations.usable[:, b]
+        mistaken = both & observations.labelled & ~(right[:, a] & right[:, b])
         agrees = candidate[:, a] == candidate[:, b]
         equal = agrees & (confidence[:, a] == confidence[:, b])
-        if both.sum() >= FEWEST and both @ equal >= COPIED * both.sum():
+        if both.sum() >= FEWEST and equal[both].mean() >= COPIED:
             remarks.append(
                 f"{names[b]} is nearly a copy of {names[a]}: the same answer and confidence in "
-                f"{both @ equal / both.sum():.0%} of {both.sum()} questions. Leave one of them out."
+                f"{equal[both].mean():.0%} of {both.sum()} questions. Leave one of them out."
             )
-        elif mistaken.sum() >= FEWEST and mistaken @ agrees >= SHARED_MISTAKES * mistaken.sum():
+        elif mistaken.sum() >= FEWEST and agrees[mistaken].mean() >= SHARED_MISTAKES:
             remarks.append(
-                f"{names[a]} and {names[b]} make the same mistakes: {mistaken @ agrees / mistaken.sum():.0%} of the "
+                f"{names[a]} and {names[b]} make the same mistakes: {agrees[mistaken].mean():.0%} of the "
                 f"{mistaken.sum()} questions that one of them got wrong have the same wrong answer from both. Where "
                 "they agree, that is hardly more evidence than one of them."
             )
@@ -61,8 +61,7 @@ def _constant_confidences(observations: Observations, columns: list[int]) -> lis
     for column in columns:
         name, confidence = observations.level_names[column], observations.confidence[:, column]
         stated = observations.usable[:, column] & ~np.isnan(confidence)
-        values, place = np.unique(confidence[stated], return_inverse=True)
-        counts = np.bincount(place, observations.row_counts[stated])
+        values, counts = np.unique(confidence[stated], return_counts=True)
         if counts.sum() >= FEWEST and counts.max() >= ONE_CONFIDENCE * counts.sum():
             share = counts.max() / counts.sum()
             constant.append((share, f"{name} ({100 * values[counts.argmax()]:.3g}% in {share:.0%})"))

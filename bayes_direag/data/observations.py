@@ -47,8 +47,6 @@ class Observations:
         The records behind the arrays.
     origin : Origin
         The file they were read from, and the line of each question.
-    multiplicity : array, (problem,), optional
-        How many questions each row stands for; None if one. See :mod:`~bayes_direag.data.counted`.
     cluster : tuple of str or None, optional
         The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
@@ -69,7 +67,6 @@ class Observations:
     conflicting: Int[np.ndarray, "problem"]
     questions: tuple[Question, ...]
     origin: Origin
-    multiplicity: Int[np.ndarray, "problem"] | None = None
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
     signals: Mapping[str, Float[np.ndarray, "problem level"]] = field(default_factory=dict)
@@ -228,11 +225,6 @@ class Observations:
         return len(self.level_names)
 
     @property
-    def row_counts(self) -> Int[np.ndarray, "problem"]:
-        """How many questions each row stands for: 1 unless they are counted by pattern."""
-        return np.ones(len(self), int) if self.multiplicity is None else self.multiplicity
-
-    @property
     def learned_levels(self) -> tuple[str, ...]:
         """The levels that a fit has parameters for: the groups, and the levels without a group."""
         return tuple(dict.fromkeys(self.groups or self.level_names))
@@ -343,10 +335,9 @@ class Observations:
     def fingerprint(self) -> str:
         """The SHA-256 of everything that a fit can depend on; it does not depend on the file format."""
         digest = hashlib.sha256(json.dumps([self.problem_id, self.level_names, self.kind, self.candidates]).encode())
-        forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?", "multiplicity": "<i8"}
+        forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?"}
         for name, form in forms.items():
-            if (array := getattr(self, name)) is not None:
-                digest.update(array.astype(form).tobytes())
+            digest.update(getattr(self, name).astype(form).tobytes())
         for values in self.signals.values():
             digest.update(values.astype("<f8").tobytes())
         signal_names = self.signal_names if self.signal_names != ("number",) else None
@@ -369,7 +360,6 @@ class Observations:
             candidates=chosen(self.candidates),
             questions=chosen(self.questions),
             origin=Origin(self.origin.path, chosen(self.origin.lines)),
-            multiplicity=None if self.multiplicity is None else self.multiplicity[rows],
             cluster=None if self.cluster is None else chosen(self.cluster),
             **arrays,
         )
@@ -447,4 +437,4 @@ class Observations:
         """Count the usable observations, overall and by level."""
         several = self.correct_candidate.sum(axis=1) > 1
         counted = (self.answered, self.labelled, self.gold_generated, several, self.conflicting)
-        return ObservationQuality.of(self.level_names, self.row_counts, self.status, counted)
+        return ObservationQuality.of(self.level_names, self.status, counted)

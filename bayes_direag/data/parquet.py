@@ -18,7 +18,6 @@ from pyarrow import parquet, types
 from pydantic import ConfigDict, TypeAdapter
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.engines import Engine, Job, Span, run_on_ray
 from bayes_direag.data.long_table import LongTable, Overview, QuestionArrays, Texts, question_arrays
 from bayes_direag.data.records import (
     COLUMNS,
@@ -158,15 +157,14 @@ def regrouped(path: Path, columns: Sequence[str]) -> Part:
     return Part.of(table.take(order), path, order + 1)
 
 
-def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Iterator[Part]:
-    """Yield some columns of a file, or of a span of whole questions, in parts.
+def parts(path: Path, columns: Sequence[str]) -> Iterator[Part]:
+    """Yield some columns of a file in parts.
 
     The rows of each question must be adjacent. Columns that the file lacks are missing in all rows.
     """
     with _opened(path, columns) as (file, names):
-        start, stop = span or (0, file.metadata.num_rows)
-        held: list[pyarrow.RecordBatch] = []
-        for batch in _batches(file, names, Span(start, stop)):
+        start, held = 0, list[pyarrow.RecordBatch]()
+        for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, columns=names):
             held.append(batch)
             if sum(part.num_rows for part in held) < ROWS_AT_ONCE:
                 continue
@@ -175,13 +173,7 @@ def parts(path: Path, columns: Sequence[str], span: Span | None = None) -> Itera
                 yield Part.of(table[:last], path, np.arange(start, start + last) + 1)
                 held, start = table[last:].to_batches(), start + last
         if held:
-            yield Part.of(pyarrow.Table.from_batches(held), path, np.arange(start, stop) + 1)
-
-
-def group_edges(path: Path) -> Int[np.ndarray, " edge"]:
-    """Return the first row of each row group, from 0, and at the end the number of rows."""
-    with _opened(path, ()) as (file, _):
-        return _edges(file)
+            yield Part.of(pyarrow.Table.from_batches(held), path, np.arange(start, file.metadata.num_rows) + 1)
 
 
 def texts_of(column: pyarrow.Array) -> Texts:
@@ -219,25 +211,6 @@ def _opened(path: Path, columns: Sequence[str] | None) -> Iterator[tuple[parquet
             expected="a complete Parquet file",
             remedy="Write it again: a copy or a run may have been interrupted.",
         ) from error
-
-
-def _edges(file: parquet.ParquetFile) -> Int[np.ndarray, " edge"]:
-    sizes = [file.metadata.row_group(group).num_rows for group in range(file.metadata.num_row_groups)]
-    return np.cumsum([0, *sizes])
-
-
-def _batches(file: parquet.ParquetFile, names: list[str], span: Span) -> Iterator[pyarrow.RecordBatch]:
-    """Yield the batches of a span, reading only the row groups that it touches."""
-    edges = _edges(file)
-    groups = np.flatnonzero((edges[1:] > span.start) & (edges[:-1] < span.stop)).tolist()
-    if not groups:
-        return
-    first = int(edges[groups[0]])
-    for batch in file.iter_batches(batch_size=ROWS_AT_ONCE, row_groups=groups, columns=names):
-        low, high = max(span.start - first, 0), min(span.stop - first, batch.num_rows)
-        first += batch.num_rows
-        if low < high:
-            yield batch.slice(low, high - low)
 
 
 def _column(name: str, given: pyarrow.Table) -> pyarrow.Array:
@@ -282,17 +255,12 @@ class ParquetScan:
         The name of each level by number; the line of the first question with each level, by name.
     groups, voting
         As in :class:`~bayes_direag.data.observations.Observations`; the numbers of the levels that only vote.
-    datasets, models : str
-        The distinct names, separated by commas; empty if the scan was without labels.
     together : bool
         Whether the rows of every question are adjacent.
-    cuts : tuple of int
-        For every row group in which a question begins, the first such row, from 0: where the file can be cut.
     """
 
     path: Path
     columns: tuple[str, ...]
-    n_rows: int
     n_questions: int
     levels: dict[int, str]
     groups: tuple[str, ...] | None
@@ -300,33 +268,17 @@ class ParquetScan:
     signals: tuple[str, ...]
     lines: dict[str, int | None]
     kind: AnswerKind
-    datasets: str
-    models: str
     together: bool
-    cuts: tuple[int, ...]
 
-    def spans(self, n_rows: int) -> list[Span]:
-        """Cut the file at row groups into spans of at least ``n_rows`` rows; the last may be shorter."""
-        starts = [0]
-        for cut in self.cuts if self.together else ():
-            if cut - starts[-1] >= n_rows:
-                starts.append(cut)
-        return [Span(*pair) for pair in zip(starts, [*starts[1:], self.n_rows], strict=True)]
-
-    def arrays(self, span: Span | None = None) -> Iterator[tuple[pyarrow.Array, QuestionArrays]]:
-        """Yield the names and arrays of the questions of the file, or of a span of it, in parts of bounded size.
+    def arrays(self) -> Iterator[tuple[pyarrow.Array, QuestionArrays]]:
+        """Yield the names and arrays of the questions of the file, in parts of bounded size.
 
         Raises the ObservationErrors of :meth:`Observations.read <bayes_direag.data.observations.Observations.read>`.
         """
-        together = parts(self.path, self.columns, span) if self.together else [regrouped(self.path, self.columns)]
-        for part in together:
+        for part in parts(self.path, self.columns) if self.together else [regrouped(self.path, self.columns)]:
             part.check()
             table = part.long_table()
             yield part.problem_id, question_arrays(table, self.levels, self.kind, self.voting, self.signals)
-
-    def run(self, job: Job, engine: Engine) -> Iterator[pyarrow.Table]:
-        """Yield the tables that a job makes of the file, in its order; raises what the job raises."""
-        return job(None) if engine == "local" else run_on_ray(job, self.spans(ROWS_AT_ONCE))
 
 
 def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> ParquetScan:
@@ -337,21 +289,17 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
     <bayes_direag.data.observations.Observations.read>` does, or if the rows of a question are not adjacent in a file of
     more than :data:`LARGEST_REGROUPED` rows.
     """
-    about = {name: dict[str, None]() for name in ("dataset", "model")}
     columns = ["problem_id", "level", "level_name", "group", "confidence"]
     columns += ["correct", "gold_answer"] if kind is None else []
-    columns += about if labels else []
-    overview, hashes, starts = Overview(), [], []
+    overview, hashes, starts, n_rows = Overview(), [], [], 0
     for part in parts(path, columns):
         overview.add(part.long_table())
         hashes.append(hash_array(part.problem_id.to_numpy(zero_copy_only=False), categorize=False))
         starts.append(part.line[part.start] - 1)
-        for name, known in about.items():
-            known |= dict.fromkeys(texts_of(part.columns[name]).values)
+        n_rows += len(part.line)
     if not starts:
         raise no_questions(path)
-    start, edges = np.concatenate(starts), group_edges(path)
-    n_rows = int(edges[-1])
+    start = np.concatenate(starts)
     distinct, first = np.unique(np.concatenate(hashes), return_index=True)
     together = len(distinct) == len(start)
     if not together and n_rows > LARGEST_REGROUPED:
@@ -361,7 +309,7 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
             path=path,
             line=again + 1,
             field="problem_id",
-            seen=next(parts(path, ("problem_id",), Span(again, again + 1))).problem_id[0].as_py(),
+            seen=_column("problem_id", _read(path, ("problem_id",)))[again].as_py(),
             expected="adjacent rows for each question",
             remedy="Sort the file first, for example with DuckDB: COPY (FROM 'in.parquet' ORDER BY problem_id) TO "
             "'sorted.parquet'.",
@@ -372,7 +320,6 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
     return ParquetScan(
         path=path,
         columns=(*_REPORTS, *(_LABELS if labels else ())),
-        n_rows=n_rows,
         n_questions=len(distinct),
         levels=levels,
         groups=groups,
@@ -380,8 +327,5 @@ def scan_parquet(path: Path, kind: AnswerKind | None, *, labels: bool) -> Parque
         signals=overview.signals,
         lines={levels[number]: line for (number, _), line in reversed(overview.pairs.items())},
         kind=kind,
-        datasets=", ".join(about["dataset"]),
-        models=", ".join(about["model"]),
         together=together,
-        cuts=tuple(np.unique(start[np.searchsorted(start, edges[edges <= start[-1]])]).tolist()),
     )

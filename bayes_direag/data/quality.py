@@ -38,7 +38,6 @@ class ObservationQuality:
     def of(
         cls,
         level_names: tuple[str, ...],
-        row_counts: Int[np.ndarray, " problem"],
         status: Int[np.ndarray, "problem level"],
         counted: Sequence[Shaped[np.ndarray, " problem"]],
     ) -> "ObservationQuality":
@@ -46,15 +45,12 @@ class ObservationQuality:
 
         Parameters
         ----------
-        row_counts
-            How many questions each row stands for.
         counted
             What each question adds to the counts from ``n_answered`` to ``n_conflicts``, in that order.
         """
-        answered, labelled, generated, several, conflicts = (int(row_counts @ values) for values in counted)
-        by_status = np.tensordot(row_counts, status[:, :, None] == np.array(Status), axes=1)
-        n = int(row_counts.sum())
-        return cls(n, answered, labelled, generated, several, conflicts, level_names, by_status)
+        answered, labelled, generated, several, conflicts = (int(values.sum()) for values in counted)
+        by_status = (status[:, :, None] == np.array(Status)).sum(axis=0)
+        return cls(len(status), answered, labelled, generated, several, conflicts, level_names, by_status)
 
     @property
     def summary(self) -> str:

@@ -165,8 +165,7 @@ def answer(
     check_wanted(target_accuracy, assurance)
     observations = observations_of(observations, fit.answers)
     predictions = fit.predict(observations, interval_level=interval_level)
-    seen = fit.has_seen(observations)
-    new = np.ones(len(observations), bool) if seen is None else ~seen
+    new = ~fit.has_seen(observations)
     own = new & observations.labelled
     source: LabelSource = "labelled"
     if labelled is not None:
@@ -174,11 +173,6 @@ def answer(
         known = known.select(known.labelled)
         _check_unseen(known, fit, observations)
         confidence, correct = _predicted(fit, known)
-    elif fit.is_counted:
-        raise DirEAGError(
-            "the fit counted its questions by pattern and does not say which they were; expected labelled questions "
-            "that it has not seen, to find a threshold. Give them with --labelled."
-        )
     elif (own & observations.answered).any() and (new & ~own).any():
         source, new = "observations", new & ~own
         confidence, correct = _predicted(fit, observations.select(own))
@@ -232,7 +226,7 @@ def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"
 
 def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
     for names, what in (
-        (fit.learned_from or frozenset(), "the fit was fitted to them"),
+        (fit.learned_from, "the fit was fitted to them"),
         (frozenset(observations.problem_id), "they are also among the questions to be predicted"),
     ):
         both = [name for name in labelled.problem_id if name in names]

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
-from jaxtyping import Bool, Int
+from jaxtyping import Bool
 from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import AnswerKind
@@ -129,35 +129,22 @@ class Fit:
 
     @property
     def n_questions(self) -> int:
-        """Number of fitted questions; those counted by pattern count in full."""
-        return int(self.multiplicity.sum())
-
-    @property
-    def is_counted(self) -> bool:
-        """Whether the fitted questions were counted by pattern, so that their ``problem_id`` are not known."""
-        return "multiplicity" in self.tree["constant_data"]
-
-    @property
-    def multiplicity(self) -> Int[np.ndarray, " problem"]:
-        """Number of questions that each row of the data stands for: 1, unless they were counted by pattern."""
-        data = self.tree["constant_data"]
-        return data["multiplicity"].to_numpy() if self.is_counted else np.ones(data.sizes["problem"], int)
+        """Number of fitted questions."""
+        return int(self.tree["constant_data"].sizes["problem"])
 
     @cached_property
-    def learned_from(self) -> frozenset[str] | None:
-        """The ``problem_id`` of all questions that it learned from; None if they were counted by pattern."""
-        names = self.tree["constant_data"]["problem"].to_numpy()
-        return None if self.is_counted else frozenset(map(str, names)).union(self.calibrated_on)
+    def learned_from(self) -> frozenset[str]:
+        """The ``problem_id`` of all questions that it learned from."""
+        return frozenset(map(str, self.tree["constant_data"]["problem"].to_numpy())).union(self.calibrated_on)
 
     @property
     def calibrated_on(self) -> tuple[str, ...]:
         """The ``problem_id`` of questions that were used for the final calibration alone."""
         return tuple(json.loads(self.tree.attrs.get("calibrated_on", "[]")))
 
-    def has_seen(self, observations: Observations) -> Bool[np.ndarray, " problem"] | None:
-        """Return which questions it learned from, by ``problem_id``; None if they were counted by pattern."""
-        names = self.learned_from
-        return None if names is None else np.array([name in names for name in observations.problem_id], bool)
+    def has_seen(self, observations: Observations) -> Bool[np.ndarray, " problem"]:
+        """Return which questions it learned from, by ``problem_id``."""
+        return np.array([name in self.learned_from for name in observations.problem_id], bool)
 
     @cached_property
     def fitted(self) -> Observations:

@@ -38,8 +38,7 @@ def fit_map(
     """Fit the evidence model and the recalibration to labelled questions by MAP, the mode of the posterior.
 
     Unlabelled and unanswered questions are left out. If no report states a confidence, variant ``confidence`` becomes
-    ``level``. Rows that stand for several questions (:func:`~bayes_direag.data.counted.count_patterns`) give the same
-    fit as the questions themselves.
+    ``level``.
 
     Parameters
     ----------
@@ -51,8 +50,7 @@ def fit_map(
     Raises
     ------
     DirEAGError
-        If no question is both labelled and answered; or if rows stand for several questions and the recalibration is
-        out of fold.
+        If no question is both labelled and answered.
     ConvergenceError
         If the optimum is not reached.
     """
@@ -77,8 +75,7 @@ def fit_map_batch(
     if n_parts:
         usable = chosen & observations.labelled & observations.answered
         apart = np.stack([_folds(observations, row, n_parts, seed) == 0 for row in usable])
-    by_pattern = not (settings.recalibration.out_of_fold or n_parts)
-    weight = likelihood_weights(chosen & ~apart, observations, settings, by_pattern=by_pattern)
+    weight = likelihood_weights(chosen & ~apart, observations, settings)
     optimum = map_estimates(observations, weight, preset=settings, variant=variant)
     used = weight > 0
     supports = _supports(optimum, observations, settings, variant)
@@ -86,15 +83,11 @@ def fit_map_batch(
     if settings.recalibration.out_of_fold:
         supports = _out_of_fold(observations, used, optimum, settings, variant, seed)
         selections.append(supports[..., :-1].argmax(axis=2))
-    times = 1.0 if observations.multiplicity is None else observations.multiplicity.astype(float)
-    calibrated_on = (apart if n_parts else used) * times
+    calibrated_on = (apart if n_parts else used).astype(float)
     outcomes = Outcomes.of_selected(supports, observations.right_state, calibrated_on, *selections)
     fits = []
     for member, calibration in enumerate(recalibrate(outcomes, settings.recalibration)):
         tree = map_posterior(optimum, member, observations, weight[member], preset=settings, variant=variant, seed=seed)
-        if observations.multiplicity is not None:
-            counted = xr.DataArray(observations.multiplicity[used[member]], dims="problem")
-            tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(multiplicity=counted))
         tree["recalibration"] = xr.DataTree(calibration.to_dataset())
         if n_parts:
             names = [observations.problem_id[number] for number in np.flatnonzero(apart[member])]

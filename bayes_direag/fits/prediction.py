@@ -17,8 +17,8 @@ import jax
 import numpy as np
 from jaxtyping import Float, Int
 
-from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.evidence import Parameters, Reports
+from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.selection import (
     Columns,
     Recalibration,

@@ -12,7 +12,6 @@ import pyarrow
 from jaxtyping import Int
 from pyarrow import parquet
 
-from bayes_direag.data.engines import Engine, Span
 from bayes_direag.data.files import atomic_path, write_table
 from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
@@ -36,7 +35,6 @@ def predict_parquet(
     target: Path,
     *,
     interval_level: float = 0.9,
-    engine: Engine = "local",
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
     """Predict the questions of a Parquet file part by part.
@@ -65,8 +63,8 @@ def predict_parquet(
     predictor = fit.predictor(interval_level, slots)
     voting = frozenset(number for number, name in zip(scan.levels, names, strict=True) if name in fit.fitted.voting)
     scan = replace(scan, voting=voting, signals=signal_names(fit.tree))
-    job = _Prediction(scan, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
-    tables = _counted(scan.run(job, engine), scan.n_questions, on_step)
+    prediction = _Prediction(scan, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
+    tables = _counted(prediction.tables(), scan.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         table = pyarrow.concat_tables(tables)
         write_table(table.to_pandas(), target)
@@ -85,7 +83,7 @@ def predict_parquet(
 
 @dataclass(frozen=True, eq=False)
 class _Prediction:
-    """Predict the questions of a span of the file."""
+    """Predict the questions of a file."""
 
     scan: ParquetScan
     predictor: PatternPredictor
@@ -94,8 +92,8 @@ class _Prediction:
     n_levels: int
     labels: tuple[str, ...] | None
 
-    def __call__(self, span: Span | None) -> Iterator[pyarrow.Table]:
-        for names, questions in self.scan.arrays(span):
+    def tables(self) -> Iterator[pyarrow.Table]:
+        for names, questions in self.scan.arrays():
             predicted = self.predictor(self._reports(questions))
             yield pyarrow.table(
                 {

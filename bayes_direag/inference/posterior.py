@@ -223,7 +223,6 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         conflicting=np.zeros(len(names), np.int32),
         questions=tuple(Question(problem_id=name, observations=()) for name in names),
         origin=Origin(None, (None,) * len(names)),
-        multiplicity=data["multiplicity"].to_numpy() if "multiplicity" in data else None,
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
     )
 

@@ -7,10 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from bayes_direag.data.counted import Patterns, by_first_mention, distinct_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.evidence import Reports, padded_size
+from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant
 
@@ -80,7 +80,7 @@ class LikelihoodData:
         """
         observations, settings, variant = fitted_to(observations, preset, variant)
         chosen = np.ones((1, len(observations)), bool)
-        weight = likelihood_weights(chosen, observations, settings, by_pattern=True)[0]
+        weight = likelihood_weights(chosen, observations, settings)[0]
         return cls.weighted(observations.select(weight > 0), weight[weight > 0], preset=settings, variant=variant)
 
     @classmethod
@@ -195,30 +195,18 @@ def fitted_to(
 
 
 def likelihood_weights(
-    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset, *, by_pattern: bool = False
+    chosen: Bool[np.ndarray, "batch problem"], observations: Observations, preset: Preset
 ) -> Float[np.ndarray, "batch problem"]:
     """Return the weight of each question in each fit of a batch.
 
     A chosen question has weight 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
     unanswered questions have weight 0.
 
-    Parameters
-    ----------
-    by_pattern
-        Whether a row may stand for several equal questions; its weight is then multiplied by their number.
-
     Raises
     ------
     DirEAGError
-        If a fit has no question left; if ``balanced`` weights have no question with a right answer; or if rows stand
-        for several questions and ``by_pattern`` is false.
+        If a fit has no question left; or if ``balanced`` weights have no question with a right answer.
     """
-    if observations.multiplicity is not None and (preset.label_vote or not by_pattern):
-        raise DirEAGError(
-            f"saw {int(observations.multiplicity.sum()):,} questions counted by pattern; expected them one by one, as "
-            "NUTS, an out-of-fold recalibration and votes by label look at each. Read them so (--keep-questions), or "
-            "fit with --method map, --out-of-fold 0 and a preset without votes by label."
-        )
     usable = chosen & observations.labelled & observations.answered
     if not usable.any(axis=1).all():
         remedy = (
@@ -233,14 +221,13 @@ def likelihood_weights(
             f"expected at least one that is both. {remedy}"
         )
     present = observations.gold_generated
-    times = np.ones(len(observations)) if observations.multiplicity is None else observations.multiplicity.astype(float)
     if preset.null_target_weight != "balanced":
-        return np.where(usable, times * np.where(present, 1.0, preset.null_target_weight), 0.0)
-    n_present, n_absent = (usable & present) @ times, (usable & ~present) @ times
+        return np.where(usable, np.where(present, 1.0, preset.null_target_weight), 0.0)
+    n_present, n_absent = (usable & present).sum(axis=1), (usable & ~present).sum(axis=1)
     if not n_present.all():
         raise DirEAGError(
             f"null_target_weight 'balanced' is questions with the right answer generated / questions without: saw 0 / "
-            f"{n_absent[n_present == 0][0]:.0f}. Set null_target_weight to a number."
+            f"{n_absent[n_present == 0][0]}. Set null_target_weight to a number."
         )
     balance = n_present / np.maximum(n_absent, 1)
-    return np.where(usable, times * np.where(present, 1.0, balance[:, None]), 0.0)
+    return np.where(usable, np.where(present, 1.0, balance[:, None]), 0.0)

@@ -164,19 +164,19 @@ class TestLabelledReports:
         confidence = np.array([[0.0, 1.0], [0.05, 0.95], [0.051, 0.15], [np.nan, 0.29]])
         correct = np.array([[True, False], [False, True], [True, True], [False, True]])
         names = ("a", "b", "c", "d")
-        table = stated_confidences(LabelledReports(names, ("one", "two"), confidence, correct, np.array([1, 1, 3, 1])))
+        table = stated_confidences(LabelledReports(names, ("one", "two"), confidence, correct))
         counted = table[(table["right"] > 0) | (table["wrong"] > 0)]
         assert counted[["level", "low", "high", "right", "wrong"]].to_numpy().tolist() == [
             ["one", 0, 5, 1, 1],
-            ["one", 5, 10, 3, 0],
-            ["two", 10, 15, 3, 0],
+            ["one", 5, 10, 1, 0],
+            ["two", 10, 15, 1, 0],
             ["two", 25, 30, 1, 0],
             ["two", 90, 95, 1, 0],
             ["two", 95, 100, 0, 1],
         ]
         assert len(table) == 40
         percent, right = np.arange(101)[:, None] / 100, np.ones((101, 1), bool)
-        every = LabelledReports(tuple(map(str, range(101))), ("one",), percent, right, np.ones(101, int))
+        every = LabelledReports(tuple(map(str, range(101))), ("one",), percent, right)
         assert stated_confidences(every)["right"].tolist() == [6] + [5] * 19
 
 
@@ -237,9 +237,9 @@ def test_what_levels_share_each_on_its_own_scale(several):
 
 
 def test_the_recalibration_over_the_support(several):
-    curve, support, multiplicity = recalibration_curve(several, 0.8), np.linspace(0.2, 1, 30), np.arange(30)
-    figure = recalibration_figure(curve, support, multiplicity, "in-sample", ABOUT, 0.8)
-    assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 435 fitted questions")
+    curve, support = recalibration_curve(several, 0.8), np.linspace(0.2, 1, 30)
+    figure = recalibration_figure(curve, support, "in-sample", ABOUT, 0.8)
+    assert_stands_alone(figure, ABOUT, "in-sample support of the selected answers, n = 30 fitted questions")
     above, below = figure.axes
     np.testing.assert_allclose(above.lines[-1].get_xydata(), curve[["support", "probability"]])
-    assert sum(bar.get_height() for bar in below.containers[0]) == 435
+    assert sum(bar.get_height() for bar in below.containers[0]) == 30

@@ -49,7 +49,7 @@ NUTS = ("--method", "nuts", "--chains", "4", "--warmup", "500", "--draws", "1000
 
 #: What a step is called, by function. None is called by another of them, but for ``recalibrate`` under NUTS.
 STEPS = {
-    "read_labelled": "reading",
+    "read": "reading",
     "map_estimates": "the mode",
     "nuts_draws": "sampling",
     "map_posterior": "likelihoods, predictive draws",

@@ -2,7 +2,7 @@
 
 Parquet files of simulated questions are made (five levels; confidences of five points), and every job runs as a fresh
 ``direag`` process: wall time, CPU time and peak memory are its own. The posterior is a fit by NUTS with 4000 draws.
-Jobs that keep a row a question, against which counting patterns is compared, stop at ``--largest-kept``.
+A fit keeps a row a question; it stops at ``--largest-fit``.
 
     python tests/benchmarks/prediction.py --out costs --questions 1000 10000 100000
 
@@ -32,10 +32,8 @@ AT_ONCE = 100_000
 JOBS = {
     "predict, MAP": ("predict", "map.nc", "QUESTIONS"),
     "predict, posterior": ("predict", "nuts.nc", "QUESTIONS"),
-    "fit, patterns counted": ("fit", "QUESTIONS", "--count-patterns", "--out-of-fold", "0", "--answers", "numeric"),
-    "fit, a row a question": ("fit", "QUESTIONS", "--keep-questions", "--out-of-fold", "0", "--answers", "numeric"),
+    "fit, MAP": ("fit", "QUESTIONS", "--out-of-fold", "0", "--answers", "numeric"),
 }
-KEPT = "fit, a row a question"
 
 
 def main() -> None:
@@ -45,7 +43,7 @@ def main() -> None:
     parser.add_argument(
         "--jobs", nargs="+", choices=list(JOBS), default=list(JOBS), metavar="JOB", help=", ".join(JOBS)
     )
-    parser.add_argument("--largest-kept", type=int, default=10**5, help=f"most questions for: {KEPT}")
+    parser.add_argument("--largest-fit", type=int, default=10**5, help="most questions for a fit")
     parser.add_argument("--largest-posterior", type=int, default=10**6, help="most questions for the posterior")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--one", action="store_true", help="measure the answer to one question, and stop")
@@ -66,12 +64,11 @@ def measure(arguments: argparse.Namespace) -> pd.DataFrame:
         for n in sorted(arguments.questions):
             path = folder / "questions.parquet"
             make_questions(path, n, arguments.seed)
-            known = {"n": n, "patterns": count(path)}
             for job in arguments.jobs:
-                largest = {KEPT: arguments.largest_kept, "predict, posterior": arguments.largest_posterior}
+                largest = {"fit, MAP": arguments.largest_fit, "predict, posterior": arguments.largest_posterior}
                 if n > largest.get(job, n):
                     continue
-                rows.append(known | {"job": job} | run(job, path, folder))
+                rows.append({"n": n, "job": job} | run(job, path, folder))
                 print(rows[-1], flush=True)
             path.unlink()
     return pd.DataFrame(rows)
@@ -163,20 +160,6 @@ def questions(number: np.ndarray, rng: np.random.Generator) -> pyarrow.Table:
         }
     )
     return table.filter(pyarrow.array(rng.random(len(row)) >= 0.02))
-
-
-def count(path: Path) -> int:
-    """Return how many patterns a prediction has to tell apart."""
-    from bayes_direag.data.counted import distinct_rows
-    from bayes_direag.data.parquet import scan_parquet
-    from bayes_direag.fits.prediction import by_first_mention
-
-    seen = None
-    for _, part in scan_parquet(path, "numeric", labels=False).arrays():
-        own = np.concatenate([by_first_mention(part.candidate), np.nan_to_num(part.confidence)], axis=1)
-        own = own if seen is None else np.concatenate([seen, own])
-        seen = own[distinct_rows(list(own.T)).member]
-    return len(seen)
 
 
 def run(job: str, path: Path, folder: Path) -> dict[str, float]:

@@ -226,9 +226,7 @@ def test_stated_confidences_are_stacked(n_levels):
     confidence[:, 0] = np.nan
     correct = ~np.isnan(confidence) & (rng.random((40, n_levels)) < 0.5)
     levels = tuple(f"some-provider/long-model-name-{number}" for number in range(n_levels))
-    stated = stated_confidences(
-        LabelledReports(tuple(map(str, range(40))), levels, confidence, correct, np.ones(40, int))
-    )
+    stated = stated_confidences(LabelledReports(tuple(map(str, range(40))), levels, confidence, correct))
     figure = stated_confidence_figure(stated, "Some set, 40 labelled questions.")
     assert_stands_alone(figure, "40 labelled questions")
     assert len(figure.axes) == n_levels

@@ -9,7 +9,6 @@ import pytest
 from pyarrow import parquet
 
 from bayes_direag.data import parquet as parquet_parts
-from bayes_direag.data.engines import Span
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.parquet import scan_parquet
 from bayes_direag.data.records import Observation, Question
@@ -31,7 +30,6 @@ def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
     records = Observations.from_questions(whole.questions, whole.kind)
     assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
     found = scan_parquet(path, kind, labels=True)
-    assert {*filter(None, found.datasets.split(", "))} == {*filter(None, (own.dataset for own in whole.questions))}
     assert (found.kind, tuple(found.levels.values()), found.n_questions) == (whole.kind, whole.level_names, len(whole))
     parts = list(found.arrays())
     assert tuple(name for names, _ in parts for name in names.to_pylist()) == whole.problem_id
@@ -150,17 +148,10 @@ def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
 
 
 @pytest.mark.parametrize("rows_at_once", [2, 7, 1000])
-def test_spans_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_at_once):
+def test_parts_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_at_once):
     monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
     path = written(rows_of(20), tmp_path / "o.parquet", row_group=8)
-    found = scan_parquet(path, "numeric", labels=False)
-    # a question has 3 rows and a row group 8: the first question to begin in each
-    assert found.cuts == (0, 9, 18, 24, 33, 42, 48, 57)
-    assert found.spans(1) == [Span(*pair) for pair in zip(found.cuts, [*found.cuts[1:], 60], strict=True)]
-    assert found.spans(20) == [Span(0, 24), Span(24, 48), Span(48, 60)]
-    assert found.spans(24) == [Span(0, 24), Span(24, 48), Span(48, 60)]
-    assert found.spans(1000) == [Span(0, 60)]
-    seen = [part for span in found.spans(1) for part in parquet_parts.parts(path, ("problem_id",), span)]
+    seen = list(parquet_parts.parts(path, ("problem_id",)))
     assert np.concatenate([part.line for part in seen]).tolist() == list(range(1, 61))
     assert [name for part in seen for name in part.problem_id.to_pylist()] == [f"q{number}" for number in range(20)]
 

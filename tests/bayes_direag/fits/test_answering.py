@@ -200,12 +200,3 @@ def test_labelled_questions_without_answers_are_refused(fit: Fit) -> None:
         answer(fit, NEW, none, target_accuracy=0.8)
     with pytest.raises(DirEAGError, match="target accuracy 95"):
         answer(fit, NEW, LABELLED, target_accuracy=95.0)
-
-
-def test_a_fit_that_counted_its_questions_needs_others() -> None:
-    from bayes_direag.data.counted import count_patterns
-
-    counted = fit_map(count_patterns(FITTED), preset=PRESET)
-    with pytest.raises(DirEAGError, match="--labelled"):
-        answer(counted, NEW, target_accuracy=0.8)
-    assert answer(counted, NEW, LABELLED, target_accuracy=0.7).decision.n_labelled == 140

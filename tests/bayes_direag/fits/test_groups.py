@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from analysis.methods.direag import Fitted, after_calibration
-from bayes_direag.data.counted import count_patterns, read_labelled
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError, ObservationError
@@ -152,15 +151,6 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     aligned = new.align(fit.level_names)
     answers = after_calibration(Fitted(fit), aligned)
     np.testing.assert_allclose(answers.confidence, table["confidence"])
-
-
-def test_patterns_of_a_parquet_file_keep_their_groups(observations: Observations, tmp_path: Path) -> None:
-    observations.write(tmp_path / "o.parquet")
-    read, counted = read_labelled(tmp_path / "o.parquet", "numeric", by_pattern=True), count_patterns(observations)
-    assert read.groups == counted.groups == observations.groups
-    data = [LikelihoodData.of(one, preset="release") for one in (read, counted)]
-    jax.tree.map(np.testing.assert_array_equal, *data)
-    assert data[0].n_levels == 3
 
 
 @pytest.mark.slow

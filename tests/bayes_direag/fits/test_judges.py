@@ -13,7 +13,6 @@ import pytest
 
 from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag import Fit, Observations, fit_map, fit_nuts
-from bayes_direag.data.counted import count_patterns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import raw_draws
 from bayes_direag.model.model import log_likelihood
@@ -133,23 +132,11 @@ def said(row: dict[str, object], judge: str) -> str:
     return next(report["answer"] for report in row["observations"] if report["level_name"] == judge)
 
 
-@pytest.mark.parametrize(
-    ("observations", "said"),
-    [
-        (
-            Observations.from_records(
-                [
-                    dict(own, gold_answer=str(k), observations=[{"level": 0, "answer": str(k)}])
-                    for k, own in enumerate(RECORDS)
-                ]
-            ),
-            "saw 120 different answers to 120 questions; expected at most 12 labels",
-        ),
-        (count_patterns(OBSERVATIONS), "votes by label look at each"),
-    ],
-)
-def test_answers_that_are_no_labels_are_refused(observations: Observations, said: str) -> None:
-    with pytest.raises(DirEAGError, match=said):
+def test_answers_that_are_no_labels_are_refused() -> None:
+    observations = Observations.from_records(
+        [dict(own, gold_answer=str(k), observations=[{"level": 0, "answer": str(k)}]) for k, own in enumerate(RECORDS)]
+    )
+    with pytest.raises(DirEAGError, match="saw 120 different answers to 120 questions; expected at most 12 labels"):
         fit_map(observations, preset="judges")
 
 

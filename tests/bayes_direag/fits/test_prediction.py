@@ -10,8 +10,9 @@ from scipy.special import expit
 
 from bayes_direag.data.long_table import ranks
 from bayes_direag.fits import prediction
-from bayes_direag.fits.prediction import PatternPredictor, by_first_mention, select_reports
+from bayes_direag.fits.prediction import PatternPredictor, select_reports
 from bayes_direag.model.evidence import Parameters, Reports, concentration, supports
+from bayes_direag.model.patterns import by_first_mention
 from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.brute_force import NULL, null_probability, scores

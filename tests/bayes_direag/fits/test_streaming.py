@@ -110,13 +110,3 @@ def test_the_command(tmp_path, fit, source):
     done = direag(*arguments)
     assert json.loads(done.stdout) == {"out": str(tmp_path / "p.parquet"), "n": 62, "unanswered": 2}
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62
-
-
-def test_deciding_which_to_answer_is_refused_on_a_cluster_before_any_work(tmp_path, fit, source):
-    fit.save(tmp_path / "fit.nc")
-    arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--engine", "ray"]
-    done = direag(*arguments, "--target-accuracy", 0.9)
-    assert done.exit_code == 2
-    assert "--target-accuracy" in done.stderr
-    assert "--engine ray" in done.stderr
-    assert not (tmp_path / "p.parquet").exists()

@@ -7,7 +7,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from bayes_direag.data.counted import distinct_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.map import map_estimates
 from bayes_direag.model import model
@@ -19,16 +18,6 @@ from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Variant
 from bayes_direag.model.simulate import simulate_observations
 
 log_likelihood = jax.jit(model.log_likelihood)
-
-
-def test_distinct_rows_are_those_of_numpy() -> None:
-    table = np.random.default_rng(0).integers(0, 3, size=(500, 4))
-    rows, inverse = np.unique(table, axis=0, return_inverse=True)
-    found = distinct_rows([*table.T])
-    np.testing.assert_array_equal(table[found.member], rows)
-    np.testing.assert_array_equal(found.pattern, inverse)
-    np.testing.assert_array_equal(distinct_rows([np.array([5, 5, 2, 5])]).total(np.array([[1.0, 2, 4, 8]])), [[4, 11]])
-    assert len(distinct_rows([np.zeros(0)]).member) == 0
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])

@@ -1,0 +1,65 @@
+"""Questions of one pattern: those that a model cannot tell apart, so that one computation serves them all."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+from jaxtyping import Float, Int, Shaped
+
+
+class Patterns(NamedTuple):
+    """Which pattern each question has.
+
+    Attributes
+    ----------
+    member : (pattern,) array
+        A question of each pattern; the order of the patterns does not depend on that of the questions.
+    pattern : (problem,) array
+        The pattern of each question.
+    """
+
+    member: Int[np.ndarray, " pattern"]
+    pattern: Int[np.ndarray, " problem"]
+
+    def total(self, weight: Float[np.ndarray, "batch problem"]) -> Float[np.ndarray, "batch pattern"]:
+        """Sum the weights of the questions of each pattern."""
+        totals = [np.bincount(self.pattern, row, len(self.member)) for row in weight]
+        return np.stack(totals).astype(float)  # bincount returns integers if there are no questions
+
+
+def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:
+    """Find the distinct rows of a table, given its columns, at least one.
+
+    Examples
+    --------
+    >>> distinct_rows([np.array([3, 1, 3, 3]), np.array([0.5, 0.5, 0.5, 0.1])])
+    Patterns(member=array([1, 3, 0]), pattern=array([2, 0, 2, 1]))
+    """
+    code = np.zeros(len(columns[0]), np.int64)
+    for column in columns:
+        place, values = pd.factorize(column)
+        code, _ = pd.factorize(code * len(values) + place)
+    _, first = np.unique(code, return_index=True)
+    order = np.lexsort([column[first] for column in reversed(columns)])
+    return Patterns(first[order], np.argsort(order)[code])
+
+
+def by_first_mention(candidate: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
+    """Renumber each question's candidates in the order in which its levels name them; -1 stays.
+
+    Examples
+    --------
+    >>> by_first_mention(np.array([[2, 0, -1, 2, 1], [-1, 0, 0, 0, 0]]))
+    array([[ 0,  1, -1,  0,  2],
+           [-1,  0,  0,  0,  0]])
+    """
+    n, n_levels = candidate.shape
+    question, renumbered = np.arange(n), np.full(candidate.shape, -1)
+    number, n_named = np.full((n, n_levels + 1), -1), np.zeros(n, int)  # the last column stands for no report
+    for level, named in enumerate(candidate.T):
+        fresh = (named >= 0) & (number[question, named] < 0)
+        number[question[fresh], named[fresh]] = n_named[fresh]
+        n_named += fresh
+        renumbered[:, level] = number[question, named]
+    return renumbered

@@ -1,0 +1,15 @@
+"""The distinct rows of a table are those that NumPy finds."""
+
+import numpy as np
+
+from bayes_direag.model.patterns import distinct_rows
+
+
+def test_distinct_rows_are_those_of_numpy() -> None:
+    table = np.random.default_rng(0).integers(0, 3, size=(500, 4))
+    rows, inverse = np.unique(table, axis=0, return_inverse=True)
+    found = distinct_rows([*table.T])
+    np.testing.assert_array_equal(table[found.member], rows)
+    np.testing.assert_array_equal(found.pattern, inverse)
+    np.testing.assert_array_equal(distinct_rows([np.array([5, 5, 2, 5])]).total(np.array([[1.0, 2, 4, 8]])), [[4, 11]])
+    assert len(distinct_rows([np.zeros(0)]).member) == 0
