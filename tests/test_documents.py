@@ -20,7 +20,8 @@ from elicitation.prompts import load_protocol, prompt_hash
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-DOCUMENTS = [README, *PAGES, ROOT / "CONTRIBUTING.md"]
+NOTEBOOKS = sorted((ROOT / "docs").glob("*.ipynb"))
+DOCUMENTS = [README, *PAGES, *NOTEBOOKS, ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
 
 #: The README's command that takes long, and the pages that take long or use what it writes.
 EVALUATE = "evaluate"
@@ -155,12 +156,39 @@ def test_toml_examples_are_prompts(page: Path, tmp_path: Path) -> None:
         assert prompt_hash(own) != prompt_hash(shipped)
 
 
+def without_code(document: Path) -> str:
+    return re.sub(r"^```.*?^```", "", document.read_text(), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(document: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and the site name them."""
+    headings = re.findall(r"^#+ (.+)$", without_code(document), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
-    for target in re.findall(r"""(?:\]\(|src=")(?!http)([^)#"]+)""", document.read_text()):
-        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+    links = re.findall(r"""(?:\]\(|src=")(?!http)([^)#"]*)(?:#([^)]+))?""", document.read_text())
+    for name, anchor in links:
+        target = document.parent / name if name else document
+        assert target.exists(), f"{document.name} links to {name}"
+        assert not anchor or anchor in anchors(target), f"{document.name} links to {name}#{anchor}"
 
 
-def test_every_page_is_in_the_index() -> None:
-    index = (ROOT / "docs" / "README.md").read_text()
-    assert [page.name for page in PAGES if page.name != "README.md" and f"]({page.name})" not in index] == []
+def test_pages_named_in_the_code_exist() -> None:
+    for folder in ("analysis", "bayes_direag", "elicitation", "tests"):
+        for file in (ROOT / folder).rglob("*.py"):
+            for page in re.findall(r"docs/[\w-]+\.(?:md|ipynb)", file.read_text()):
+                assert (ROOT / page).exists(), f"{file.relative_to(ROOT)} names {page}"
+
+
+def test_every_page_is_in_both_indexes_under_the_same_kind() -> None:
+    readme = (ROOT / "docs" / "README.md").read_text()
+    site = (ROOT / "docs" / "index.rst").read_text()
+    kinds = re.split(r"^\*\*([\w-]+(?: guides)?)\*\*: .+$", readme, flags=re.MULTILINE)[1:]
+    listed = {kind: re.findall(r"\]\(([\w-]+)\.md\)", text) for kind, text in zip(*[iter(kinds)] * 2, strict=True)}
+    trees = re.findall(r":caption: (.+)\n\n((?:   .+\n)+)", site)
+    assert {kind: pages.split() for kind, pages in trees} == listed
+    assert sorted(page for pages in listed.values() for page in pages) == [
+        page.stem for page in PAGES if page.name != "README.md"
+    ]
