@@ -183,13 +183,14 @@ def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins with equal numbers of questions.
 
     As `ece`, but the questions are sorted by confidence, and bin b holds those from number round(b n/B) up to number
-    round((b+1) n/B), halves rounded to even. Equal confidences keep the given order, on which the value depends if a
-    cut falls among them. Raises ValueError for less than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
+    round((b+1) n/B), halves rounded to even. Equal confidences share what a cut divides: each side gets its part of
+    their residuals. Raises ValueError for less than one bin. Source: Nguyen and O'Connor (2015), arXiv:1508.05154.
     """
     _check_bins(n_bins)
-    # the running sum of residuals over the repeated questions is linear within the repeats of a question
-    position = answers.counted
-    residual = running_sum(answers.rising * answers.residual[answers.order])
+    # the running sum of residuals over the repeated questions is linear within equal confidences
+    edge = last_of_ties(-answers.confidence[answers.order])
+    position = answers.counted[:, edge]
+    residual = running_sum(answers.rising * answers.residual[answers.order])[:, edge]
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
     return _mean_gap(np.diff(at_cut), answers.weight)
