@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 from elicitation.engines import Deferred, Engine, EngineError, EngineInfo
 from elicitation.generation import TOO_LONG, ChatRequest, Generation, generation_of, too_long
 from elicitation.importing.batch import Line

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from elicitation.engines import EngineInfo
 from elicitation.questions import Problem

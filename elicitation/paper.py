@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from bayes_direag.commands.options import err, out, require_parent
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import PresetName
 from elicitation.command import (

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import resource
 
 # before numpy and jax are loaded: a process a core needs no further threads, and what runs once no optimised code
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -43,6 +44,15 @@ def small_arrays():
         for module in (map_fits, recalibration):
             patch.setattr(module, "LEAST_SIZE", 512)
         yield
+
+
+@pytest.fixture
+def full_disk():
+    """Let no file grow beyond 4 kB."""
+    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, most))
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from analysis.display.style import LeftOut, Words, figure_style
 from analysis.display.style import Picture as Drawn
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

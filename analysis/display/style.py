@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:

@@ -12,7 +12,8 @@ from analysis.display.folders import ResultFolder, versions
 from analysis.display.style import save_figure
 from analysis.learning_curve.curve import RESULT_TYPES, Splits, no_results
 from analysis.methods.calibrations import CLIP
-from bayes_direag.data.files import atomic_path, write_table
+from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.files import write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import PRESETS

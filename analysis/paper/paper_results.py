@@ -32,7 +32,8 @@ from analysis.paper.paper_tables import (
 from analysis.paper.paper_tables import REFERENCE as METHOD
 from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
-from bayes_direag.data.files import as_records, atomic_path, write_table
+from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.files import as_records, write_table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

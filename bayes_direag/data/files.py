@@ -3,15 +3,13 @@
 import csv
 import io
 import json
-import os
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.records import (
     COLUMNS,
     NUMBER,
@@ -42,22 +40,6 @@ SUFFIXES = (".csv", ".jsonl", ".parquet")
 _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
 # A record with one of these fields is a question, one without is a row.
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
-
-
-@contextmanager
-def atomic_path(path: str | Path) -> Iterator[Path]:
-    """Yield a temporary path in the same folder, which replaces ``path`` once the block has succeeded.
-
-    If the block raises, the temporary file is removed and ``path`` stays as it was. Raises FileNotFoundError if the
-    block wrote no file.
-    """
-    path = Path(path)
-    temporary = path.with_name(f".{path.stem}-{secrets.token_hex(4)}{path.suffix}")
-    try:
-        yield temporary
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def as_records(table: "pandas.DataFrame") -> list[dict[str, object]]:

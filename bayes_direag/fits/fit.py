@@ -17,7 +17,7 @@ from jaxtyping import Bool
 from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.files import atomic_path
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
@@ -270,9 +270,15 @@ class Fit:
         return parameter_table(self.tree)
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as NetCDF, completely or not at all."""
+        """Write the fit as NetCDF, completely or not at all; raise FitFileError or OSError if it cannot be written."""
         with atomic_path(path) as partial_path:
-            self.tree.to_netcdf(partial_path, engine="netcdf4")
+            try:
+                self.tree.to_netcdf(partial_path, engine="netcdf4")
+            except RuntimeError as error:  # the NetCDF library does not say why it cannot write
+                raise FitFileError(
+                    f"{path}: the fit cannot be written ({error}); expected a disk with space. Make room, or choose "
+                    "another folder."
+                ) from error
 
     def export(self, path: str | Path) -> None:
         """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""

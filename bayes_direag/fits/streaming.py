@@ -12,7 +12,8 @@ import pyarrow
 from jaxtyping import Int
 from pyarrow import parquet
 
-from bayes_direag.data.files import atomic_path, write_table
+from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.files import write_table
 from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bayes_direag.data.files import as_records, atomic_path, read_questions, write_questions, write_table
+from bayes_direag.data.files import as_records, read_questions, write_questions, write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import ObservationError
@@ -347,24 +347,3 @@ def test_an_infinite_number_is_refused_by_json(tmp_path):
     with pytest.raises(ValueError, match="not JSON compliant"):
         write_table(pd.DataFrame({"x": [math.inf]}), tmp_path / "t.jsonl")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_appears_when_the_block_is_done_and_not_at_all_if_it_fails(tmp_path):
-    path = tmp_path / "out.csv"
-    with atomic_path(path) as temporary:
-        temporary.write_text("new")
-        assert (temporary.parent, temporary.suffix) == (tmp_path, ".csv")
-        assert not path.exists()
-
-    def fail_half_way(error):
-        with atomic_path(str(path)) as temporary:
-            temporary.write_text("half")
-            raise error
-
-    for error in (ValueError, KeyboardInterrupt):
-        with pytest.raises(error):
-            fail_half_way(error)
-    with pytest.raises(FileNotFoundError), atomic_path(path):
-        pass
-    assert path.read_text() == "new"
-    assert list(tmp_path.iterdir()) == [path]

@@ -90,6 +90,13 @@ def test_saving_loses_nothing(fit: Fit, simulated: Observations, tmp_path: Path)
     assert [path.name for path in tmp_path.iterdir()] == ["fit.nc"]
 
 
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_names_the_file(fit: Fit, tmp_path: Path) -> None:
+    with pytest.raises(FitFileError, match=r"fit\.nc: the fit cannot be written .*expected a disk with space"):
+        fit.save(tmp_path / "fit.nc")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_what_is_not_a_fit_is_said(tmp_path: Path) -> None:
     with pytest.raises(FitFileError, match=r"nowhere\.nc: no such file"):
         Fit.load(tmp_path / "nowhere.nc")
