@@ -3,8 +3,8 @@
     python3 -m venv ../vllm && ../vllm/bin/pip install "vllm>=0.12"
     DIREAG_VLLM_PYTHON=../vllm/bin/python .venv/bin/pytest -m gpu tests/test_gpu.py -n 0 -s
 
-It fetches Qwen2.5-1.5B-Instruct (3 GB), asks 20 made-up questions, and makes the tables. It has never run on a real GPU.
-Expect ``10 passed``, a table of levels for each run, and ``100 generations, 0 of them now`` for the run that is repeated.
+It fetches Qwen2.5-1.5B-Instruct (3 GB), asks 20 made-up questions, and makes the tables. It has never run on a real
+GPU. Expect ``10 passed``, a table of levels for each run, and ``100 generations, 0 of them now`` for the repeated run.
 """
 
 import json

@@ -131,7 +131,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
 @pytest.mark.parametrize(("model", "facts"), [*zip(MODELS, (QWEN, MISTRAL, GEMMA), strict=True)])
 def test_what_fits_where_is_as_the_page_says(model: str, facts: tuple[dict[str, Any], float]) -> None:
     config, weights = facts
-    rows = [line.strip("| ").split(" | ") for line in (ROOT / "docs" / "reproduce-the-paper.md").read_text().splitlines()]
+    page = (ROOT / "docs" / "reproduce-the-paper.md").read_text()
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines()]
     (sizes,) = (row[1:] for row in rows if row[0] == "GPU memory")
     (said,) = (row[1:] for row in rows if row[0] == model)
     found = [sequences(int(size.split()[0]) * GIB, weights, cache_of_token(config)) for size in sizes]
