@@ -1,8 +1,9 @@
 """Folders of results, which are written completely or not at all, and never replace other files."""
 
+import ctypes
 import json
 import math
-import tempfile
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
@@ -15,6 +16,7 @@ import pandas as pd
 
 from analysis.display.style import save_figure
 from bayes_direag.commands.options import require_parent
+from bayes_direag.data.atomic import folder_beside
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Settings
@@ -140,10 +142,12 @@ class ResultFolder:
         """
         self.check(folder)
         folder = Path(folder).resolve()
-        with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-            whole, before = Path(temporary) / "whole", Path(temporary) / "before"
+        with folder_beside(folder) as temporary:
+            whole, before = temporary / "whole", temporary / "before"
             whole.mkdir()
             yield whole
+            if folder.exists() and _exchange(whole, folder):
+                return
             try:
                 if folder.exists():
                     folder.rename(before)
@@ -152,3 +156,10 @@ class ResultFolder:
                 if before.exists() and not folder.exists():
                     before.rename(folder)
                 raise
+
+
+def _exchange(first: Path, second: Path) -> bool:
+    """Exchange two folders, so that neither name is ever without one; return whether the system could do it."""
+    renameat2 = getattr(ctypes.CDLL(None), "renameat2", None)  # Linux
+    current, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return renameat2 is not None and renameat2(current, os.fsencode(first), current, os.fsencode(second), exchange) == 0

@@ -65,22 +65,38 @@ def test_an_earlier_one_stays_if_writing_fails(out, tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
-@pytest.mark.parametrize("at", [1, 2])
+def test_the_folder_is_never_missing_while_it_is_replaced(out, monkeypatch):
+    rename = Path.rename
+
+    def rename_and_look(self: Path, target: Path) -> Path:
+        renamed = rename(self, target)
+        assert (out / "thing.json").exists()
+        return renamed
+
+    monkeypatch.setattr(Path, "rename", rename_and_look)
+    write(out, 2.0)
+    assert json.loads((out / "thing.json").read_text())["number"] == 2
+
+
+@pytest.mark.parametrize("at", ["before", "out"])
 def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
-    before, rename, calls = contents(out), Path.rename, []
+    """On a system that cannot exchange two names."""
+    before, rename, failed = contents(out), Path.rename, []
 
     def fail_once(self: Path, target: Path) -> Path:
-        calls.append(target)
-        if len(calls) == at:
+        if Path(target).name == at and not failed:
+            failed.append(at)
             raise KeyboardInterrupt
         return rename(self, target)
 
+    monkeypatch.setattr(folders, "_exchange", lambda *_: False)
     monkeypatch.setattr(Path, "rename", fail_once)
     with pytest.raises(KeyboardInterrupt):
         write(out, 2.0)
-    monkeypatch.undo()
     assert contents(out) == before
     assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    write(out, 2.0)
+    assert json.loads((out / "thing.json").read_text())["number"] == 2
 
 
 @pytest.mark.parametrize("stranger", ["notes.txt", ".hidden", "table.xlsx", "fits/mine.csv", "fits/sub/a.nc"])
