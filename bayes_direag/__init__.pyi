@@ -12,6 +12,7 @@ from .fits.fitting import fit_nuts as fit_nuts
 from .fits.fitting import train_test as train_test
 from .fits.predictor import Predictor as Predictor
 from .inference.map import penalised_loss as penalised_loss
+from .inference.newton import ProjectedNewton as ProjectedNewton
 from .model.likelihood_data import LikelihoodData as LikelihoodData
 from .model.model import direag as direag
 from .model.model import raw_from_vector as raw_from_vector
@@ -29,6 +30,7 @@ __all__ = [
     "Observations",
     "Predictor",
     "Preset",
+    "ProjectedNewton",
     "answer",
     "canonical",
     "cross_fit",

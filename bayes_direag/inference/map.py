@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, Shaped
-from numpyro.infer.util import log_density
+from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
+from numpyro.infer.autoguide import AutoDelta
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ConvergenceError
-from bayes_direag.inference.newton import Minimum, minimise_in_box
+from bayes_direag.inference.newton import Minimum, ProjectedNewton
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, direag, log_joint, log_likelihood, raw_priors, sites
@@ -27,7 +27,6 @@ from bayes_direag.model.settings import Preset, Variant, raw_shape
 
 #: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
-_AIM = 1e-9
 #: Fewer questions are padded to this number, since compiling for another shape takes longer than a fit.
 LEAST_SIZE = 2048
 _LEAST_BATCH = 32
@@ -146,45 +145,26 @@ def _log_prior_at_mode(data: LikelihoodData) -> Float[Array, ""]:
 
 
 def mode_of(
-    model: Callable[..., None],
-    start: dict[str, Array],
-    *args: object,
-    divide_by: Float[Array, ""],
-    low: dict[str, Array] | None = None,
-    high: dict[str, Array] | None = None,
-    **search: Any,
+    model: Callable[..., None], start: dict[str, Array], *args: object, **search: Any
 ) -> tuple[dict[str, Array], Minimum]:
-    """Find the limit of SVI with an AutoDelta guide, for a model whose sites are all on the real line.
+    """Find the mode of a model, all sites of which are on the real line, by SVI with an AutoDelta guide.
 
-    The ELBO of a point mass is the log joint density at its point, without noise; so
-    :func:`~bayes_direag.inference.newton.minimise_in_box` replaces stochastic steps. Pure: it can be compiled and
-    mapped.
+    Pure: it can be compiled and mapped.
 
     Parameters
     ----------
     model, *args
         The model and its arguments.
-    start, low, high
-        Start and bounds of each site.
-    divide_by
-        The loss is minus the ELBO divided by this. With the total weight, the tolerance does not depend on the number
-        of questions.
+    start
+        Where to start, by site.
     **search
-        Arguments of :func:`~bayes_direag.inference.newton.minimise_in_box`; coordinates are in order of the sites'
-        names.
+        Arguments of :class:`~bayes_direag.inference.newton.ProjectedNewton`.
     """
-    point, unravel = ravel_pytree(start)
-
-    @jax.jit  # so that the model is traced once, and not for every derivative
-    def loss(point: Float[Array, " parameter"]) -> Float[Array, ""]:
-        joint: Array = log_density(model, args, {}, unravel(point))[0]
-        return -joint / divide_by
-
-    everywhere = jnp.full_like(point, jnp.inf)
-    lowest = -everywhere if low is None else ravel_pytree(low)[0]
-    highest = everywhere if high is None else ravel_pytree(high)[0]
-    minimum = minimise_in_box(loss, point, lowest, highest, tolerance=_AIM, **search)
-    return unravel(minimum.point), minimum
+    optimiser = ProjectedNewton(**search)
+    svi = SVI(model, AutoDelta(model, init_loc_fn=init_to_value(values=start)), optimiser, TraceMeanField_ELBO())
+    state, _ = svi.update(svi.init(jax.random.key(0), *args), *args)
+    point = svi.get_params(state)
+    return {site: point[f"{site}_auto_loc"] for site in start}, optimiser.get_minimum(state.optim_state)
 
 
 def require_converged(
@@ -267,12 +247,10 @@ def _map_estimate(
 ) -> Optimum:
     """Find the MAP of a single fit."""
     bounds = {name: data.preset.parameter(name).bounds for name in start}
-    low, high = (
-        sites({name: jnp.full_like(value, bounds[name][end]) for name, value in start.items()}) for end in (0, 1)
-    )
+    low, high = ({f"{name}_raw_auto_loc": both[end] for name, both in bounds.items()} for end in (0, 1))
     total, single = jnp.sum(data.weight), jnp.ones((), int)
     search: dict[str, Any] = {"low": low, "high": high, "curvature": curvature, "steps_by_hessian": steps_by_hessian}
-    mode, end = mode_of(direag, sites(start), data, divide_by=total, **search)
+    mode, end = mode_of(direag, sites(start), data, scale=total, **search)
     raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
     by_question = log_likelihood(raw, data)

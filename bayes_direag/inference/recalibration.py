@@ -13,8 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import xarray as xr
 from jaxtyping import Array, Bool, Float, Int
-from numpyro.handlers import scale
-from numpyro.infer import SVI, Trace_ELBO, init_to_value
+from numpyro.infer import SVI, TraceMeanField_ELBO, init_to_value
 from numpyro.infer.autoguide import AutoDelta
 from numpyro.optim import SGD
 
@@ -160,15 +159,17 @@ def _logistic_mode(
     model = partial(recalibration, prior_scale=prior_scale, weight=weight)
     total = jnp.sum(weight)
     if gradient_steps:
-        return _release_steps(scale(model, scale=1 / total), identity, logit_support, right)
-    mode, end = mode_of(model, identity, logit_support, right, divide_by=total)
+        return _release_steps(model, identity, logit_support, right, rate=_RELEASE_RATE / total)
+    mode, end = mode_of(model, identity, logit_support, right, scale=total)
     return _LogisticMode(mode, end.value, end.projected_gradient, end.n_steps)
 
 
-def _release_steps(model: object, identity: dict[str, Array], logit_support: Array, right: Array) -> _LogisticMode:
+def _release_steps(
+    model: object, identity: dict[str, Array], logit_support: Array, right: Array, *, rate: Float[Array, ""]
+) -> _LogisticMode:
     """Take the release's 1200 plain gradient steps, which do not reach the optimum."""
     guide = AutoDelta(model, init_loc_fn=init_to_value(values=identity))
-    svi = SVI(model, guide, SGD(_RELEASE_RATE), Trace_ELBO())
+    svi = SVI(model, guide, SGD(rate), TraceMeanField_ELBO())
     state = svi.init(jax.random.key(0), logit_support, right)
     state = jax.lax.fori_loop(0, _RELEASE_STEPS, lambda _, state: svi.update(state, logit_support, right)[0], state)
     point = svi.get_params(state)

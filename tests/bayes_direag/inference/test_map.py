@@ -1,10 +1,16 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import jax
 import numpy as np
 import pandas as pd
 import pytest
+from numpyro.infer import SVI, TraceMeanField_ELBO
+from numpyro.infer.autoguide import AutoDelta
+from numpyro.optim import Minimize
 from scipy import optimize
 
 from bayes_direag.data.observations import Observations
@@ -13,7 +19,7 @@ from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.inference import map as inference
 from bayes_direag.inference.map import Optimum, map_estimates, penalised_loss
 from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
-from bayes_direag.model.model import raw_from_vector
+from bayes_direag.model.model import direag, raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from bayes_direag.model.simulate import simulate_observations
@@ -120,6 +126,38 @@ def test_the_optimum_is_that_of_an_independent_optimiser(preset: Preset, variant
 )
 def test_on_real_observations_too(name: str, preset: Preset, variant: Variant, real_observations: Path) -> None:
     agrees_with_an_independent_optimiser(Observations.read(real_observations / f"{name}.jsonl"), preset, variant)
+
+
+@pytest.mark.slow
+def test_the_mode_is_that_of_svi_with_numpyros_own_optimiser(simulated: Observations) -> None:
+    """One update of :class:`numpyro.optim.Minimize` can stop on its line search, so it gets several."""
+    data = LikelihoodData.of(simulated, preset="bayes", variant="count")
+    ours = map_estimates(simulated, np.asarray(data.weight)[None], preset=PRESETS["bayes"], variant="count")
+    with jax.enable_x64(True):
+        svi = SVI(direag, AutoDelta(direag), Minimize(), TraceMeanField_ELBO())
+        theirs = svi.run(jax.random.key(0), 4, data, progress_bar=False).params
+    for name, value in ours.raw.items():
+        np.testing.assert_allclose(theirs[f"{name}_raw_auto_loc"], value[0], atol=1e-4)
+
+
+@pytest.mark.slow
+def test_the_program_does_not_depend_on_pythons_hashes() -> None:
+    """Otherwise no process could use what another has compiled."""
+    code = (
+        "import hashlib, jax, numpy as np\n"
+        "from bayes_direag import LikelihoodData, simulate_observations\n"
+        "from bayes_direag.inference import map as inference\n"
+        "data = LikelihoodData.of(simulate_observations(n=20, seed=1), preset='bayes')\n"
+        "start, unknown = inference._start(data, 1)\n"
+        "batch = np.asarray(data.weight)[None], start, unknown, np.ones(1, int)\n"
+        "with jax.enable_x64(True):\n"
+        "    text = inference._map_estimates.lower(data, np.asarray(1), *batch).as_text()\n"
+        "print(hashlib.sha256(text.encode()).hexdigest())"
+    )
+    command = [sys.executable, "-c", code]
+    settings = {"capture_output": True, "text": True, "check": True}
+    runs = [subprocess.run(command, env=os.environ | {"PYTHONHASHSEED": seed}, **settings) for seed in "12"]  # noqa: S603
+    assert runs[0].stdout == runs[1].stdout
 
 
 def test_a_batch_gives_what_its_members_give(simulated: Observations) -> None:
