@@ -79,8 +79,8 @@ def log_spread(raw: Float[Array | np.ndarray, "*shape"], name: str, preset: Pres
     return jnp.log(linked(jnp.asarray(raw), spread.link)) - jnp.log(linked(jnp.asarray(spread.loc), spread.link))
 
 
-def learned_centring(places: RawDraws, before: Centring, preset: Preset, *, shared: bool) -> Centring:
-    """Learn the centring of each offset from draws, by chain or for all chains together.
+def learned_centring(places: RawDraws, before: Centring, preset: Preset) -> Centring:
+    """Learn the centring of each offset from the draws of all chains together.
 
     It is 1 minus the ratio of the distance's variance, given the spread, to the spread's square. The centring before
     counts as many draws as there are offsets.
@@ -98,12 +98,12 @@ def learned_centring(places: RawDraws, before: Centring, preset: Preset, *, shar
             ..., *[None] * (shares.ndim - 1)
         ]
         distance = np.asarray(places[name]) * spread ** (1 - shares[:, None])
-        if shared:
-            spread, distance = (draws.reshape(1, -1, *draws.shape[2:]) for draws in (spread, distance))
-        s, d = (draws - draws.mean(axis=1, keepdims=True) for draws in (spread, distance))
-        slope = (s * d).sum(axis=1, keepdims=True) / np.maximum((s**2).sum(axis=1, keepdims=True), 1e-300)
-        ratio = ((d - slope * s) ** 2).mean(axis=1) / (spread**2).mean(axis=1)
-        n, size = d.shape[1], shares[0].size
+        s, d = (draws.reshape(-1, *draws.shape[2:]) for draws in (spread, distance))
+        mean_square = (s**2).mean(axis=0)
+        s, d = s - s.mean(axis=0), d - d.mean(axis=0)
+        slope = (s * d).sum(axis=0) / np.maximum((s**2).sum(axis=0), 1e-300)
+        ratio = ((d - slope * s) ** 2).mean(axis=0) / mean_square
+        n, size = len(d), shares[0].size
         learned[name] = np.broadcast_to((n * np.clip(1 - ratio, 0, 1) + size * shares) / (n + size), shares.shape)
     return learned
 

@@ -16,7 +16,6 @@ All runs are in double precision, whatever JAX's global setting.
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -151,33 +150,40 @@ def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, p
     DirEAGError
         If the preset bounds raw parameters: NUTS explores the whole real line.
     """
-    targets = np.broadcast_to(np.asarray(data.target), (sampling.n_chains, len(data.weight)))
-    return _run(data, targets, True, sampling, seed, progress=progress)
-
-
-def draws_for_each(
-    data: LikelihoodData, targets: Int[np.ndarray, "simulation problem"], *, sampling: SamplingSettings, seed: int
-) -> Draws:
-    """Run one chain for each of several simulated sets of states of the same questions.
-
-    Parameters
-    ----------
-    targets
-        The states of each simulation, used in place of ``data.target``.
-    sampling
-        Steps and acceptance rate of every chain; the number of chains is ignored.
-
-    Returns
-    -------
-    Draws
-        With axis simulation in place of chain.
-
-    Raises
-    ------
-    DirEAGError
-        If the preset bounds raw parameters.
-    """
-    return _run(data, targets, False, sampling, seed)
+    if data.preset.is_bounded:
+        raise DirEAGError(
+            "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
+            "lift them (weight.low=null, weight.high=null, and so on)."
+        )
+    n, n_steps = sampling.n_chains, sampling.n_warmup + sampling.n_draws
+    run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
+    padded = np.arange(n + -n % run.n_devices) % n  # the same number for each device; surplus chains are dropped
+    names = data.preset.free_parameters(data.variant)
+    shapes = {name: raw_shape(name, **data.sizes) for name in names}
+    rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
+    place: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
+    centring: Centring = {name: np.zeros((n, *shape)) for name, shape in shapes.items() if data.preset.pools(name)}
+    chains = _Chain(np.arange(n), place, centring, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
+    with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
+        task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
+        # the model sums over levels along whole rows of questions, so the data are laid out level by level
+        by_level = jax.jit(_transposed)(data)
+        for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
+            starts = jax.tree.map(lambda value: value[padded], chains)
+            kernel_states = _started(starts, by_level, start, seed, run=run)
+            blocks: list[_Recorded] = []
+            for done in range(start, stop, BLOCK):
+                size = min(BLOCK, stop - done)
+                kernel_states, recorded = _advanced((starts, kernel_states), by_level, size, run=run)
+                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], recorded))
+                bar.advance(task, size)
+            window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
+            if stop < n_steps:
+                chains = _learned(chains, window, data.preset)
+        kept: _Recorded = jax.tree.map(lambda value: value[:, sampling.n_warmup - start :], window)
+        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, chains.centring, by_level))
+    kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
+    return Draws({name: raw[name] for name in shapes}, statistics_of(kept.fields, (n, sampling.n_draws)))
 
 
 def learning_steps(n_warmup: int) -> list[int]:
@@ -192,58 +198,12 @@ def learning_steps(n_warmup: int) -> list[int]:
     return [step for doubling in range(n_warmup.bit_length()) if (step := _FIRST_WINDOW << doubling) <= last]
 
 
-def _run(
-    data: LikelihoodData,
-    targets: Int[np.ndarray, "chain problem"],
-    one_posterior: bool,
-    sampling: SamplingSettings,
-    seed: int,
-    *,
-    progress: bool = False,
-) -> Draws:
-    """Run a chain for each row of targets; the rows of a single posterior are equal."""
-    if data.preset.is_bounded:
-        raise DirEAGError(
-            "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "
-            "lift them (weight.low=null, weight.high=null, and so on)."
-        )
-    n, n_steps = len(targets), sampling.n_warmup + sampling.n_draws
-    run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
-    padded = np.arange(n + -n % run.n_devices) % n  # the same number for each device; surplus chains are dropped
-    names = data.preset.free_parameters(data.variant)
-    shapes = {name: raw_shape(name, **data.sizes) for name in names}
-    rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
-    place: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
-    centring: Centring = {name: np.zeros((n, *shape)) for name, shape in shapes.items() if data.preset.pools(name)}
-    chains = _Chain(np.arange(n), place, centring, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
-    with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
-        task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
-        # the model sums over levels along whole rows of questions, so the data are laid out level by level
-        by_level, states = jax.jit(_transposed)(data), jnp.asarray(targets[padded])
-        for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            starts = jax.tree.map(lambda value: value[padded], chains)
-            kernel_states = _started(starts, states, by_level, start, seed, run=run)
-            blocks: list[_Recorded] = []
-            for done in range(start, stop, BLOCK):
-                size = min(BLOCK, stop - done)
-                kernel_states, recorded = _advanced((starts, kernel_states), states, by_level, size, run=run)
-                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], recorded))
-                bar.advance(task, size)
-            window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
-            if stop < n_steps:
-                chains = _learned(chains, window, data.preset, shared=one_posterior)
-        kept: _Recorded = jax.tree.map(lambda value: value[:, sampling.n_warmup - start :], window)
-        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, chains.centring, by_level))
-    kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
-    return Draws({name: raw[name] for name in shapes}, statistics_of(kept.fields, (n, sampling.n_draws)))
-
-
-def _learned(chains: _Chain, window: "_Recorded", preset: Preset, *, shared: bool) -> _Chain:
+def _learned(chains: _Chain, window: "_Recorded", preset: Preset) -> _Chain:
     """Return the chains at their last draws, with the centring and mass matrix learned from the window."""
-    centring = learned_centring(window.place, chains.centring, preset, shared=shared)
+    centring = learned_centring(window.place, chains.centring, preset)
     change = {name: shares - chains.centring[name] for name, shares in centring.items()}
     places = recentred(window.place, change, preset)
-    matrix = inverse_mass_matrix(places, chains.inverse_mass_matrix, shared=shared)
+    matrix = inverse_mass_matrix(places, chains.inverse_mass_matrix)
     last = {name: value[:, -1] for name, value in places.items()}
     return _Chain(chains.number, last, centring, window.fields["adapt_state.step_size"][:, -1], matrix)
 
@@ -261,24 +221,23 @@ def _transposed(data: LikelihoodData) -> LikelihoodData:
 
 
 def inverse_mass_matrix(
-    raw: RawDraws, before: Float[np.ndarray, "chain raw raw"], *, shared: bool
+    raw: RawDraws, before: Float[np.ndarray, "chain raw raw"]
 ) -> Float[np.ndarray, "chain raw raw"]:
-    """Return the covariance of each chain's draws, or of all chains' together, shrunk towards the matrix before.
+    """Return the covariance of all chains' draws, shrunk towards the matrix before, for each chain.
 
     The matrix before counts as many draws as there are parameters.
     """
     draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(raw)], axis=2)
-    pools = draws.reshape(1, -1, draws.shape[2]) if shared else draws
-    _, n, size = pools.shape
-    centred = pools - pools.mean(axis=1, keepdims=True)
-    learned = (np.swapaxes(centred, 1, 2) @ centred + size * (before[:1] if shared else before)) / (n + size)
+    pooled = draws.reshape(-1, draws.shape[2])
+    n, size = pooled.shape
+    centred = pooled - pooled.mean(axis=0)
+    learned = (centred.T @ centred + size * before[0]) / (n + size)
     return np.asarray(np.broadcast_to(learned, before.shape))
 
 
 @partial(jax.jit, static_argnames="run")
 def _started(
     chains: _Chain,
-    targets: Int[Array, "chain problem"],
     by_level: LikelihoodData,
     step: ArrayLike,
     seed: ArrayLike,
@@ -295,13 +254,12 @@ def _started(
         state: HMCState = kernel.init(key, run.n_warmup, chain.place)
         return state._replace(i=jnp.asarray(step, state.i.dtype))
 
-    return _for_each_chain(start, chains, targets, by_level, run)
+    return _for_each_chain(start, chains, by_level, run)
 
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
     chains: tuple[_Chain, HMCState],
-    targets: Int[Array, "chain problem"],
     by_level: LikelihoodData,
     n_steps: ArrayLike,
     *,
@@ -321,7 +279,7 @@ def _advanced(
         advanced: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, empty))
         return advanced
 
-    return _for_each_chain(advance, chains, targets, by_level, run)
+    return _for_each_chain(advance, chains, by_level, run)
 
 
 class _Recorded(NamedTuple):
@@ -346,25 +304,20 @@ def statistics_of(
 
 
 def _for_each_chain[Chain, Result](
-    function: Callable[[Chain, LikelihoodData], Result],
-    chains: Chain,
-    targets: Int[Array, "chain problem"],
-    by_level: LikelihoodData,
-    run: _Run,
+    function: Callable[[Chain, LikelihoodData], Result], chains: Chain, by_level: LikelihoodData, run: _Run
 ) -> Result:
-    """Apply a function to each chain and its data, distributed over the devices."""
+    """Apply a function to each chain and the data, distributed over the devices."""
 
-    def on_device(chains: Chain, targets: Int[Array, "chain problem"], by_level: LikelihoodData) -> Result:
-        side_by_side = None if jax.default_backend() == "cpu" else len(targets)
+    def on_device(chains: Chain, by_level: LikelihoodData) -> Result:
+        n_chains = len(jax.tree.leaves(chains)[0])
+        side_by_side = None if jax.default_backend() == "cpu" else n_chains
         result: Result = jax.lax.map(
-            lambda chain: function(chain[0], replace(_transposed(by_level), target=chain[1])),
-            (chains, targets),
-            batch_size=side_by_side,
+            lambda chain: function(chain, _transposed(by_level)), chains, batch_size=side_by_side
         )
         return result
 
     devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
-    return jax.shard_map(
-        on_device, mesh=devices, in_specs=(_BY_CHAIN, _BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False
-    )(chains, targets, by_level)
+    return jax.shard_map(on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False)(
+        chains, by_level
+    )

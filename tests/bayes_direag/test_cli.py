@@ -21,7 +21,7 @@ def test_the_commands():
     assert all(command in shown for command in COMMANDS)
     assert succeed("--version").split() == [version("bayes-direag")]
     asking, learning = {"elicit", "import", "paper", "simulate"}, {"fit", "predict", "export", "show", "quickstart"}
-    judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "sbc", "learning-curve"}
+    judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "learning-curve"}
     assert set(COMMANDS) == asking | learning | judging
 
 

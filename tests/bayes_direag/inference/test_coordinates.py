@@ -88,9 +88,8 @@ def test_centring_goes_from_the_offset_to_the_distance(labelled: Observations) -
         np.testing.assert_allclose(back["weight"], place["weight"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("shared", [True, False])
 @pytest.mark.parametrize("before", [0.0, 0.6])
-def test_levels_that_labels_settle_are_centred_and_open_ones_are_not(shared: bool, before: float) -> None:
+def test_levels_that_labels_settle_are_centred_and_open_ones_are_not(before: float) -> None:
     """Draws by hand of an open level, one half settled, and one settled far from the centre."""
     rng, n = np.random.default_rng(0), 20_000
     spread_raw = rng.normal(np.log(0.25), 0.4, (2, n))
@@ -100,15 +99,15 @@ def test_levels_that_labels_settle_are_centred_and_open_ones_are_not(shared: boo
     raw = np.stack([rng.normal(size=(2, n)), half / spread, rng.normal(1.0, 0.01, (2, n)) / spread], axis=2)
     centring = {"weight": np.full((2, 3), before)}
     places = recentred({"weight": raw, "weight_spread": spread_raw}, centring, preset("bayes"))
-    found = learned_centring(places, centring, preset("bayes"), shared=shared)["weight"]
+    found = learned_centring(places, centring, preset("bayes"))["weight"]
     settled = 1 - np.mean(1 / (1 / spread**2 + information)) / np.mean(spread**2)
     np.testing.assert_allclose(found, [[0, settled, 1]] * 2, atol=0.02)
-    assert (found[0] == found[1]).all() == shared
+    assert (found[0] == found[1]).all()
 
 
 def test_few_draws_teach_little_of_the_centring() -> None:
     places = {"weight": np.ones((1, 6, 2)), "weight_spread": np.zeros((1, 6))}
-    found = learned_centring(places, {"weight": np.array([[0.2, 0.6]])}, preset("bayes"), shared=False)["weight"]
+    found = learned_centring(places, {"weight": np.array([[0.2, 0.6]])}, preset("bayes"))["weight"]
     np.testing.assert_allclose(found, (6 * 1 + 2 * np.array([[0.2, 0.6]])) / 8)
 
 

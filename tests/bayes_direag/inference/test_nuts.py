@@ -121,20 +121,19 @@ class TestMassMatrix:
             assert all(step <= 0.8 * n_warmup for step in learning_steps(n_warmup))
         assert learning_steps(12) == []
 
-    @pytest.mark.parametrize("shared", [True, False])
-    def test_draws_give_their_covariance(self, shared: bool) -> None:
+    def test_draws_give_their_covariance(self) -> None:
         """In the order in which JAX lays out a dictionary: by name."""
         root = np.array([[1.0, 0, 0], [0.5, 2, 0], [-1, 0.3, 0.1]])
         draws = np.random.default_rng(0).normal(size=(2, 20_000, 3)) @ root.T
         before = np.broadcast_to(np.eye(3), (2, 3, 3))
-        found = inverse_mass_matrix({"weight": draws[..., 1:], "slope": draws[..., 0]}, before, shared=shared)
+        found = inverse_mass_matrix({"weight": draws[..., 1:], "slope": draws[..., 0]}, before)
         np.testing.assert_allclose(found, np.broadcast_to(root @ root.T, (2, 3, 3)), atol=0.15)
-        assert (found[0] == found[1]).all() == shared
+        assert (found[0] == found[1]).all()
 
     def test_few_draws_count_for_little(self) -> None:
         """Chains that stand still keep their matrix but for its scale, and it stays one that can be inverted."""
         before = np.array([np.diag([2.0, 3.0])])
-        found = inverse_mass_matrix({"weight": np.ones((1, 6, 2))}, before, shared=False)
+        found = inverse_mass_matrix({"weight": np.ones((1, 6, 2))}, before)
         np.testing.assert_allclose(found, before * 2 / 8)
 
 

@@ -1,0 +1,75 @@
+"""The check of sampler and intervals in simulated worlds: what it says of `fit_nuts`, and that it finds wrong draws."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from bayes_direag import LikelihoodData, preset, simulate_observations
+from bayes_direag.model.settings import SamplingSettings
+from tests.benchmarks.simulated_worlds import N_RANKED, compared, draw_worlds, uniformity, uniformity_p_value
+
+BAYES, SHORT = preset("bayes"), SamplingSettings(n_chains=2, n_warmup=250, n_draws=250)
+N_WORLDS, N_ASKED = 60, 40
+
+
+def test_the_p_value_against_every_outcome() -> None:
+    """With few worlds and few draws every outcome can be counted."""
+    n, n_ranked = 3, 4
+    outcomes = np.stack(np.meshgrid(*[np.arange(n_ranked + 1)] * n), axis=-1).reshape(-1, n)
+
+    def smallest(outcome: np.ndarray) -> float:
+        tails = []
+        for rank in range(n_ranked):
+            count = int((outcome <= rank).sum())
+            binomial = stats.binom(n, (rank + 1) / (n_ranked + 1))
+            tails.append(min(1.0, 2 * binomial.cdf(count), 2 * (1 - binomial.cdf(count - 1))))
+        return min(tails)
+
+    statistic = np.array([smallest(outcome) for outcome in outcomes])
+    for outcome, value in list(zip(outcomes, statistic, strict=True))[::17]:
+        exact = np.mean(statistic <= value + 1e-12)
+        assert uniformity_p_value(outcome, n_ranked) == pytest.approx(exact, abs=0.02)
+
+
+@pytest.mark.parametrize(
+    ("shift", "width"), [(0.5, 1.0), (-0.5, 1.0), (0.0, 0.6), (0.0, 1.6)], ids=["high", "low", "narrow", "wide"]
+)
+def test_wrong_draws_are_found(shift: float, width: float) -> None:
+    """A posterior off by that many of its own deviations is found among 28 quantities."""
+    rng, n = np.random.default_rng(1), 200
+    truth, drawn = rng.normal(size=n), shift + width * rng.normal(size=(n, N_RANKED))
+    assert 28 * uniformity_p_value((drawn < truth[:, None]).sum(axis=1), N_RANKED) < 0.01
+
+
+@pytest.mark.slow
+def test_sampler_and_intervals_are_right() -> None:
+    observations = simulate_observations(N_ASKED + 200, seed=1)
+    observations = observations.select(observations.answered)
+    asked, fresh = observations.select(slice(0, N_ASKED)), observations.select(slice(N_ASKED, None))
+    worlds = draw_worlds(LikelihoodData.of(asked, preset=BAYES), N_WORLDS, seed=1)
+    found = list(compared(worlds, asked, fresh, preset=BAYES, sampling=SHORT))
+    table = uniformity(pd.DataFrame([world.ranks for world in found]))
+    assert len(table) == 3 * 7 + 4 + 3
+    assert table["p_adjusted"].min() > 0.01, table
+    assert sum(world.diverged for world in found) <= 3
+    by_method = pd.concat([world.coverage for world in found]).groupby(level=0)
+    mean, error = by_method.mean(), by_method.sem()
+    units = ["questions", "bins"]
+    assert (error[units] < 0.04).all(axis=None)
+    assert (np.abs(mean.loc["none", units] - 0.9) < 3 * error.loc["none", units]).all(), mean
+    assert (mean.loc["platt", units] > 0.9 - 2 * error.loc["platt", units]).all(), mean
+
+
+@pytest.mark.slow
+def test_a_wrong_prior_is_found() -> None:
+    """The biases of the worlds vary a fifth as much as the fit expects."""
+    additive = BAYES.override(sharpness=None, vote=None, vote_spread=None)
+    narrow = additive.override(bias={"scale": 0.4}, bias_spread={"loc": math.log(0.2)})
+    observations = simulate_observations(N_ASKED + 20, seed=1)
+    asked, fresh = observations.select(slice(0, N_ASKED)), observations.select(observations.answered)
+    worlds = draw_worlds(LikelihoodData.of(asked, preset=narrow), N_WORLDS, seed=5)
+    found = compared(worlds, asked, fresh, preset=additive, sampling=SHORT)
+    assert uniformity(pd.DataFrame([world.ranks for world in found]))["p_adjusted"].min() < 0.01

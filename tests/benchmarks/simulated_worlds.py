@@ -1,0 +1,196 @@
+"""Whether the sampler and the intervals are right, in simulated worlds whose truth is known.
+
+python -m tests.benchmarks.simulated_worlds --n 300 --questions 100
+
+The parameters of a world are drawn from the prior, and the right answers of its questions from the model. `fit_nuts`
+learns from these answers and predicts 1000 other questions.
+
+*Ranks.* The true value of any quantity ranks uniformly among independent draws from its posterior (Talts et al. 2018,
+arXiv:1804.06788). The quantities are every raw parameter, the log-likelihood, the log joint density, and the support of
+the answer selected for a new question. The last three depend on the data, and find a posterior equal to the prior,
+which parameters alone cannot show (Modrak et al. 2023, doi:10.1214/23-BA1404).
+
+*Coverage.* A 90 % interval should hold the true probability that the selected answer is right in 90 of 100 cases, for
+single questions and for the mean over a bin of questions with similar probability.
+
+simuk, ArviZ's own package, ranks the parameters of NumPyro models, but only with NumPyro's sampler: not with that of
+`fit_nuts`, and no quantity that depends on the data.
+"""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import cache
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import pandas as pd
+from scipy.stats import binom
+
+from bayes_direag import LikelihoodData, Observations, Preset, fit_nuts, preset, simulate_observations
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.prediction import distribution, select_reports
+from bayes_direag.inference.posterior import prior_draws
+from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.model import log_likelihood, log_prior
+from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.settings import SamplingSettings, Variant
+
+N_RANKED = 99
+SHORT_CHAINS = SamplingSettings(n_chains=2, n_warmup=500, n_draws=500)
+_LEVEL, _N_BINS, _SMALLEST_BIN, _NULL_RUNS = 0.9, 10, 20, 20_000
+
+
+class World(NamedTuple):
+    """The comparison of one world's truth with the posterior.
+
+    ``ranks``: how many of 99 draws are below the true value, by quantity. ``coverage``: one row per final calibration:
+    the shares of questions and of bins whose interval holds the truth, and the mean width of the questions' intervals.
+    """
+
+    ranks: dict[str, int]
+    coverage: pd.DataFrame
+    diverged: bool
+
+
+def draw_worlds(data: LikelihoodData, n: int, *, seed: int) -> list[dict[str, np.ndarray]]:
+    """Draw the parameters and states (``target``) of ``n`` worlds from the prior predictive distribution."""
+    drawn = prior_draws(data, n_draws=n, key=jax.random.key(seed))
+    return [{name: values[world] for name, values in drawn.items()} for world in range(n)]
+
+
+def compared(
+    worlds: Sequence[dict[str, np.ndarray]],
+    asked: Observations,
+    fresh: Observations,
+    *,
+    preset: Preset,
+    variant: Variant = "confidence",
+    sampling: SamplingSettings = SHORT_CHAINS,
+) -> Iterator[World]:
+    """Fit to the asked questions as labelled in each world, and compare the posterior with the world's truth."""
+    for seed, truth in enumerate(worlds):
+        correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
+        fit = fit_nuts(replace(asked, correct=correct), preset=preset, variant=variant, sampling=sampling, seed=seed)
+        reports, parameters = fit.reports(fit.aligned(fresh)), fit.predictor().parameters
+        selections = list(select_reports(reports, parameters, lambda selection: selection))
+        support = np.concatenate([selection.support for selection in selections], axis=1)
+        selected = np.concatenate([selection.candidate for selection in selections])
+        natural = {name: truth[name][None] for name in Parameters._fields if name in truth}
+        right = distribution(reports, Parameters(**natural))[np.arange(len(fresh)), selected]
+        ranks = _ranks(fit, truth) | {"support_of_new": _rank(right[0], support[:, 0])}
+        finals = (LogisticRecalibration.identity((1, len(support)), preset.recalibration.eps), fit.recalibration)
+        rows = {final.method: _covered(final.of_selected(support), right) for final in finals}
+        diverged = bool(fit.tree["sample_stats"]["diverging"].any())
+        yield World(ranks, pd.DataFrame.from_dict(rows, orient="index"), diverged)
+
+
+def uniformity(ranks: pd.DataFrame) -> pd.DataFrame:
+    """Return the p-value of each quantity's ranks, a row a world, and that adjusted for the number of quantities."""
+    p_value = ranks.apply(lambda column: uniformity_p_value(column.to_numpy(), N_RANKED))
+    return pd.DataFrame({"p_value": p_value, "p_adjusted": np.minimum(1.0, len(p_value) * p_value)})
+
+
+def uniformity_p_value(ranks: np.ndarray, n_ranked: int) -> float:
+    """Return how probable ranks at least this uneven are, if uniform on 0 .. ``n_ranked``.
+
+    By the smallest two-sided binomial tail of the distribution function over all ranks, whose distribution under
+    uniformity is simulated (Sailynoja, Buerkner and Vehtari 2022, doi:10.1007/s11222-022-10090-6).
+    """
+    counts = np.bincount(ranks, minlength=n_ranked + 1).cumsum()[:-1]
+    smallest = _tails(len(ranks), n_ranked)[np.arange(n_ranked), counts].min()
+    as_uneven = _null(len(ranks), n_ranked) <= smallest * (1 + 1e-9)  # tails that differ by rounding count as equal
+    return float((1 + as_uneven.sum()) / (1 + _NULL_RUNS))
+
+
+@cache
+def _tails(n_worlds: int, n_ranked: int) -> np.ndarray:
+    """Return the two-sided binomial tail of each number of worlds at or below each rank."""
+    share = (np.arange(n_ranked)[:, None] + 1) / (n_ranked + 1)
+    count = np.arange(n_worlds + 1)[None, :]
+    one_sided = np.minimum(binom.cdf(count, n_worlds, share), binom.sf(count - 1, n_worlds, share))
+    return np.asarray(np.minimum(1.0, 2 * one_sided))
+
+
+@cache
+def _null(n_worlds: int, n_ranked: int) -> np.ndarray:
+    """Return the smallest tail of each of many runs whose ranks are uniform."""
+    rng = np.random.default_rng(0)
+    counts = rng.multinomial(n_worlds, np.full(n_ranked + 1, 1 / (n_ranked + 1)), _NULL_RUNS).cumsum(axis=1)
+    return np.asarray(_tails(n_worlds, n_ranked)[np.arange(n_ranked), counts[:, :-1]].min(axis=1))
+
+
+def _ranks(fit: Fit, truth: dict[str, np.ndarray]) -> dict[str, int]:
+    """Return the ranks of the raw parameters, the log-likelihood and the log joint density."""
+    raw = fit.tree["unconstrained_posterior"].to_dataset()
+    ranks = {}
+    for name, draws in raw.items():
+        shape = truth[name].shape
+        by_draw = draws.to_numpy().reshape(-1, *shape)
+        for place in np.ndindex(shape):
+            ranks[f"{name}{list(place) or ''}"] = _rank(truth[name][place], by_draw[:, *place])
+    with jax.enable_x64(True):
+        true_raw = {str(name).removesuffix("_raw"): jnp.asarray(truth[name]) for name in raw}
+        log_reached = float(log_likelihood(true_raw, fit.likelihood_data).sum())
+        log_density = float(log_prior(true_raw, fit.likelihood_data))
+    reached = fit.tree["log_likelihood"]["target"].sum("problem").to_numpy()
+    priors = [values.to_numpy() for values in fit.tree["log_prior"].to_dataset().values()]
+    joint = reached + sum(values.sum(axis=tuple(range(2, values.ndim))) for values in priors)
+    ranks["log_likelihood"] = _rank(log_reached, reached.ravel())
+    ranks["log_joint"] = _rank(log_reached + log_density, joint.ravel())
+    return ranks
+
+
+def _rank(truth: float, draws: np.ndarray) -> int:
+    """Return how many of 99 draws, evenly thinned, are below the truth."""
+    return int((draws[np.linspace(0, len(draws) - 1, N_RANKED).astype(int)] < truth).sum())
+
+
+def _covered(probability: np.ndarray, right: np.ndarray) -> dict[str, float]:
+    """Return how many intervals hold the truth: those of questions, and of bins of at least 20."""
+    mean = probability.mean(axis=0)
+    number = np.minimum((mean * _N_BINS).astype(int), _N_BINS - 1)
+    members = [number == place for place in range(_N_BINS) if (number == place).sum() >= _SMALLEST_BIN]
+    binned = np.stack([probability[:, rows].mean(axis=1) for rows in members], axis=1)
+    holds, width = _held(probability, right)
+    bin_holds, _ = _held(binned, np.array([right[rows].mean() for rows in members]))
+    return {"questions": holds, "bins": bin_holds, "width": width}
+
+
+def _held(draws: np.ndarray, truth: np.ndarray) -> tuple[float, float]:
+    low, high = np.quantile(draws, [(1 - _LEVEL) / 2, (1 + _LEVEL) / 2], axis=0)
+    return float(((low <= truth) & (truth <= high)).mean()), float((high - low).mean())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--n", type=int, default=300, help="number of worlds")
+    parser.add_argument("--questions", type=int, default=100, help="labelled questions in each")
+    parser.add_argument("--variant", default="confidence", help="count, level or confidence")
+    parser.add_argument("--signals", type=int, default=1, help="signals of each report, 1 to 3")
+    parser.add_argument("--preset", default="bayes", help="whose priors: bayes or paper")
+    given = parser.parse_args()
+    numpyro.set_host_device_count(os.cpu_count() or 1)
+    signals = ("logprob", "words")[: given.signals - 1]
+    observations = simulate_observations(given.questions + 1000, seed=0, signals=signals)
+    observations = observations.select(observations.answered)
+    asked, fresh = (observations.select(part) for part in (slice(0, given.questions), slice(given.questions, None)))
+    settings = preset(given.preset).for_signals(given.signals)
+    data = LikelihoodData.of(asked, preset=settings, variant=given.variant)
+    worlds = draw_worlds(data, given.n, seed=0)
+    rows = []
+    for number, world in enumerate(compared(worlds, asked, fresh, preset=settings, variant=given.variant)):
+        rows.append(world)
+        print(f"\r{number + 1} of {given.n} worlds", end="", flush=True)
+    print("\n", uniformity(pd.DataFrame([world.ranks for world in rows])).to_string(float_format="{:.4f}".format))
+    coverage = pd.concat([world.coverage for world in rows]).groupby(level=0, sort=False)
+    print(coverage.agg(["mean", "sem"]).to_string(float_format="{:.4f}".format))
+    print(f"{sum(world.diverged for world in rows)} worlds with divergent draws")
+
+
+if __name__ == "__main__":
+    main()
