@@ -100,25 +100,25 @@ def map_estimates(
         If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, variant=variant)
-    patterns = data.patterns()
-    size = padded_size(len(patterns.member), least=LEAST_SIZE)
-    total = np.pad(patterns.total(weight), ((0, 0), (0, size - len(patterns.member))))
-    few = np.flatnonzero(total.sum(axis=1) < FEW_QUESTIONS)
+    n = len(observations)
+    size = padded_size(n, least=LEAST_SIZE)
+    padded = np.pad(weight, ((0, 0), (0, size - n)))
+    few = np.flatnonzero(weight.sum(axis=1) < FEW_QUESTIONS)
     several = len(few) and near is None and preset.penalty and not preset.is_bounded
     with jax.enable_x64(True):
-        search = partial(on_batch, partial(_map_estimates, data.select(patterns.member).padded(size)))
+        search = partial(on_batch, partial(_map_estimates, data.padded(size)))
         start = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
         steps = np.full(len(weight), _NEWTON if preset.penalty else _QUASI_NEWTON)
-        optimum: Optimum = search((total, *start, steps))
+        optimum: Optimum = search((padded, *start, steps))
         if several:
             _, unknown = _start(data, len(few))
             others = [
-                search((total[few], raw, unknown, np.full(len(few), _QUASI_NEWTON)))
+                search((padded[few], raw, unknown, np.full(len(few), _QUASI_NEWTON)))
                 for raw in _random_starts(data, len(few))
             ]
             optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
-    return optimum._replace(log_likelihood=optimum.log_likelihood[:, patterns.pattern])
+    return optimum._replace(log_likelihood=optimum.log_likelihood[:, :n])
 
 
 def penalised_loss(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
-from jaxtyping import Float, Int, Shaped
+from jaxtyping import Int, Shaped
 
 
 class Patterns(NamedTuple):
@@ -21,11 +21,6 @@ class Patterns(NamedTuple):
 
     member: Int[np.ndarray, " pattern"]
     pattern: Int[np.ndarray, " problem"]
-
-    def total(self, weight: Float[np.ndarray, "batch problem"]) -> Float[np.ndarray, "batch pattern"]:
-        """Sum the weights of the questions of each pattern."""
-        totals = [np.bincount(self.pattern, row, len(self.member)) for row in weight]
-        return np.stack(totals).astype(float)  # bincount returns integers if there are no questions
 
 
 def distinct_rows(columns: Sequence[Shaped[np.ndarray, " row"]]) -> Patterns:

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.inference.map import map_estimates
 from bayes_direag.model import model
 from bayes_direag.model.evidence import Reports
-from bayes_direag.model.likelihood_data import LikelihoodData, likelihood_weights
+from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw
 from bayes_direag.model.presets import preset
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Variant
@@ -83,16 +82,3 @@ def test_unlabelled_and_unanswered_questions_are_left_out(labelled: Observations
     golds = [question.gold_answer for question in labelled.questions]
     pairs = zip(golds, labelled.candidates, strict=True)
     assert alone.target.tolist() == [own.index(gold) if gold in own else -1 for gold, own in pairs]
-
-
-def test_the_order_of_the_questions_changes_no_bit_of_a_fit(simulated: Observations) -> None:
-    index = np.random.default_rng(0).permutation(len(simulated))
-
-    def raw(these: Observations) -> dict[str, np.ndarray]:
-        weight = likelihood_weights(np.ones((1, len(these)), bool), these, preset("paper"))
-        found = map_estimates(these, weight, preset=preset("paper"), variant="confidence")
-        return {name: np.asarray(value) for name, value in found.raw.items()}
-
-    first, second = raw(simulated), raw(simulated.select(index))
-    for name, value in first.items():
-        np.testing.assert_array_equal(value, second[name])
