@@ -35,7 +35,6 @@ SLOW = {
     "map-or-nuts.md",
     "presets.md",
     "reproduce-the-paper.md",
-    "ways-in.md",
     "tutorial.md",
 }
 
