@@ -1,10 +1,16 @@
 """The command line, ``direag``: finds the commands of all packages by their entry points, and loads the given one."""
 
 import gc
+import io
 import os
+import signal
 import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import entry_points, version
 from pathlib import Path
+from types import FrameType
 from typing import Annotated, Any
 
 import typer
@@ -12,7 +18,7 @@ from platformdirs import user_cache_path
 from typer.core import TyperGroup
 
 from bayes_direag.commands.options import err, out
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, shortened
 from bayes_direag.packages import take
 
 #: The group of entry points in which packages declare their commands, as ``name = "module:function"``.
@@ -20,7 +26,10 @@ GROUP = "direag.commands"
 
 
 class FrontDoor(TyperGroup):
-    """The commands; an expected error becomes one line and exit code 2, Ctrl-C exits with 130."""
+    """The commands. An expected error is one line and exit code 2; Ctrl-C exits with 130, SIGTERM with 143.
+
+    A crash exits with 70, which no command does by itself.
+    """
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002 - click's signature
         """Return the names of all commands, in string order."""
@@ -38,20 +47,69 @@ class FrontDoor(TyperGroup):
         command.command(cmd_name, help=text, epilog=f"Example: {example}")(function)
         return typer.main.get_command(command)
 
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run the command line, whatever characters standard output takes."""
+        for stream in (sys.stdout, sys.stderr):
+            if isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="replace")
+        try:
+            return super().main(*args, **settings)
+        except Exception:
+            platform = _unusable_platform()
+            if platform is not None:
+                err.print(f"direag: {platform}")
+                sys.exit(2)
+            err.print(shortened(traceback.format_exc(), 20_000), end="")
+            err.print("direag: this is a fault of direag itself. Please report the lines above.")
+            sys.exit(70)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the given command."""
         keep_compiled()
         gc.set_threshold(50_000)  # imports and JAX traces create many objects and few cycles
+        with _sigterm_as_ctrl_c() as received:
+            try:
+                return super().invoke(ctx)
+            except BrokenPipeError:
+                out.on_broken_pipe()
+            except (DirEAGError, OSError) as error:
+                err.print(f"direag: {shortened(str(error))}")
+                raise typer.Exit(2) from None
+            except KeyboardInterrupt:
+                err.print("direag: interrupted; nothing was left half written.")
+                raise typer.Exit(128 + (received or [signal.SIGINT])[0]) from None
+
+
+@contextmanager
+def _sigterm_as_ctrl_c() -> Iterator[list[int]]:
+    """Let SIGTERM interrupt the block as Ctrl-C would, and yield a list to which its number is then added."""
+    received: list[int] = []
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        received.append(number)
+        on_ctrl_c = signal.getsignal(signal.SIGINT)  # that of asyncio while it runs
+        if not callable(on_ctrl_c):  # a shell has its jobs in the background ignore Ctrl-C
+            raise KeyboardInterrupt
+        on_ctrl_c(number, frame)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield received
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _unusable_platform() -> str | None:
+    """Return the message for a ``JAX_PLATFORMS`` with which JAX cannot start here, None if it can or was not loaded."""
+    chosen = os.environ.get("JAX_PLATFORMS")
+    if chosen and "jax" in sys.modules:
+        import jax
+
         try:
-            return super().invoke(ctx)
-        except BrokenPipeError:
-            raise
-        except (DirEAGError, OSError) as error:
-            err.print(f"direag: {error}")
-            raise typer.Exit(2) from None
-        except KeyboardInterrupt:
-            err.print("direag: interrupted; nothing was left half written.")
-            raise typer.Exit(130) from None
+            jax.devices()
+        except (RuntimeError, AssertionError):
+            return f"JAX_PLATFORMS={chosen}: JAX has no such device here; expected cpu, or no JAX_PLATFORMS. Unset it."
+    return None
 
 
 app = typer.Typer(

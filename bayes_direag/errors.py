@@ -3,8 +3,17 @@
 from pathlib import Path
 
 
+def shortened(message: str, most: int = 4000) -> str:
+    """Return a message whose middle is left out if it is longer than that many characters."""
+    half = most // 2
+    return message if len(message) <= most else f"{message[:half]} [...] {message[-half:]}"
+
+
 class DirEAGError(Exception):
     """The base of all expected errors: the message says what was seen, what was expected and what to do."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shortened(message))
 
 
 class ObservationError(DirEAGError):

@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 from rich.box import SIMPLE_HEAD
-from rich.console import Console, Group
+from rich.console import Group
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from bayes_direag.commands.console import PlainConsole
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.records import Columns, Scale
@@ -108,9 +109,7 @@ def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) 
     return SamplingSettings(n_chains=chains, n_warmup=warmup, n_draws=draws, target_accept=target_accept)
 
 
-# Paths and level names are printed as they are, even if they look like markup.
-out = Console(markup=False, emoji=False, highlight=False)
-err = Console(markup=False, emoji=False, highlight=False, stderr=True, soft_wrap=True)
+out, err = PlainConsole(), PlainConsole(stderr=True, soft_wrap=True)
 
 
 def check_file(target: Path, *inputs: Path) -> None:

@@ -1,17 +1,21 @@
 """The front door: its help, and what holds for every command."""
 
+import json
+import os
 import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
 import typer
+from typer.testing import CliRunner
 
 from analysis.evaluation import METHODS
 from analysis.methods.calibrations import CALIBRATIONS
 from analysis.methods.registry import suffix_of
 from bayes_direag.cli import app
-from tests.command_line import direag, refuse, succeed
+from bayes_direag.fits.fit import Fit
+from tests.command_line import direag, one_line, refuse, succeed
 
 COMMANDS = typer.main.get_command(app).list_commands(None)
 
@@ -99,11 +103,80 @@ def test_a_last_line_that_is_cut_off(tmp_path, observations):
     assert not (tmp_path / "r").exists()
 
 
-def test_a_process_ends_with_one_line_and_2(tmp_path):
-    script = "from bayes_direag.cli import app; app()"
-    command = [sys.executable, "-c", script, "simulate", "--out", str(tmp_path / "none" / "o.csv")]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+def test_a_crash_is_told_apart_from_a_result_that_must_not_be_used(tmp_path, observations, monkeypatch):
+    def crash(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("of ours " + "x" * 10**6)
+
+    monkeypatch.setattr("bayes_direag.fits.fitting.fit_map", crash)
+    result = direag("fit", observations, "--out", tmp_path / "fit.nc")
+    assert result.exit_code == 70
+    assert "ZeroDivisionError: of ours" in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("direag: this is a fault of direag itself.")
+    assert len(result.stderr) < 30_000
+
+
+def process(*arguments: object, code: str = "", **variables: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", f"{code}\nfrom bayes_direag.cli import app; app()", *map(str, arguments)]
+    streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, **streams, text=True, env=os.environ | variables)  # noqa: S603
+
+
+def test_the_signal_to_end_is_heard_like_ctrl_c(tmp_path):
+    waiting = """
+import time
+from bayes_direag.data import files
+def wait(*_):
+    print("ready", flush=True)
+    time.sleep(60)
+files._write_lines = wait
+"""
+    done = process("simulate", "--out", tmp_path / "o.jsonl", code=waiting)
+    assert done.stdout.readline() == "ready\n"
+    assert len(list(tmp_path.iterdir())) == 1
+    done.terminate()
+    assert done.communicate(timeout=30)[1] == "direag: interrupted; nothing was left half written.\n"
+    assert done.returncode == 143
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_platform_that_jax_has_not_is_one_line(tmp_path, observations):
+    done = process("fit", observations, "--out", tmp_path / "fit.nc", JAX_PLATFORMS="cdua")
+    assert done.communicate(timeout=60)[1].startswith(
+        "direag: JAX_PLATFORMS=cdua: JAX has no such device here; expected"
+    )
     assert done.returncode == 2
-    assert done.stdout == ""
-    assert len(done.stderr.splitlines()) == 1
-    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_standard_output_may_take_few_characters(tmp_path, fitted, encoding):
+    fit = Fit.load(fitted[0])
+    fit.tree["constant_data"]["level"] = ["zögernd ░", *fit.level_names[1:]]
+    fit.save(tmp_path / "fit.nc")
+    for options in ([], ["--json"]):
+        result = CliRunner(charset=encoding).invoke(app, ["show", str(tmp_path / "fit.nc"), *options])
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "vanilla" in result.stdout
+    assert "zögernd ░" in json.loads(result.stdout)["levels"]
+
+
+def test_names_do_not_control_the_terminal(tmp_path, fitted, observations):
+    hostile = "\x1b[2Jgpt\x9b31m\u202e"
+    shown = r"\x1b[2Jgpt\x9b31m\u202e"
+    source = tmp_path / f"{hostile}.jsonl"
+    source.write_text(observations.read_text().replace("very_cautious", json.dumps(hostile)[1:-1]))
+    assert shown in refuse("predict", fitted[0], source, "--out", tmp_path / "o.csv")
+    for printed in (succeed("fit", source, "--out", tmp_path / "fit.nc"), succeed("show", tmp_path / "fit.nc")):
+        assert hostile not in printed
+        assert shown in one_line(printed)
+
+
+def test_an_error_is_never_as_long_as_what_is_wrong(tmp_path, fitted, observations):
+    (tmp_path / "long.jsonl").write_text(observations.read_text().replace("very_cautious", "very" * 10**5))
+    assert len(refuse("predict", fitted[0], tmp_path / "long.jsonl", "--out", tmp_path / "o.csv")) < 5000
+
+
+def test_a_process_ends_with_one_line_and_2(tmp_path):
+    done = process("simulate", "--out", tmp_path / "none" / "o.csv")
+    output, error = done.communicate(timeout=60)
+    assert (done.returncode, output, len(error.splitlines())) == (2, "", 1)
+    assert "Traceback" not in error

@@ -11,6 +11,7 @@ import pytest
 
 from elicitation.engines import EngineError
 from elicitation.journal import read_journal
+from tests.command_line import direag
 from tests.elicitation import runs
 from tests.elicitation.stub_server import Stub
 
@@ -98,6 +99,25 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path, undisturbed: bytes) -> No
         assert not set(kept) & set(stub.answered)
     assert '"outcome": "KeyboardInterrupt"' in (tmp_path / "run" / "manifest.json").read_text()
     assert runs.observations(tmp_path / "run") == undisturbed
+
+
+def test_the_command_ends_by_sigterm_as_by_ctrl_c(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    with Stub(delay=0.03) as stub:
+        typed = ["elicit", "--questions", "arithmetic:20", "--out", str(folder), "--base-url", stub.url]
+        command = [*typed, "--model", "stub", "--concurrency", "2"]
+        client = runs.start("from bayes_direag.cli import app; app()", *command)
+        _wait_for_generations(folder, 8)
+        client.terminate()
+        _, error = client.communicate(timeout=30)
+        assert (client.returncode, error.splitlines()[-1][:20]) == (143, b"direag: interrupted;")
+        kept = runs.seeds(folder)
+        stub.answered.clear()
+        stub.delay = 0
+        assert direag(*command).exit_code == 0
+        assert not set(kept) & set(stub.answered)
+    sessions = json.loads((folder / "manifest.json").read_text())["sessions"]
+    assert [session["outcome"] for session in sessions] == ["KeyboardInterrupt", "complete"]
 
 
 def test_kill_9_loses_and_duplicates_nothing(tmp_path: Path) -> None:
