@@ -27,7 +27,7 @@ from analysis.display.style import (
 )
 from analysis.methods.direag import Fitted, after_calibration
 from analysis.scores.paired import paired_table
-from analysis.scores.scoring import Scored, cluster_column, cluster_of
+from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -204,16 +204,15 @@ def score_predictions(table: pd.DataFrame, *, seed: int, n_resamples: int = 1000
 
     ``table``: from :func:`compare_predictions`.
     """
-    rows = table[table["first_correct"].notna()]
     first, second = (
-        Scored(
-            rows[f"{name}_confidence"].to_numpy(float),
-            rows[f"{name}_correct"].to_numpy(bool),
-            rows[f"{name}_state_probability"].to_numpy(float),
+        scored_rows(
+            table[["cluster"]].assign(
+                **{part: table[f"{name}_{part}"] for part in ("confidence", "correct", "state_probability")}
+            )
         )
         for name in ("first", "second")
     )
-    return paired_table(first, second, rng=seed, n_resamples=n_resamples, level=level, cluster=cluster_of(rows))
+    return paired_table(first, second, seed=seed, n_resamples=n_resamples, level=level)
 
 
 def parameter_figure(comparison: ParameterComparison, captions: tuple[str, str]) -> "Figure":

@@ -21,7 +21,7 @@ from analysis.display.glossary import METRICS
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, panel_grid, row_labels
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
-from analysis.scores.scoring import cluster_of, scored_of
+from analysis.scores.scoring import scored_rows
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
@@ -235,9 +235,8 @@ def compare_evaluations(
             "labelled observations."
         )
     kept = labelled.index[labelled]
-    chosen = {name: scored_of(table.loc[kept]) for name, table in rows.items()}
-    cluster = cluster_of(first.loc[kept])
-    options: dict[str, Any] = {"rng": seed, "n_resamples": n_resamples, "level": level, "cluster": cluster}
+    chosen = {name: scored_rows(table.loc[kept]) for name, table in rows.items()}
+    options: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "level": level}
     parts = {name: paired_table(chosen[reference], chosen[name], **options) for name in list(rows)[1:]}
     table = pd.concat(parts, names=["evaluation"]).reset_index("evaluation").reset_index(drop=True)
     table["p_adjusted"] = control_false_discoveries(table["p_value"].to_numpy(float))

@@ -204,11 +204,11 @@ def asked_for(results: pd.DataFrame, splits: Splits, methods: Sequence[str]) -> 
 
 
 def _row(scored: Scored) -> dict[str, int | float]:
-    n = len(scored.answered)
+    n = len(scored.confidence)
     first = np.arange(n) < n // 2
     parts = np.stack([np.ones(n, int), first, ~first]).astype(int)
     row: dict[str, int | float] = {"n_test": n}
-    own, own_parts = scored.select(scored.answered), parts[:, scored.answered]
+    own, own_parts = scored.answered, parts[:, scored.is_answered]
     for name in CURVE_METRICS:
         if name in SELECTION_SCORES:
             values = mean_score(SELECTION_SCORES[name](scored), parts)

@@ -61,7 +61,8 @@ class Answers:
 
     def scored(self, observations: Observations) -> Scored:
         """Return the answers to labelled questions as the scores take them."""
-        return Scored(self.confidence, self.is_right(observations), self.state_probability(observations))
+        cluster = observations.cluster_number
+        return Scored(self.confidence, self.is_right(observations), self.state_probability(observations), cluster)
 
 
 def _apply(learned: Answerer, observations: Observations) -> Answers:

@@ -53,7 +53,7 @@ def answer(source: ReportSource) -> Answer:
     rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
     differences = method_differences(source)
-    by_chance = eces_if_calibrated(source.scores[source.method].confidence, rng=source.run.seed)
+    by_chance = eces_if_calibrated(source.answered.confidence, rng=source.run.seed)
     thresholds = by_threshold(source)
     sentences = (
         *_absolute(source, by_chance),
@@ -73,7 +73,7 @@ def by_threshold(source: ReportSource) -> pd.DataFrame:
     questions, the share of them that is ``right``, and its Wilson interval from ``low`` to ``high`` (NaN without
     answers).
     """
-    confidence, correct, *_ = source.scores[source.method]
+    confidence, correct, *_ = source.answered
     rows = []
     for threshold in _THRESHOLDS:
         accepted = correct[confidence >= threshold]
@@ -141,7 +141,7 @@ def _absolute(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> It
     low, high = (percent(row[f"accuracy_{end}"]) for end in ("low", "high"))
     right = percent(row["accuracy"])
     yield f"The answers that {name} selects are right {right} of the time [{level}: {low} to {high}]."
-    claimed = percent(float(source.scores[source.method].confidence.mean()))
+    claimed = percent(float(source.answered.confidence.mean()))
     hold = "hold" if _hold(source, by_chance) else "do not hold"
     yield (
         f"Its probabilities {hold}: they are off by {number(100 * row['ece'], 1)} points on average (ECE), where "

@@ -162,7 +162,7 @@ def _held_out(source: ReportSource) -> str:
 
 def _bins(source: ReportSource) -> list[dict[Hashable, Any]]:
     """Return the reliability of the report's method, a row a bin that holds a question."""
-    confidence, correct, *_ = source.scores[source.method]
+    confidence, correct, *_ = source.answered
     bins = binned_reliability(confidence, correct, level=source.run.interval_level)
     return bins[bins["n"] > 0].to_dict("records")
 

@@ -17,7 +17,7 @@ from analysis.runs.evaluated_run import (
     held_out_questions,
     read_evaluated_run,
 )
-from analysis.scores.scoring import Scores, scores_by_method
+from analysis.scores.scoring import Scored, scored_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
@@ -120,9 +120,9 @@ class ReportSource:
         return self.run.metrics[self.run.metrics["method"] == self.method].iloc[0]
 
     @cached_property
-    def scores(self) -> dict[str, Scores]:
-        """Confidence and correctness of the answered, labelled questions, by method."""
-        return scores_by_method(self.run.predictions)
+    def answered(self) -> Scored:
+        """The answered, labelled questions of the report's method."""
+        return scored_rows(self.predictions).answered
 
     @property
     def predictions(self) -> pd.DataFrame:

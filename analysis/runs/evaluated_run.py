@@ -15,7 +15,7 @@ from analysis.display.folders import ResultFolder
 from analysis.learned import LabelledReports
 from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
 from analysis.scores.paired import paired_table
-from analysis.scores.scoring import METRIC_NAMES, cluster_column, cluster_of, scored_of
+from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
@@ -168,15 +168,8 @@ def paired_methods(
     labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
     one, other = (labelled[labelled["method"] == method] for method in (first, second))
     both = one.index.intersection(other.index)
-    table = paired_table(
-        scored_of(one.loc[both]),
-        scored_of(other.loc[both]),
-        metrics=metrics,
-        rng=seed,
-        n_resamples=n_resamples,
-        level=level,
-        cluster=cluster_of(one.loc[both]),
-    )
+    pair = (scored_rows(rows.loc[both]) for rows in (one, other))
+    table = paired_table(*pair, metrics=metrics, seed=seed, n_resamples=n_resamples, level=level)
     return table.assign(n=len(both))
 
 

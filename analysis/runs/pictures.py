@@ -26,7 +26,7 @@ from analysis.methods.direag import FITTED_METHODS
 from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
 from analysis.scores.reliability import reliability
-from analysis.scores.scoring import scores_by_method, selection_table
+from analysis.scores.scoring import scored_by_method, selection_table
 from analysis.scores.selective import risk_coverage, selective_table
 from bayes_direag.errors import DirEAGError
 
@@ -85,9 +85,9 @@ def evaluation_pictures(
     ``method``: whose null state and reliability is drawn; the other pictures show all methods. ``seed``: of bootstrap
     intervals and bands. ``level``: of all intervals and bands.
     """
-    scores = scores_by_method(questions.predictions)
+    scores = scored_by_method(questions.predictions)
     require_method(method, list(scores))
-    if not len(scores[method].correct):
+    if not scores[method].is_answered.any():
         raise DirEAGError(f"method {method} has answered no labelled question; expected some. Choose another --method.")
     about = f"{questions.name}, {questions.held_out}."
     worth = selection_table(questions.predictions, seed=seed, level=level)
@@ -115,13 +115,12 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
 
 
 def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
-    scores = scores_by_method(questions.predictions)
+    scores = scored_by_method(questions.predictions)
     variant = FITTED_METHODS.get(method, ("", ""))[0]
     before = [name for name, pair in FITTED_METHODS.items() if pair == (variant, "support") and name != method]
     shown = [name for name in (*before, method) if name in scores]
-    results = {
-        name: reliability(scores[name].confidence, scores[name].correct, rng=seed, level=level) for name in shown
-    }
+    own = {name: scores[name].answered for name in shown}
+    results = {name: reliability(of.confidence, of.correct, rng=seed, level=level) for name, of in own.items()}
     names = (
         {before[0]: f"before recalibration\n{before[0]}", method: f"after recalibration\n{method}"}
         if len(shown) > 1
@@ -141,8 +140,8 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
 
 
 def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float) -> Iterator[Picture]:
-    scores = scores_by_method(questions.predictions)
-    curves = {name: risk_coverage(scored.confidence, scored.correct) for name, scored in scores.items()}
+    answered = {name: scored.answered for name, scored in scored_by_method(questions.predictions).items()}
+    curves = {name: risk_coverage(own.confidence, own.correct) for name, own in answered.items()}
     summary = selective_table(questions.predictions, seed=seed, level=level)
     tables = {"selective": summary.assign(interval_level=level), "selective_curves": _stacked(curves)}
     yield Picture("risk_coverage", selective_figure(curves, summary, about, level), tables)

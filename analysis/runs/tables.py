@@ -9,7 +9,7 @@ from rich.text import Text
 from analysis.display.glossary import FIRST_METRICS, METRICS
 from analysis.display.text import interval, number, shown_table
 from analysis.scores.reliability import binned_reliability
-from analysis.scores.scoring import scores_by_method
+from analysis.scores.scoring import scored_rows
 
 #: Metrics of a method's own answers.
 _OWN = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")
@@ -59,8 +59,8 @@ def reliability_table(predictions: pd.DataFrame, method: str) -> Group:
 
     Bins without a question are left out, as are questions that are unanswered or not labelled.
     """
-    scores = scores_by_method(predictions)[method]
-    bins = binned_reliability(scores.confidence, scores.correct)
+    own = scored_rows(predictions[predictions["method"] == method]).answered
+    bins = binned_reliability(own.confidence, own.correct)
 
     def rows() -> Iterator[list[str | Text]]:
         for row in bins[bins["n"] > 0].to_dict("records"):

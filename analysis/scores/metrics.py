@@ -30,7 +30,7 @@ _Counts = Int[np.ndarray, "replicate threshold"]
 
 
 @dataclass(frozen=True, eq=False)
-class Answers:
+class Chunk:
     """Checked questions in a chunk of replicates, with sums that several metrics share.
 
     Counts are integers, which are exact, and whose running sums take an eighth of the time.
@@ -123,7 +123,7 @@ class Metric[**Options](Protocol):
     ) -> _Replicates: ...
 
 
-def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates]) -> Metric[Options]:
+def _metric[**Options](core: Callable[Concatenate[Chunk, Options], _Replicates]) -> Metric[Options]:
     """Turn a function of checked arrays into a `Metric`."""
 
     @functools.wraps(core)
@@ -141,30 +141,30 @@ def _metric[**Options](core: Callable[Concatenate[Answers, Options], _Replicates
     return cast(Metric[Options], metric)
 
 
-def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Answers]:
+def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Chunk]:
     """Check the arrays, and yield them in chunks of replicates."""
     questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
     n_problems = len(questions[0])
     table = np.ones((1, n_problems)) if weight is None else _check_weight(np.asarray(weight), n_problems)
     n_rows = max(1, _CHUNK_ENTRIES // max(1, n_problems))
     for start in range(0, max(1, len(table)), n_rows):
-        yield Answers(*questions, table[start : start + n_rows].astype(float))
+        yield Chunk(*questions, table[start : start + n_rows].astype(float))
 
 
 @_metric
-def accuracy(answers: Answers) -> _Replicates:
+def accuracy(chunk: Chunk) -> _Replicates:
     """Return the share of the questions that were answered correctly."""
-    return _mean(answers.correct, answers.weight)
+    return _mean(chunk.correct, chunk.weight)
 
 
 @_metric
-def mean_confidence(answers: Answers) -> _Replicates:
+def mean_confidence(chunk: Chunk) -> _Replicates:
     """Return the mean confidence; its excess over the accuracy is overconfidence."""
-    return _mean(answers.confidence, answers.weight)
+    return _mean(chunk.confidence, chunk.weight)
 
 
 @_metric
-def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
+def ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins of equal width.
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
@@ -173,13 +173,13 @@ def ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     0.3 belongs to (0.2, 0.3]. Raises ValueError for less than one bin. Source: Guo et al. (2017), arXiv:1706.04599.
     """
     _check_bins(n_bins)
-    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, answers.confidence, side="left")
+    bin_index = np.searchsorted(np.arange(1, n_bins) / n_bins, chunk.confidence, side="left")
     in_bin = bin_index[:, None] == np.arange(n_bins)
-    return _mean_gap(answers.weight @ (answers.residual[:, None] * in_bin), answers.weight)
+    return _mean_gap(chunk.weight @ (chunk.residual[:, None] * in_bin), chunk.weight)
 
 
 @_metric
-def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
+def adaptive_ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
     r"""Return the expected calibration error over bins with equal numbers of questions.
 
     As `ece`, but the questions are sorted by confidence, and bin b holds those from number round(b n/B) up to number
@@ -188,49 +188,49 @@ def adaptive_ece(answers: Answers, *, n_bins: int = 10) -> _Replicates:
     """
     _check_bins(n_bins)
     # the running sum of residuals over the repeated questions is linear within equal confidences
-    edge = last_of_ties(-answers.confidence[answers.order])
-    position = answers.counted[:, edge]
-    residual = running_sum(answers.rising * answers.residual[answers.order])[:, edge]
+    edge = last_of_ties(-chunk.confidence[chunk.order])
+    position = chunk.counted[:, edge]
+    residual = running_sum(chunk.rising * chunk.residual[chunk.order])[:, edge]
     cut = np.round(np.arange(n_bins + 1) * position[:, -1:] / n_bins)
     at_cut = np.array([np.interp(*row) for row in zip(cut, position, residual, strict=True)])
-    return _mean_gap(np.diff(at_cut), answers.weight)
+    return _mean_gap(np.diff(at_cut), chunk.weight)
 
 
 @_metric
-def smece(answers: Answers) -> _Replicates:
+def smece(chunk: Chunk) -> _Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.metrics.smooth_ece`."""
-    return smooth_ece(answers.confidence, answers.correct, answers.weight)
+    return smooth_ece(chunk.confidence, chunk.correct, chunk.weight)
 
 
 @_metric
-def brier(answers: Answers) -> _Replicates:
+def brier(chunk: Chunk) -> _Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
-    return _mean(answers.residual**2, answers.weight)
+    return _mean(chunk.residual**2, chunk.weight)
 
 
 @_metric
-def nll(answers: Answers) -> _Replicates:
+def nll(chunk: Chunk) -> _Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
-    confidence = answers.confidence
-    probability = np.where(answers.correct == 1, confidence, 1 - confidence)
-    return _mean(-np.log(probability), answers.weight)
+    confidence = chunk.confidence
+    probability = np.where(chunk.correct == 1, confidence, 1 - confidence)
+    return _mean(-np.log(probability), chunk.weight)
 
 
 @_metric
-def auroc(answers: Answers) -> _Replicates:
+def auroc(chunk: Chunk) -> _Replicates:
     """Return the area under the receiver operating characteristic.
 
     It is the probability that a correct answer has a higher confidence than a wrong one; a tie counts one half.
     NaN if all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
-    hits, misses = answers.operating_points
+    hits, misses = chunk.operating_points
     area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
     return area
 
 
 @_metric
-def pr_positive(answers: Answers) -> _Replicates:
-    r"""Return the average precision of the confidence in finding correct answers.
+def pr_positive(chunk: Chunk) -> _Replicates:
+    r"""Return the average precision of the confidence in finding correct chunk.
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
 
@@ -238,15 +238,15 @@ def pr_positive(answers: Answers) -> _Replicates:
     of the answers with at least confidence t. NaN if all answers are correct or all are wrong, where scikit-learn gives
     1 or 0, whatever the confidences.
     """
-    return _average_precision(*answers.operating_points)
+    return _average_precision(*chunk.operating_points)
 
 
 @_metric
-def pr_negative(answers: Answers) -> _Replicates:
+def pr_negative(chunk: Chunk) -> _Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
-    distinct = last_of_ties((1 - answers.confidence)[answers.order])
-    misses = answers.hits[:, distinct]
-    return _average_precision(answers.counted[:, distinct] - misses, misses)
+    distinct = last_of_ties((1 - chunk.confidence)[chunk.order])
+    misses = chunk.hits[:, distinct]
+    return _average_precision(chunk.counted[:, distinct] - misses, misses)
 
 
 @dataclass(frozen=True)
@@ -373,11 +373,7 @@ def smooth_ece(
     Source: Błasiok and Nakkiran (2023), Smooth ECE: principled reliability diagrams via kernel smoothing,
     arXiv:2309.12236.
 
-    ``confidence`` (problem,): probability of being correct, in [0, 1]. ``correct`` (problem,): 1 if the answer is
-    correct, else 0. ``weight`` (replicate, problem): how often each question counts.
-
-    Returns: (replicate,) values between the absolute mean residual and the mean absolute residual; NaN if no question
-    counts. A single class and ties in confidence are allowed.
+    The value lies between the absolute mean residual and the mean absolute residual; NaN if no question counts.
 
     :math:`K_\sigma` multiplies the k-th cosine coefficient by :math:`e^{-(\pi k \sigma)^2/2}`, so that it takes two
     cosine transforms on a grid of `N_CELLS`. A residual is split between the two nearest cell centres, which adds at

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from analysis.scores.metrics import Weight, accuracy, auroc, brier
-from analysis.scores.scoring import cluster_of, percentile_interval, resample_weights, scores_by_method
+from analysis.scores.scoring import percentile_interval, scored_by_method, scored_rows
 
 #: The groups of questions by candidates and selected answer, in the order of the tables.
 NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
@@ -22,25 +22,19 @@ NULL_GROUPS = ("right answer selected", "right answer there, another selected", 
 def base_rate_gains(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
-    """Return by how much every method beats the constant confidence that equals its accuracy.
+    """Return by how much every method beats the constant confidence that equals its accuracy, with intervals.
 
-    Returns: One row per method: ``method``, ``n``, ``unanswered``, ``accuracy``, ``brier``, ``base_rate_brier``,
-    ``brier_gain`` (base rate minus method: positive is better), ``auroc``, ``auroc_gain`` (minus one half), each gain
-    with ``_low`` and ``_high``, and ``auroc_undefined``, the number of resamples with a single class, which are left
-    out of that interval. AUROC is NaN with a single class; without questions everything is NaN.
-
-    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: of the percentile bootstrap
-    over questions. Method and base rate are scored on the same resamples, with the base rate of each resample.
+    A gain is positive if the method is better. Method and base rate are scored on the same resamples, with the base
+    rate of each resample.
     """
     rows = []
-    for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
-        n = len(correct)
-        drawn = resample_weights(n, n_resamples, seed, cluster)
-        weight = np.concatenate([np.ones((1, n), np.int32), drawn])
-        share, score, area = (metric(confidence, correct, weight) for metric in (accuracy, brier, auroc))
-        row = {"method": method, "n": n, "unanswered": n_unanswered, "accuracy": share[0], "brier": score[0]}
-        row |= {"base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
-        for name, gain in (("brier", share * (1 - share) - score), ("auroc", area - 0.5)):
+    for method, scored in scored_by_method(predictions).items():
+        own = scored.answered
+        weight = own.whole_and_resampled(n_resamples, seed)
+        share, error, area = (metric(own.confidence, own.correct, weight) for metric in (accuracy, brier, auroc))
+        row = {"method": method, "n": len(own.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
+        row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
+        for name, gain in (("brier", share * (1 - share) - error), ("auroc", area - 0.5)):
             interval = percentile_interval(gain[1:], level)
             row |= {f"{name}_gain": gain[0], f"{name}_gain_low": interval.low, f"{name}_gain_high": interval.high}
         rows.append(row | {"auroc_undefined": interval.n_undefined})
@@ -51,18 +45,15 @@ def base_rate_gains(
 class NullState:
     """The null probabilities of questions with and without a right candidate.
 
-    ``questions``: ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`. ``summary``:
-    ``quantity``, ``n``, ``value``, ``low``, ``high``, ``n_undefined``. The quantities are the mean in each group;
-    ``right answer there``, the mean of the first two groups; ``difference`` and ``difference to selected``, the mean
-    without a right candidate minus that of the first two groups, and minus that of the first; and ``AUROC``, the
-    probability that a question without a right candidate has the higher null probability, where a tie counts one half.
-    NaN if a group is empty. ``n_left_out``: questions that are unanswered or unlabelled, or for which it is not known
-    whether a candidate is right. ``interval_level``: of the percentile bootstrap over questions.
+    ``questions``: ``problem_id``, ``null_probability`` and ``group``, one of :data:`NULL_GROUPS`. ``summary``: the
+    mean of each group; ``right answer there``, that of the first two; ``difference`` and ``difference to selected``,
+    the mean of the last group minus that of the first two, and minus that of the first; and ``AUROC``, the probability
+    that a question of the last group has the higher null probability. Each has its number of questions ``n``, its
+    ``value``, and its interval.
     """
 
     questions: pd.DataFrame
     summary: pd.DataFrame
-    n_left_out: int
     interval_level: float
 
     def quantity(self, name: str) -> pd.Series:
@@ -71,10 +62,10 @@ class NullState:
 
 
 def gold_present(predictions: pd.DataFrame) -> pd.Series:
-    """Return whether some candidate of each row is right, worked out from one method's distribution.
+    """Return whether some candidate of each row is right: not if the observed state is as probable as the null.
 
-    None is right if the probability of the observed state equals that of the null. NA if this is not known: without a
-    label, an answer or a distribution, or if the answer is wrong and the null has probability 0.
+    NA if this is not known: without a label, an answer or a distribution, or if the answer is wrong and the null has
+    probability 0.
     """
     right, null, state = (predictions[name] for name in ("correct", "null_probability", "state_probability"))
     known = right.notna() & null.notna() & state.notna() & (right | (null > 0))
@@ -82,19 +73,13 @@ def gold_present(predictions: pd.DataFrame) -> pd.Series:
 
 
 def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95) -> NullState:
-    """Compare the null probability of questions with and without a right answer among the candidates.
-
-    ``predictions``: one method's: ``problem_id``, ``null_probability``, ``state_probability``, ``correct`` (of the
-    selected answer) and ``cluster``. ``seed``: of the bootstrap.
-    """
+    """Compare one method's null probability of questions with and without a right candidate."""
     present = gold_present(predictions)
     known = present.notna()
     rows = predictions[known]
     probability = rows["null_probability"].to_numpy(float)
     group = np.where(present[known].to_numpy(bool), np.where(rows["correct"].to_numpy(bool), 0, 1), 2)
-    drawn = resample_weights(len(rows), n_resamples, seed, cluster_of(rows))
-    weight = np.concatenate([np.ones((1, len(rows)), np.int32), drawn])
-
+    weight = scored_rows(rows).whole_and_resampled(n_resamples, seed)
     values = _quantities(probability, group, weight)
     members = {name: group == number for number, name in enumerate(NULL_GROUPS)} | {"right answer there": group < 2}
     counts = {name: int(members[name].sum()) if name in members else len(rows) for name in values}
@@ -109,7 +94,7 @@ def null_state(predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000,
             "group": np.array(NULL_GROUPS, dtype=object)[group],
         }
     )
-    return NullState(questions, pd.DataFrame(summary), int((~known).sum()), level)
+    return NullState(questions, pd.DataFrame(summary), level)
 
 
 def _quantities(

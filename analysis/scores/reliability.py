@@ -39,12 +39,7 @@ class Decomposition(NamedTuple):
 
 
 class Reliability(NamedTuple):
-    """The reliability of some confidences.
-
-    ``n``: number of questions. ``bins``: from :func:`binned_reliability`. ``curve``: from :func:`isotonic_reliability`.
-    ``ece``, ``smece``: expected calibration error of the same bins, and the smooth one. ``decomposition``: of the Brier
-    score. ``interval_level``: of the bins' intervals and of the curve's band.
-    """
+    """The reliability of some confidences, in bins and as a curve, with intervals and a band of one level."""
 
     n: int
     bins: pd.DataFrame
@@ -63,12 +58,7 @@ def reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> Reliability:
-    """Return the reliability of confidences; without questions, an empty curve, empty bins and NaN.
-
-    ``confidence`` (problem,): probability of being correct, in [0, 1], of answered questions; clipped as in all
-    metrics. ``correct`` (problem,): whether the answer is correct; a single class is allowed. ``rng``, ``n_resamples``:
-    of the band. ``level``: of the intervals and the band, strictly between 0 and 1.
-    """
+    """Return the reliability of confidences; without questions, an empty curve, empty bins and NaN."""
     return Reliability(
         n=len(confidence),
         bins=binned_reliability(confidence, correct, level=level),
@@ -93,11 +83,7 @@ def share_right(correct: Correct, level: float) -> tuple[float, float, float]:
 def binned_reliability(
     confidence: Confidence, correct: Correct, *, n_bins: int = N_BINS, level: float = 0.95
 ) -> pd.DataFrame:
-    """Return mean confidence and share of right answers bin by bin, with Wilson intervals of the share.
-
-    Returns: One row per bin: ``low``, ``high`` (its edges), ``n``, ``confidence`` (mean), ``right`` (share),
-    ``right_low``, ``right_high``. All but edges and n are NaN in an empty bin.
-    """
+    """Return mean confidence and share of right answers bin by bin, with Wilson intervals; NaN in an empty bin."""
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
     edges = np.arange(n_bins + 1) / n_bins
     place = np.searchsorted(edges[1:-1], clipped, side="left")
@@ -117,13 +103,9 @@ def isotonic_reliability(
     n_resamples: int = 1000,
     level: float = 0.95,
 ) -> pd.DataFrame:
-    """Return the CORP reliability curve with its consistency band.
-
-    Returns: A row for each distinct confidence, ascending: ``confidence``, ``n``, ``right`` (the fitted share of right
-    answers; the curve is linear in between), ``band_low``, ``band_high`` (pointwise).
-    """
-    stated, n, hits = _distinct(confidence, correct)
-    curve = pd.DataFrame({"confidence": stated, "n": n, "right": _pooled(n, hits)})
+    """Return the CORP curve, a row a distinct confidence and linear in between, with its pointwise consistency band."""
+    stated, n, hits = _by_confidence(confidence, correct)
+    curve = pd.DataFrame({"confidence": stated, "n": n, "right": _monotone(n, hits)})
     if not len(stated):
         return curve.assign(band_low=np.zeros(0), band_high=np.zeros(0))
     generator = np.random.default_rng(rng)
@@ -132,7 +114,7 @@ def isotonic_reliability(
     replicates = np.empty(drawn.shape)
     for row, (n_drawn, n_right) in enumerate(zip(drawn, right, strict=True)):
         some = n_drawn > 0
-        replicates[row] = np.interp(stated, stated[some], _pooled(n_drawn[some], n_right[some]))
+        replicates[row] = np.interp(stated, stated[some], _monotone(n_drawn[some], n_right[some]))
     low, high = np.quantile(replicates, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return curve.assign(band_low=low, band_high=high)
 
@@ -140,18 +122,18 @@ def isotonic_reliability(
 def decomposition(confidence: Confidence, correct: Correct) -> Decomposition:
     """Split the Brier score into miscalibration, discrimination and uncertainty; NaN without questions."""
     score = brier(confidence, correct)
-    stated, n, hits = _distinct(confidence, correct)
+    stated, n, hits = _by_confidence(confidence, correct)
     if not len(stated):
         return Decomposition(score, np.nan, np.nan, np.nan)
     total = n.sum()
-    recalibrated = _pooled(n, hits)
+    recalibrated = _monotone(n, hits)
     after = float((hits * (1 - recalibrated) ** 2 + (n - hits) * recalibrated**2).sum() / total)
     base_rate = hits.sum() / total
     uncertainty = float(base_rate * (1 - base_rate))
     return Decomposition(score, score - after, uncertainty - after, uncertainty)
 
 
-def _distinct(
+def _by_confidence(
     confidence: Confidence, correct: Correct
 ) -> tuple[Float[np.ndarray, " stated"], Int[np.ndarray, " stated"], Int[np.ndarray, " stated"]]:
     """Return the distinct confidences, and for each the numbers of questions and of right answers."""
@@ -160,7 +142,7 @@ def _distinct(
     return stated, n, np.bincount(place[correct], minlength=len(stated))
 
 
-def _pooled(n: Int[np.ndarray, " stated"], hits: Int[np.ndarray, " stated"]) -> Float[np.ndarray, " stated"]:
+def _monotone(n: Int[np.ndarray, " stated"], hits: Int[np.ndarray, " stated"]) -> Float[np.ndarray, " stated"]:
     """Return the non-decreasing fit to ``hits / n`` with weights n, by pool-adjacent-violators."""
     from scipy.optimize import isotonic_regression
 

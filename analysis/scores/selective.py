@@ -19,21 +19,17 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Answers, Confidence, Correct, Weight
-from analysis.scores.scoring import percentile_interval, resample_weights, scores_by_method
+from analysis.scores.metrics import MIN_CONFIDENCE, Chunk, Confidence, Correct, Weight
+from analysis.scores.scoring import percentile_interval, scored_by_method
 
 
 def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
-    """Return risk at every coverage.
+    """Return the risk at every number of accepted answers, 1 to n.
 
-    Returns: A row for each number of accepted questions, 1 to n: ``accepted``; ``coverage``, its share of all;
-    ``threshold``, the lowest accepted confidence; ``attainable``, whether a threshold gives exactly this coverage,
-    without cutting a tie; ``risk``, expected share of errors; ``accuracy``, 1 - risk. No rows without questions.
-
-    ``confidence`` (problem,): in [0, 1], of answered questions; clipped as in all metrics. ``correct`` (problem,):
-    whether the answer is correct.
+    ``threshold`` is the lowest accepted confidence; ``attainable`` says whether a threshold gives exactly this
+    coverage, without cutting a tie.
     """
-    levels, accepted, errors = _by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
+    levels, accepted, errors = _counts_by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
     n = len(confidence)
     k = np.arange(1, n + 1)
     risk = np.interp(k, accepted[0], errors[0]) / k
@@ -51,13 +47,7 @@ def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
 
 
 def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None) -> Float[np.ndarray, " replicate"]:
-    """Return the area under the risk-coverage curve, ties averaged over all orders.
-
-    ``confidence``, ``correct`` (problem,): as for :func:`risk_coverage`. ``weight`` (replicate, problem): how often
-    each question counts in each replicate; by default, once.
-
-    Returns: (replicate,) values between the oracle's and 1; the share of errors if all confidences are equal; NaN if no
-    question counts.
+    """Return the area under the risk-coverage curve of each replicate; NaN if no question counts.
 
     Examples
     --------
@@ -65,7 +55,7 @@ def aurc(confidence: Confidence, correct: Correct, weight: Weight | None = None)
     array([0.2778])
     """
     weight = np.ones((1, len(confidence)), int) if weight is None else weight
-    _, accepted, errors = _by_threshold(confidence, correct, weight)
+    _, accepted, errors = _counts_by_threshold(confidence, correct, weight)
     size, wrong = np.diff(accepted), np.diff(errors)
     rate = wrong / np.maximum(size, 1)
     # the sum over k within a tie that begins after s questions of (E_s + (k - s) e/m) / k
@@ -90,42 +80,30 @@ def oracle_aurc(
 def selective_table(
     predictions: pd.DataFrame, *, seed: int, n_resamples: int = 1000, level: float = 0.95
 ) -> pd.DataFrame:
-    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions.
-
-    Returns: One row per method: ``method``, ``n`` (answered and labelled), ``unanswered``, ``risk`` (at full coverage),
-    ``aurc``, ``aurc_low``, ``aurc_high``, ``oracle_aurc``, ``excess_aurc``, ``excess_aurc_low``, ``excess_aurc_high``.
-    Without questions everything but the counts is NaN.
-
-    ``predictions``: as for :func:`~analysis.scores.scoring.scores_by_method`. ``seed``: of the resamples, which methods
-    with the same number of answers share.
-    """
+    """Return AURC and excess AURC of every method, with percentile bootstrap intervals over questions."""
     rows = []
-    for method, (confidence, correct, n_unanswered, cluster) in scores_by_method(predictions).items():
-        n = len(correct)
-        drawn = resample_weights(n, n_resamples, seed, cluster)
-        weight = np.concatenate([np.ones((1, n), np.int32), drawn])
-        n_wrong = weight @ (~correct).astype(np.int32)
-        area = aurc(confidence, correct, weight)
+    for method, scored in scored_by_method(predictions).items():
+        own = scored.answered
+        n = len(own.correct)
+        weight = own.whole_and_resampled(n_resamples, seed)
+        n_wrong = weight @ (~own.correct).astype(np.int32)
+        area = aurc(own.confidence, own.correct, weight)
         best = oracle_aurc(weight.sum(axis=1), n_wrong)
-        row: dict[str, object] = {"method": method, "n": n, "unanswered": n_unanswered}
-        row["risk"] = n_wrong[0] / n if n else np.nan
-        for name, replicates in (("aurc", area), ("oracle_aurc", best), ("excess_aurc", area - best)):
+        row: dict[str, object] = {"method": method, "n": n, "unanswered": scored.n_unanswered}
+        row |= {"risk": n_wrong[0] / n if n else np.nan, "oracle_aurc": best[0]}
+        for name, replicates in (("aurc", area), ("excess_aurc", area - best)):
             row[name] = replicates[0]
-            if name != "oracle_aurc":
-                row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(replicates[1:], level)
+            row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(replicates[1:], level)
         rows.append(row)
     return pd.DataFrame(rows)
 
 
-def _by_threshold(
+def _counts_by_threshold(
     confidence: Confidence, correct: Correct, weight: Weight
 ) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, "replicate edge"], Int[np.ndarray, "replicate edge"]]:
-    """Return the distinct confidences, highest first, and the numbers of questions and errors at or above each.
-
-    The numbers start with a column of 0.
-    """
+    """Return the distinct confidences, highest first, and numbers of questions and errors at or above each, after 0."""
     clipped = np.clip(confidence, MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
-    hits, errors = Answers(clipped, correct.astype(float), weight.astype(float)).operating_points
+    hits, errors = Chunk(clipped, correct.astype(float), weight.astype(float)).operating_points
     return np.unique(clipped)[::-1], hits + errors, errors
 
 

@@ -46,7 +46,7 @@ def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(
         for name, own in said.items()
     }
     parts = {
-        name: paired_table(scored["first"], scored[name], rng=5, n_resamples=40, level=0.8)
+        name: paired_table(scored["first"], scored[name], seed=5, n_resamples=40, level=0.8)
         for name in ("second", "third")
     }
     expected = pd.concat([part.assign(evaluation=name) for name, part in parts.items()], ignore_index=True)

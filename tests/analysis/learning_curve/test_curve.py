@@ -53,7 +53,7 @@ def test_the_metrics_are_those_of_the_test_questions(everything: pd.DataFrame) -
     tested = OBSERVATIONS.select(SPLITS.tested(1))
     for source in ("majority", "vote_logistic"):
         method = CURVE_METHODS[source]
-        confidence, correct, _ = method.answer(method.learn(labelled, 0), tested).scored(tested)
+        confidence, correct, *_ = method.answer(method.learn(labelled, 0), tested).scored(tested)
         row = table.loc[(source, 50, 1)]
         clipped = np.clip(confidence, 0.01, 0.99)
         assert row["nll"] == pytest.approx(log_loss(correct, clipped, labels=[0, 1]))

@@ -16,7 +16,7 @@ from analysis.runs.pictures import (
     stated_confidence_figure,
 )
 from analysis.scores.null_state import NULL_GROUPS, null_state
-from analysis.scores.scoring import scores_by_method
+from analysis.scores.scoring import scored_by_method
 from analysis.scores.selective import risk_coverage, selective_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -249,7 +249,7 @@ def test_three_methods_are_named_and_the_others_grey(n_methods):
         parts.append(pd.DataFrame({"method": name, "confidence": confidence, "correct": correct}))
     parts.append(pd.DataFrame({"method": "silent", "confidence": [np.nan] * 80, "correct": parts[0]["correct"]}))
     table = pd.concat(parts, ignore_index=True)
-    curves = {name: risk_coverage(one.confidence, one.correct) for name, one in scores_by_method(table).items()}
+    curves = {name: risk_coverage(*one.answered[:2]) for name, one in scored_by_method(table).items()}
     summary = selective_table(table, seed=0, n_resamples=20, level=0.9)
     figure = selective_figure(curves, summary, "Some set, held out.", 0.9)
     assert_stands_alone(figure, "Some set, held out.", "90% bootstrap interval")
@@ -269,5 +269,5 @@ def test_three_methods_are_named_and_the_others_grey(n_methods):
 @pytest.mark.parametrize("confidence", [[0.2, 0.9], [np.nan, np.nan]])
 def test_everything_right_and_nothing_answered(confidence):
     table = pd.DataFrame({"method": "m", "confidence": confidence, "correct": pd.array([True, True], "boolean")})
-    curves = {name: risk_coverage(one.confidence, one.correct) for name, one in scores_by_method(table).items()}
+    curves = {name: risk_coverage(*one.answered[:2]) for name, one in scored_by_method(table).items()}
     assert_stands_alone(selective_figure(curves, selective_table(table, seed=0, n_resamples=5), "Some set.", 0.95))

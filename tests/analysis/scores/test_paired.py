@@ -34,7 +34,7 @@ def two() -> tuple[Scored, Scored]:
 
 def every_score(scored: Scored) -> dict[str, float]:
     selection = {name: float(mean_score(of_each(scored))[0]) for name, of_each in SELECTION_SCORES.items()}
-    own = scored.select(scored.answered)
+    own = scored.answered
     return selection | vars(evaluate_metrics(own.confidence, own.correct))
 
 
@@ -46,7 +46,7 @@ def paired_differences(first: Scored, second: Scored, **settings: object) -> dic
 class TestDifferences:
     def test_equal_a_loop_over_shared_resamples(self, two):
         first, second = two
-        found = paired_differences(first, second, rng=5, n_resamples=60, level=0.8)
+        found = paired_differences(first, second, seed=5, n_resamples=60, level=0.8)
         replicates = []
         for row in resample_weights(N, 60, 5):
             drawn = np.repeat(np.arange(N), row)
@@ -62,7 +62,7 @@ class TestDifferences:
 
     def test_change_sign_with_the_order_and_are_none_of_a_method_with_itself(self, two):
         there, back, itself = (
-            paired_differences(*pair, rng=2, n_resamples=60) for pair in (two, two[::-1], (two[0], two[0]))
+            paired_differences(*pair, seed=2, n_resamples=60) for pair in (two, two[::-1], (two[0], two[0]))
         )
         for name, one in there.items():
             other = back[name]
@@ -73,18 +73,20 @@ class TestDifferences:
             assert itself[name].p_value == pytest.approx(1 if name in MEANS else math.nan, nan_ok=True)
 
     def test_are_undefined_without_questions_and_for_one_class(self):
-        nothing = paired_differences(Scored([], []), Scored([], []), rng=0, n_resamples=9)
+        empty = Scored(np.zeros(0), np.zeros(0, bool))
+        nothing = paired_differences(empty, empty, seed=0, n_resamples=9)
         for one in nothing.values():
             expected = PairedDifference(*[math.nan] * 5, 9, math.nan)
             assert one == pytest.approx(expected, nan_ok=True)
-        right = paired_differences(Scored([0.4, 0.9], [1, 1]), Scored([0.7, 0.8], [1, 1]), rng=0, n_resamples=9)
+        pair = (Scored(np.array(stated), np.ones(2, bool)) for stated in ([0.4, 0.9], [0.7, 0.8]))
+        right = paired_differences(*pair, seed=0, n_resamples=9)
         assert math.isnan(right["auroc"].difference)
         assert right["brier"].p_value > 0
 
     def test_unanswered_questions_count_for_what_sees_the_selected_answer(self, two):
         first, second = two
         gap = Scored(np.where(np.arange(N) < 3, np.nan, first.confidence), first.correct)
-        found = paired_differences(gap, second, rng=5, n_resamples=20)
+        found = paired_differences(gap, second, seed=5, n_resamples=20)
         assert math.isnan(found["log_score"].difference), "one states no distribution"
         filled = np.where(np.arange(N) < 3, 0, first.correct - (first.confidence - first.correct) ** 2)
         assert found["benefit"].first == pytest.approx(filled.mean())
@@ -92,28 +94,28 @@ class TestDifferences:
             np.mean(second.correct - (second.confidence - second.correct) ** 2)
         )
         kept = np.arange(3, N)
-        alone = paired_differences(first.select(kept), second.select(kept), rng=5, n_resamples=20)
+        alone = paired_differences(first.select(kept), second.select(kept), seed=5, n_resamples=20)
         assert [found[name] for name in ("brier", "nll")] == [alone[name] for name in ("brier", "nll")]
 
     def test_a_cluster_is_one_draw_and_one_sign(self, two):
-        copies = [one.select(np.tile(np.arange(N), 4)) for one in two]
-        alone = paired_table(*two, rng=6, n_resamples=60)
-        clustered = paired_table(*copies, rng=6, n_resamples=60, cluster=np.tile(np.arange(N), 4))
+        copies = [one._replace(cluster=np.arange(N)).select(np.tile(np.arange(N), 4)) for one in two]
+        alone = paired_table(*two, seed=6, n_resamples=60)
+        clustered = paired_table(*copies, seed=6, n_resamples=60)
         kept = alone["metric"] != "adaptive_ece"  # whose cuts are rounded to whole questions
         pd.testing.assert_frame_equal(clustered[kept], alone[kept])
 
     def test_unusable_input_is_named(self, two):
         for settings, message in (({"level": 95.0}, "level is 95"), ({"n_resamples": 0}, "n_resamples is 0")):
             with pytest.raises(ValueError, match=message):
-                paired_differences(*two, rng=0, **settings)
+                paired_differences(*two, seed=0, **settings)
         with pytest.raises(ValueError, match="8 and 7 questions; expected the same"):
-            paired_differences(two[0], two[0].select(np.arange(1, N)), rng=0)
+            paired_differences(two[0], two[0].select(np.arange(1, N)), seed=0)
 
     def test_the_table_holds_the_metrics_asked_for(self, two):
-        whole = paired_table(*two, rng=7, n_resamples=30)
+        whole = paired_table(*two, seed=7, n_resamples=30)
         compared = [name for name in (*SELECTION_SCORES, *vars(METRICS)) if name != "mean_confidence"]
         assert whole["metric"].tolist() == compared
-        some = paired_table(*two, metrics=["nll", "auroc"], rng=7, n_resamples=30)
+        some = paired_table(*two, metrics=["nll", "auroc"], seed=7, n_resamples=30)
         expected = whole.set_index("metric").loc[["nll", "auroc"]].reset_index()
         pd.testing.assert_frame_equal(some, expected)
 
@@ -126,11 +128,11 @@ class TestPermutation:
         theirs = permutation_test((difference,), np.mean, permutation_type="samples", n_resamples=np.inf)
         assert theirs.pvalue == pytest.approx(exact)
         n = 50_000
-        found = permutation_p_value(difference, rng=1, n_permutations=n)
+        found = permutation_p_value(difference, seed=1, n_permutations=n)
         assert found == pytest.approx(exact, abs=5 * math.sqrt(exact * (1 - exact) / n) + 2 / n)
 
     def test_means_alone_have_one(self, two):
-        found = paired_differences(*two, rng=4, n_resamples=4000)
+        found = paired_differences(*two, seed=4, n_resamples=4000)
         for name, score in MEAN_SCORES.items():
             expected = getattr(METRICS, name)(two[0].confidence, two[0].correct)
             assert score(two[0].confidence, two[0].correct).mean() == pytest.approx(expected)
@@ -148,15 +150,15 @@ class TestPermutation:
     def test_finds_a_real_difference_and_none_where_there_is_none(self):
         right = np.arange(60) < 40
         sharp, vague = Scored(np.where(right, 0.9, 0.2), right), Scored(np.full(60, 0.67), right)
-        found = paired_table(vague, sharp, metrics=["brier", "auroc"], rng=0, n_resamples=199)
+        found = paired_table(vague, sharp, metrics=["brier", "auroc"], seed=0, n_resamples=199)
         assert found["p_value"].tolist() == pytest.approx([1 / 200, math.nan], nan_ok=True)
         assert (found["difference"] * [-1, 1] > 0).all()
-        assert permutation_p_value(np.zeros(7), rng=0) == 1
-        assert math.isnan(permutation_p_value([], rng=0))
+        assert permutation_p_value(np.zeros(7), seed=0) == 1
+        assert math.isnan(permutation_p_value(np.zeros(0), seed=0))
         # Equal but for rounding: 0.1 + 0.2 - 0.3 is not 0 in floating point.
-        assert permutation_p_value([0.1, 0.2, -0.3], rng=0) == 1
+        assert permutation_p_value(np.array([0.1, 0.2, -0.3]), seed=0) == 1
         with pytest.raises(ValueError, match="n_permutations is 0"):
-            permutation_p_value([0.1], rng=0, n_permutations=0)
+            permutation_p_value(np.array([0.1]), seed=0, n_permutations=0)
 
 
 class TestFalseDiscoveries:

@@ -110,15 +110,16 @@ def test_benefit_is_twice_the_mean_gain_over_all_prices(confidence: float, corre
         return (1 - price if correct else -price) if confidence > price else 0.0
 
     mean, _ = quad(gain, 0, 1, points=[confidence])
-    assert benefit(Scored([confidence], [correct]))[0] == pytest.approx(2 * mean, abs=1e-6)
+    assert benefit(Scored(np.array([confidence]), np.array([correct])))[0] == pytest.approx(2 * mean, abs=1e-6)
 
 
 def test_no_answer_is_worth_nothing_and_is_not_right() -> None:
-    scored = Scored([np.nan, 1.0, 0.0, 1.0], [True, True, False, False], [np.nan, 0.5, 0.0, 1.0])
+    right, state = np.array([True, True, False, False]), np.array([np.nan, 0.5, 0.0, 1.0])
+    scored = Scored(np.array([np.nan, 1.0, 0.0, 1.0]), right, state)
     assert benefit(scored).tolist() == [0, 1, 0, -1]
     assert accuracy_of_all(scored).tolist() == [0, 1, 0, 0]
     np.testing.assert_allclose(log_score(scored), [np.nan, np.log(2), 6 * np.log(10), 0])
-    assert np.isnan(log_score(Scored([0.4], [True]))).all()
+    assert np.isnan(log_score(scored._replace(state_probability=None))).all()
 
 
 def test_a_mean_is_over_what_is_defined() -> None:
