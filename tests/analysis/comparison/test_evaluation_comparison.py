@@ -42,7 +42,7 @@ def test_each_is_compared_with_the_first_on_what_is_labelled_in_all(
     assert (found.reference, found.n, found.n_left_out, found.interval_level) == ("first", N - 1, 1, 0.8)
     kept = [number for number in range(N) if number != 7]
     scored = {
-        name: Scored(np.array([own[k][0] for k in kept], float), [own[k][1] for k in kept])
+        name: Scored(np.array([own[k][0] for k in kept], float), np.array([own[k][1] for k in kept], bool))
         for name, own in said.items()
     }
     parts = {

@@ -191,6 +191,7 @@ def null(n: int, group: np.ndarray) -> pd.DataFrame:
     return pd.DataFrame(
         {
             "problem_id": [f"q{number}" for number in range(n)],
+            "confidence": 0.5,
             "null_probability": probability,
             "state_probability": np.where(group < 2, 0.7, probability),
             "correct": pd.array(group == 0, "boolean"),
