@@ -131,7 +131,7 @@ def _say_version(asked: bool) -> bool:
 
 
 @app.callback()
-def direag(
+def top_level(
     _: Annotated[
         bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Print the version and exit.")
     ] = False,
