@@ -74,9 +74,10 @@ class BatchEngine(Engine):
         name = custom_id(request, body)
         result = self._results.get(name)
         self._used += result is not None
-        if result is not None and result.completion is not None and result.completion.choices:
-            return generation_of(result.completion)
         if result is not None:
+            reply = None if result.completion is None else generation_of(result.completion.model_dump(mode="json"))
+            if reply is not None:
+                return reply
             error = str(result.error or result.response)
             if too_long(error):
                 return TOO_LONG

@@ -1,31 +1,24 @@
 """The engine that asks running servers by the OpenAI chat protocol."""
 
 import asyncio
+import json
 import os
+import random
 import re
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from json import JSONDecodeError
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any
 from urllib.parse import urlsplit
 
-from openai import (
-    APIConnectionError,
-    APIError,
-    APIStatusError,
-    AsyncOpenAI,
-    BadRequestError,
-    DefaultAsyncHttpxClient,
-    Timeout,
-)
-from tenacity import AsyncRetrying, retry_if_exception, stop_after_delay, wait_random_exponential
+import httpx2
 
 from elicitation.engines import Engine, EngineError, EngineInfo
 from elicitation.generation import (
     TOO_LONG,
     ChatRequest,
     Generation,
-    NoCompletionError,
     Sampling,
     generation_of,
     too_long,
@@ -37,15 +30,33 @@ _CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
     "guided_regex": lambda pattern: {"guided_regex": pattern},  # ignored from 0.12 on
 }
 _PROBE = "(amber|teal)-[0-9]{3}"  # no model says this unconstrained
-_RETRIED = {408, 409, 429}  # and all from 500, as in the openai client
+_RETRIED = {408, 409, 429}  # and all from 500
+_FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
+_LONGEST_START = 30.0  # seconds until a server says what it is
+_MOST_BYTES = 1 << 26
+_MOST_MODELS = 20
+_SHORTEST_SECRET = 8  # a key such as "none" is none, and may be part of a reply
 _LOOPBACK = {"127.0.0.1", "localhost", "::1"}
+
+
+class RequestError(Exception):
+    """A request without a usable response: place of the endpoint, what was seen, and the status if there was one."""
+
+    def __init__(self, place: int, seen: str, status: int | None = None, wait: float = 0.0) -> None:
+        super().__init__(seen if status is None else f"status {status}, {seen}")
+        self.place, self.status, self.wait = place, status, wait
+
+    @property
+    def is_transient(self) -> bool:
+        """Whether the request should be sent again, after ``wait`` seconds or more."""
+        return self.status is None or self.status in _RETRIED or self.status >= 500
 
 
 class ChatEngine(Engine):
     """One model behind one or several endpoints of the OpenAI chat protocol.
 
-    The ``openai`` client repeats a request after 408, 409, 429, 5xx and dropped connections. This engine also moves to
-    the next endpoint, waits for a server that restarts, and repeats a request whose response is not a chat completion.
+    After 408, 409, 429, 5xx, a dropped connection, or a response that is not a chat completion, a request is sent
+    again, to the next endpoint, until ``patience`` is over. Redirects are not followed.
 
     Parameters
     ----------
@@ -54,7 +65,8 @@ class ChatEngine(Engine):
     key_variable : str
         The environment variable that holds the API key, if one is needed.
     patience, timeout
-        How many seconds to retry a request after transient failures, and to wait for one reply.
+        How many seconds after its first failure a request is sent again, and how many one reply may take in all.
+
     """
 
     def __init__(
@@ -69,9 +81,12 @@ class ChatEngine(Engine):
         self.urls = tuple(urls)
         self.lanes = len(self.urls)
         self.model = model
-        self._key = os.environ.get(key_variable, "")
+        self.replied_by: set[str] = set()
+        self._key = os.environ.get(key_variable, "").strip()
+        if not (self._key.isascii() and self._key.isprintable()):
+            raise EngineError(f"{key_variable}: saw a key with other characters than ASCII; expected an API key.")
         self._patience, self._timeout = patience, timeout
-        self._clients: list[AsyncOpenAI] = []
+        self._clients: list[httpx2.AsyncClient] = []
         self._stack = AsyncExitStack()
         self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to work
         self._route = list(range(self.lanes))  # the current endpoint of each lane
@@ -81,8 +96,8 @@ class ChatEngine(Engine):
         self._probing = asyncio.Lock()
         async with AsyncExitStack() as stack:
             self._clients = [await stack.enter_async_context(self._client(url)) for url in self.urls]
-            contexts = [await self._check_model(client) for client in self._clients]
-            version = await self._version(self._clients[0])
+            contexts = [await self._check_model(place) for place in range(len(self.urls))]
+            version = await self._version()
             self._stack = stack.pop_all()
         return EngineInfo("openai", tuple(map(_public, self.urls)), version, contexts[0])
 
@@ -94,40 +109,67 @@ class ChatEngine(Engine):
 
         Raises EngineError if the server refuses the request, or failures last longer than ``patience``.
         """
-        retrying = AsyncRetrying(
-            retry=retry_if_exception(_is_transient),
-            stop=stop_after_delay(self._patience),
-            wait=wait_random_exponential(multiplier=0.5, max=8),
-            reraise=True,
-        )
         try:
-            return await retrying(self._ask, request, lane)
-        except BadRequestError as error:
-            if too_long(str(error)):
+            return await _patiently(lambda: self._ask(request, lane), self._patience)
+        except RequestError as error:
+            if error.status == 400 and too_long(str(error)):
                 return TOO_LONG
-            raise self._refused(error, lane) from None
-        except (APIError, NoCompletionError) as error:
-            raise self._refused(error, lane) from None
+            raise self._refused(error) from None
 
     async def _ask(self, request: ChatRequest, lane: int) -> Generation:
         place = self._route[lane]
-        client = self._clients[place]
         try:
             body = request.body(self.model)
             if request.pattern is not None:
                 del body["structured_outputs"]
                 body |= _CONSTRAINTS[await self._constraint(place)](request.pattern)
-            reply = await client.chat.completions.create(
-                model=self.model, messages=cast("Any", request.messages), extra_body=body
-            )
-            return generation_of(reply)
-        except JSONDecodeError as error:
-            self._leave(place, lane)
-            raise NoCompletionError(f"{error.doc[:80]!r} for a chat completion") from None
-        except (APIError, NoCompletionError) as error:
-            if _is_transient(error):
-                self._leave(place, lane)
+            return await self._complete(place, body)
+        except RequestError as error:
+            if error.is_transient and self._route[lane] == place:  # no other request has moved the lane
+                self._route[lane] = (place + 1) % len(self.urls)
             raise
+
+    async def _complete(self, place: int, body: Mapping[str, object]) -> Generation:
+        """Return a chat completion, without any key that the server echoes."""
+        reply = await self._response(place, "POST", "chat/completions", body)
+        generation = generation_of(reply)
+        if generation is None:
+            raise RequestError(place, f"{self._without_keys(str(reply))[:80]!r} for a chat completion")
+        match reply:
+            case {"model": str(name)} if len(self.replied_by) < _MOST_MODELS:
+                self.replied_by.add(name[:200])
+        text = self._without_keys(generation.text, shortest=_SHORTEST_SECRET)
+        return generation if text == generation.text else replace(generation, text=text, final_tokens=())
+
+    async def _response(
+        self, place: int, method: str, path: str, body: object = None, within: float | None = None
+    ) -> object:
+        """Return the JSON in the response of an endpoint; raise RequestError if there is none."""
+        content, within = bytearray(), self._timeout if within is None else within
+        try:
+            async with asyncio.timeout(within), self._clients[place].stream(method, path, json=body) as response:
+                async for chunk in response.aiter_bytes():
+                    content += chunk
+                    if len(content) > _MOST_BYTES:
+                        raise RequestError(place, f"over {_MOST_BYTES >> 20} MiB for one reply")
+        except TimeoutError:
+            raise RequestError(place, f"no complete reply after {within:g} s") from None
+        except (httpx2.HTTPError, httpx2.InvalidURL) as error:
+            raise RequestError(place, f"Connection error ({error or type(error).__name__})") from None
+        text = content.decode(errors="replace")
+        if response.has_redirect_location:
+            raise RequestError(
+                place, f"a redirect to {self._without_keys(response.headers['location'])[:200]}", response.status_code
+            )
+        if not response.is_success:
+            told = response.headers.get("retry-after", "")
+            wait = float(told) if re.fullmatch(r"[0-9]{1,4}", told) else 0.0
+            raise RequestError(place, self._without_keys(text)[:4000], response.status_code, wait)
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            kind = "a page, " if text.lstrip().startswith("<") else ""
+            raise RequestError(place, f"{kind}{self._without_keys(text)[:80]!r} for JSON") from None
 
     async def _constraint(self, place: int) -> str:
         """Return the parameter by which an endpoint constrains a reply to a pattern, tested once.
@@ -136,15 +178,16 @@ class ChatEngine(Engine):
         """
         async with self._probing:
             if place not in self._constraints:
-                question: Any = [{"role": "user", "content": "Say hello."}]
+                messages = [{"role": "user", "content": "Say hello."}]
+                question = {"model": self.model, "messages": messages, "max_tokens": 32}
                 for parameter, constrain in _CONSTRAINTS.items():
                     try:
-                        reply = await self._clients[place].chat.completions.create(
-                            model=self.model, messages=question, max_tokens=32, extra_body=constrain(_PROBE)
-                        )
-                    except BadRequestError:
-                        continue
-                    if re.fullmatch(_PROBE, generation_of(reply).text):
+                        reply = await self._complete(place, question | constrain(_PROBE))
+                    except RequestError as error:
+                        if error.status == 400:
+                            continue
+                        raise
+                    if re.fullmatch(_PROBE, reply.text):
                         self._constraints[place] = parameter
                         break
                 else:
@@ -154,58 +197,89 @@ class ChatEngine(Engine):
                     )
             return self._constraints[place]
 
-    def _leave(self, place: int, lane: int) -> None:
-        """Move a lane to the next endpoint, unless another request has done so."""
-        if self._route[lane] == place:
-            self._route[lane] = (place + 1) % len(self.urls)
-
-    def _client(self, url: str) -> AsyncOpenAI:
+    def _client(self, url: str) -> httpx2.AsyncClient:
         # requests to loopback must not go through a proxy of the environment
-        return AsyncOpenAI(
-            base_url=url,
-            api_key=self._key or "none",  # the client requires one
-            timeout=Timeout(self._timeout, connect=5.0),
-            http_client=DefaultAsyncHttpxClient(trust_env=urlsplit(url).hostname not in _LOOPBACK),
-        )
-
-    async def _check_model(self, client: AsyncOpenAI) -> int | None:
-        """Return the model's context length, if the server states it."""
         try:
-            served = [model async for model in client.models.list()]
-        except APIError as error:
-            raise self._refused(error, self._clients.index(client)) from None
-        for model in served:
-            if model.id == self.model:
-                context = getattr(model, "max_model_len", None)
-                return context if isinstance(context, int) else None
-        names = ", ".join(model.id for model in served) or "no model"
+            return httpx2.AsyncClient(
+                base_url=url,
+                headers={"Authorization": f"Bearer {self._key or 'none'}"},
+                timeout=httpx2.Timeout(None, connect=5.0),
+                limits=httpx2.Limits(max_connections=None),
+                trust_env=urlsplit(url).hostname not in _LOOPBACK,
+            )
+        except (httpx2.InvalidURL, ValueError) as error:
+            shown = url.rpartition("@")[2]
+            raise EngineError(f"--base-url: saw {shown!r} ({error}); expected http://HOST:PORT/v1.") from None
+
+    async def _check_model(self, place: int) -> int | None:
+        """Return the model's context length, if the server states it."""
+
+        async def ask() -> object:
+            return await self._response(place, "GET", "models", within=min(self._timeout, _LONGEST_START))
+
+        try:
+            listed = await _patiently(ask, min(self._patience, 4 * _FIRST_WAIT))
+        except RequestError as error:
+            raise self._refused(error, "the list of models") from None
+        models = listed.get("data") if isinstance(listed, dict) else None
+        served = {
+            str(model["id"]): model.get("max_model_len")
+            for model in (models if isinstance(models, list) else ())
+            if isinstance(model, dict) and "id" in model
+        }
+        if self.model in served:
+            context = served[self.model]
+            return context if isinstance(context, int) else None
+        if not isinstance(models, list) or len(served) < len(models):
+            raise self._refused(RequestError(place, f"{self._without_keys(str(listed))[:80]!r}"), "the list of models")
+        names = ", ".join(served) or "no model"
         raise EngineError(
-            f"{_public(str(client.base_url))}: saw a server of {names}; "
+            f"{_public(self.urls[place])}: saw a server of {names[:400]}; "
             f"expected {self.model!r}. Name the served model with --model, or give another --base-url."
         )
 
-    async def _version(self, client: AsyncOpenAI) -> str | None:
-        root = client.with_options(base_url=client.base_url.join("/"), max_retries=0)
+    async def _version(self) -> str | None:
+        root = str(self._clients[0].base_url.join("/version"))
         try:
-            answer = await root.get("/version", cast_to=object)
-        except APIError:
+            answer = await self._response(0, "GET", root, within=min(self._timeout, _LONGEST_START))
+        except RequestError:
             return None
-        return str(answer["version"]) if isinstance(answer, dict) and "version" in answer else None
+        return str(answer["version"])[:80] if isinstance(answer, dict) and "version" in answer else None
 
-    def _refused(self, error: Exception, lane: int) -> EngineError:
-        status = f"status {error.status_code}, " if isinstance(error, APIStatusError) else ""
-        cause = f" ({error.__cause__})" if error.__cause__ is not None and not status else ""
-        wait = f" within {self._patience:g} s" if _is_transient(error) else ""
-        seen = f"{status}{error}{cause}"
-        seen = (seen.replace(self._key, "***") if self._key else seen)[:400]
-        refused = None if _is_transient(error) else _parameter(str(error))
-        remedy = (
-            "Check the server, and give the same command to continue: finished generations are kept."
-            if refused is None
-            else f"Leave out what it refuses: --set {refused}=none"
-            + (" --set max_completion_tokens=4096." if refused == "max_tokens" else ".")
-        )
-        return EngineError(f"{_public(self.urls[self._route[lane]])}: saw {seen}; expected a reply{wait}. {remedy}")
+    def _without_keys(self, text: str, shortest: int = 1) -> str:
+        for secret in (self._key, *(urlsplit(url).password or "" for url in self.urls)):
+            text = text.replace(secret, "***") if len(secret) >= shortest else text
+        return text
+
+    def _refused(self, error: RequestError, expected: str = "a reply") -> EngineError:
+        url, seen = self.urls[error.place], str(error)
+        parameter = None if error.is_transient else _parameter(seen)
+        if error.status is not None and 300 <= error.status < 400:
+            remedy = "Give the new address with --base-url, if you trust it."
+        elif parameter is not None:
+            further = " --set max_completion_tokens=4096" if parameter == "max_tokens" else ""
+            remedy = f"Leave out what it refuses: --set {parameter}=none{further}."
+        elif expected != "a reply" and not url.rstrip("/").endswith("/v1"):
+            remedy = "Does the URL end in /v1?"
+        else:
+            remedy = "Check the server, and give the same command to continue: finished generations are kept."
+        wait = f" within {self._patience:g} s" if error.is_transient and expected == "a reply" else ""
+        return EngineError(f"{_public(url)}: saw {seen[:400]}; expected {expected}{wait}. {remedy}")
+
+
+async def _patiently[Result](attempt: Callable[[], Awaitable[Result]], patience: float) -> Result:
+    """Return the result of an attempt, which is repeated after transient failures until ``patience`` is over."""
+    longest, give_up = _FIRST_WAIT, None
+    while True:
+        try:
+            return await attempt()
+        except RequestError as error:
+            give_up = time.monotonic() + patience if give_up is None else give_up
+            wait = max(error.wait, random.uniform(0, longest))  # noqa: S311 (no secret)
+            if not error.is_transient or time.monotonic() + wait > give_up:
+                raise
+        await asyncio.sleep(wait)
+        longest = min(2 * longest, _LONGEST_WAIT)
 
 
 def _parameter(message: str) -> str | None:
@@ -215,13 +289,6 @@ def _parameter(message: str) -> str | None:
     names = Sampling.model_fields.keys() - {"repairs", "structured", "lenient"}
     words = re.findall(r"\w+", message)
     return next((word for word in words if word in names), None)
-
-
-def _is_transient(error: BaseException) -> bool:
-    """Tell whether a failure is transient, so that the request should be sent again."""
-    if isinstance(error, APIStatusError):
-        return error.status_code in _RETRIED or error.status_code >= 500
-    return isinstance(error, APIConnectionError | NoCompletionError)
 
 
 def _public(url: str) -> str:

@@ -95,8 +95,8 @@ def elicit_command(
         str, typer.Option(help="Environment variable with the API key for --base-url.")
     ] = "OPENAI_API_KEY",
     ready_within: ReadyWithinOption = 1800.0,
-    patience: Annotated[float, typer.Option(help="Seconds to retry a request that fails.")] = 120.0,
-    timeout: Annotated[float, typer.Option(help="Seconds to wait for one reply.")] = 900.0,
+    patience: Annotated[float, typer.Option(help="Seconds to retry a request after it has failed.")] = 120.0,
+    timeout: Annotated[float, typer.Option(help="Seconds that one reply may take in all.")] = 900.0,
     as_json: JsonOption = False,
 ) -> None:
     """Ask a model every question under several prompts, and write an observation file.

@@ -1,7 +1,7 @@
 """Engines, which draw replies: their interface, and one with canned replies. Others ask servers or batch services."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
@@ -59,10 +59,13 @@ class Engine(Protocol):
         The name of the model.
     lanes : int
         The number of separate servers; a run sends all levels of a question to one lane.
+    replied_by : set of str
+        The names of models in the replies, which may be others; the first twenty.
     """
 
     model: str
     lanes: int = 1
+    replied_by: Set[str] = frozenset()
 
     async def __aenter__(self) -> EngineInfo:
         """Make the engine ready."""

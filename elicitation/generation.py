@@ -5,7 +5,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -181,32 +181,45 @@ class Generation:
     final_tokens: tuple[tuple[str, float], ...] = ()
 
 
-class NoCompletionError(Exception):
-    """A successful response that is not a chat completion, as proxies and overloaded servers may return."""
+def generation_of(reply: object) -> Generation | None:
+    """Return the reply in a chat completion; None if the JSON value is not one.
+
+    Numbers of tokens and log-probabilities of another form are left out.
+    """
+    match reply:
+        case {"choices": [{"message": {**message}, **choice}, *_], **about}:
+            text = message.get("content") or ""
+            if isinstance(text, str):
+                return Generation(
+                    text=_writable(text),
+                    finish_reason=_writable(str(choice.get("finish_reason") or "stop")[:40]),
+                    prompt_tokens=_count(about.get("usage"), "prompt_tokens"),
+                    completion_tokens=_count(about.get("usage"), "completion_tokens"),
+                    final_tokens=final_tokens(choice.get("logprobs")),
+                )
+    return None
 
 
-def generation_of(reply: object) -> Generation:
-    """Return the reply in a chat completion; NoCompletionError if the object is not one."""
-    choices = getattr(reply, "choices", None)
-    choice: Any = choices[0] if isinstance(choices, list | tuple) and choices else None
-    message = getattr(choice, "message", None)
-    text = getattr(message, "content", None)
-    if message is None or not isinstance(text, str | None):
-        raise NoCompletionError(f"{str(reply)[:80]!r} for a chat completion")
-    usage = getattr(reply, "usage", None)
-    return Generation(
-        text=(text or "").encode("utf-8", "replace").decode(),  # lone surrogates cannot be written to a file
-        finish_reason=str(getattr(choice, "finish_reason", None) or "stop"),
-        prompt_tokens=getattr(usage, "prompt_tokens", None) or 0,
-        completion_tokens=getattr(usage, "completion_tokens", None) or 0,
-        final_tokens=final_tokens(choice),
-    )
+def _writable(text: str) -> str:
+    """Replace lone surrogates, which cannot be written to a file."""
+    return text.encode("utf-8", "replace").decode()
 
 
-def final_tokens(choice: object) -> tuple[tuple[str, float], ...]:
+def _count(usage: object, name: str) -> int:
+    number = usage.get(name) if isinstance(usage, dict) else None
+    return number if isinstance(number, int) and 0 <= number < 1 << 53 else 0
+
+
+def final_tokens(logprobs: object) -> tuple[tuple[str, float], ...]:
     """Return the tokens of the last line of a reply that is not blank, each with its log-probability."""
-    content = getattr(getattr(choice, "logprobs", None), "content", None) or ()
-    tokens = [(str(token.token), float(token.logprob)) for token in content]
+    content = logprobs.get("content") if isinstance(logprobs, dict) else None
+    tokens: list[tuple[str, float]] = []
+    for given in content if isinstance(content, list) else ():
+        match given:
+            case {"token": str(text), "logprob": int() | float() as logprob} if -1e9 < logprob < 1:
+                tokens.append((_writable(text), float(logprob)))
+            case _:
+                return ()
     while tokens and not tokens[-1][0].strip():
         tokens.pop()
     if tokens:

@@ -24,8 +24,8 @@ class Session(BaseModel):
     ----------
     started, ended
         Times in UTC, in ISO form; ``ended`` is None if the session was killed.
-    engine, generations
-        The engine, None if nothing was asked; the number of finished generations.
+    engine, generations, models
+        The engine, None if nothing was asked; the number of finished generations; the models that replies named.
     outcome
         ``running``, ``complete``, ``waiting`` (for a batch service), ``killed``, or the type of the error.
     versions
@@ -38,6 +38,7 @@ class Session(BaseModel):
     ended: str | None = None
     engine: EngineInfo | None = None
     generations: int | None = None
+    models: list[str] = Field(default_factory=list)
     outcome: str = "running"
     versions: dict[str, str] = Field(default_factory=lambda: versions())
 
@@ -100,7 +101,7 @@ def questions_digest(problems: Sequence[Problem]) -> str:
 def versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that a run depends on."""
     numbers = {"python": platform.python_version()}
-    for name in ("bayes-direag", "openai", "pydantic"):
+    for name in ("bayes-direag", "httpx2", "pydantic"):
         with suppress(PackageNotFoundError):
             numbers[name] = version(name)
     return numbers

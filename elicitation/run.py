@@ -125,6 +125,7 @@ def elicit(
             session.outcome = type(error).__name__
             raise
         finally:
+            session.models = sorted(engine.replied_by)
             run.close(manifest, journal)
             with suppress(OSError) if session.outcome != "complete" else nullcontext():
                 manifest.write(path)

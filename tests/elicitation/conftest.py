@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(scope="session", autouse=True)
 def short_waits() -> Iterator[None]:
-    """Have the openai client repeat a request after hundredths of a second, and no half ones."""
+    """Have a request repeated after hundredths of a second, and no half ones."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("openai._base_client.INITIAL_RETRY_DELAY", 0.02)
+        patch.setattr("elicitation.chat_engine._FIRST_WAIT", 0.02)
         yield

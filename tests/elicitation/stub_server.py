@@ -47,10 +47,12 @@ class Stub:
     """The server, in a thread of its own.
 
     ``faults`` holds what happens to the next chat requests instead of a reply: a status (int), ``drop`` (the
-    connection closes), ``cut`` (in the middle of the body), ``html``, ``broken`` (JSON), ``empty`` (no choices) or
-    ``long`` (the prompt). ``answered`` counts the replies by seed, ``most`` is the largest number of requests that
-    were in flight together. ``rules`` names a set of :data:`RULES`.
-    ``obeys`` is the parameter by which it holds a reply to a pattern; any other is ignored, as vLLM does it.
+    connection closes), ``cut`` (in the middle of the body), ``trickle`` (byte by byte), ``html``, ``broken`` and
+    ``deep`` (JSON), ``empty`` (no choices), ``redirect`` (to ``location``) or ``long`` (the prompt). ``answered``
+    counts the replies by seed, ``most`` is the largest number of requests that were in flight together. ``rules`` names
+    a set of :data:`RULES`. ``obeys`` is the parameter by which it holds a reply to a pattern; any other is ignored, as
+    vLLM does it. ``models`` and ``version`` are what the server says of itself; ``further`` is merged into each
+    completion, and ``choice`` into its choice.
     """
 
     def __init__(
@@ -70,6 +72,11 @@ class Stub:
         self.answered: Counter[int] = Counter()
         self.requests: list[dict[str, Any]] = []
         self.in_flight = self.most = 0
+        self.models: object = None
+        self.version: object = {"version": "0.0.stub"}
+        self.further: dict[str, Any] = {}
+        self.choice: dict[str, Any] = {}
+        self.location = ""
         self.port = 0
         self._loop = asyncio.new_event_loop()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -141,10 +148,11 @@ class Stub:
         if self.key is not None and headers.get("authorization") != f"bearer {self.key}".lower():
             return await self._send(writer, 401, {"error": {"message": f"wrong key {headers.get('authorization')}"}})
         if path == "/version":
-            return await self._send(writer, 200, {"version": "0.0.stub"})
+            return await self._send(writer, 200, self.version)
         if path == "/v1/models":
             model = {"id": self.model, "object": "model", "created": 0, "owned_by": "stub", "max_model_len": 2048}
-            return await self._send(writer, 200, {"object": "list", "data": [model]})
+            listed = {"object": "list", "data": [model]}
+            return await self._send(writer, 200, listed if self.models is None else self.models)
         self.in_flight += 1
         self.most = max(self.most, self.in_flight)
         try:
@@ -169,6 +177,18 @@ class Stub:
             return await self._send(writer, 200, "<html>busy</html>", "text/html")
         if fault == "broken":
             return await self._send(writer, 200, '{"choices": [', "application/json")
+        if fault == "deep":
+            return await self._send(writer, 200, "[" * 100_000, "application/json")
+        if fault == "redirect":
+            writer.write(f"HTTP/1.1 307 X\r\nlocation: {self.location}\r\ncontent-length: 0\r\n\r\n".encode())
+            await writer.drain()
+            return True
+        if fault == "trickle":
+            writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n")
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.02)
         if fault == "cut":
             writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: 999\r\n\r\n{")
             await writer.drain()
@@ -190,7 +210,8 @@ class Stub:
             tokens = re.findall(r"\s*\w+|\W", text)
             choice["logprobs"] = {"content": [{"token": own, "logprob": -len(own) / 10} for own in tokens]}
         usage = {"prompt_tokens": 50, "completion_tokens": 12, "total_tokens": 62}
-        return {"id": "x", "object": "chat.completion", "created": 0, "model": "m", "choices": [choice], "usage": usage}
+        named = {"id": "x", "object": "chat.completion", "created": 0, "model": "m"}
+        return {**named, "choices": [choice | self.choice], "usage": usage, **self.further}
 
     async def _send(
         self, writer: asyncio.StreamWriter, status: int, content: object, kind: str = "application/json"

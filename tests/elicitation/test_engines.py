@@ -1,5 +1,7 @@
 import asyncio
+import json
 import re
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +148,121 @@ def test_a_prompt_too_long_for_the_model_is_a_reply_without_text() -> None:
 def test_a_server_of_another_model_is_named() -> None:
     with Stub(model="other") as stub, pytest.raises(EngineError, match=r"saw a server of other; expected 'stub'"):
         generate(runs.chat(stub.url))
+
+
+@pytest.mark.parametrize(
+    ("models", "seen"),
+    [
+        ("<!doctype html><html>", r"saw a page, '<!doctype html><html>' for JSON"),
+        ("not JSON", "saw 'not JSON' for JSON"),
+        ("[" * 100_000, "for JSON"),
+        ([], r"saw '\[\]'"),
+        ({"data": "none"}, "saw \"{'data': 'none'}\""),
+        ({"data": [3]}, "saw .*3"),
+        ({"error": {"message": "no"}}, "saw .*no"),
+    ],
+)
+def test_what_is_no_list_of_models_is_one_line(models: object, seen: str) -> None:
+    with Stub() as stub:
+        stub.models = models
+        with pytest.raises(EngineError, match=rf"{seen}.*; expected the list of models\. Check the server"):
+            generate(runs.chat(stub.url, patience=0.1))
+
+
+def test_an_address_without_v1_is_asked_about() -> None:
+    with Stub() as stub, pytest.raises(EngineError, match=r"expected the list of models\. Does the URL end in /v1\?"):
+        generate(runs.chat(stub.url.removesuffix("/v1"), patience=0.1))
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:1/v1", "http://[::1/v1", "http://127.0.0.1:port/v1", "http://a b/v1", ""])
+def test_an_address_that_is_none_is_one_line(url: str) -> None:
+    with pytest.raises(EngineError):
+        generate(runs.chat(url, patience=0.1))
+
+
+@pytest.mark.parametrize("version", ["no JSON", "[" * 100_000, [1], {"version": {"deep": 1}}, "<html>"])
+def test_a_version_of_another_shape_is_none(version: object) -> None:
+    with Stub() as stub:
+        stub.version = version
+        (reply,) = generate(runs.chat(stub.url), request())
+    assert reply.text.startswith("Adding up.")
+
+
+@pytest.mark.parametrize(
+    "further", [{"usage": usage} for usage in (3, [], "many", {"prompt_tokens": "3"}, {"prompt_tokens": -1}, None)]
+)
+def test_counts_of_another_shape_are_none(further: dict[str, Any]) -> None:
+    with Stub() as stub:
+        stub.further = further
+        (reply,) = generate(runs.chat(stub.url), request())
+    assert reply.text.startswith("Adding up.")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    "logprobs",
+    [
+        *(3, [], {"content": 3}, {"content": [3]}),
+        *({"content": [{"token": "7", "logprob": value}]} for value in (None, "x", 1e300, -1e300, 10**400)),
+    ],
+)
+def test_log_probabilities_of_another_shape_are_none(logprobs: object) -> None:
+    with Stub() as stub:
+        stub.choice = {"logprobs": logprobs}
+        (reply,) = generate(runs.chat(stub.url), request(logprobs=True))
+    assert reply.text.startswith("Adding up.")
+    assert reply.final_tokens == ()
+
+
+def test_the_timeout_is_that_of_a_whole_reply() -> None:
+    with Stub() as stub:
+        stub.always = "trickle"
+        began = time.monotonic()
+        with pytest.raises(EngineError, match=r"saw no complete reply after 0\.3 s; expected a reply within 0 s"):
+            generate(ChatEngine([stub.url], "stub", patience=0.0, timeout=0.3), request())
+        assert time.monotonic() - began < 5
+
+
+def test_a_redirect_is_named_and_not_followed() -> None:
+    with Stub() as stub, Stub() as other:
+        stub.always, stub.location = "redirect", f"{other.url}/chat/completions"
+        with pytest.raises(
+            EngineError, match=rf"saw status 307, a redirect to {stub.location}; expected a reply\. Give"
+        ):
+            generate(runs.chat(stub.url), request())
+        assert not other.requests
+
+
+def test_the_models_that_replies_name_are_kept(tmp_path: Path) -> None:
+    with Stub() as stub:
+        stub.further = {"model": "another-0613"}
+        runs.ask(2, runs.chat(stub.url), tmp_path)
+        stub.further = {"model": ["none"]}
+        runs.ask(3, runs.chat(stub.url), tmp_path)
+    sessions = json.loads((tmp_path / "manifest.json").read_text())["sessions"]
+    assert [session["models"] for session in sessions] == [["another-0613"], []]
+
+
+def test_a_key_that_the_server_echoes_is_not_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-secret\n")
+    text = "With sk-secret-secret.\nAnswer and Confidence (0-100): 7, 80%"
+    tokens = [{"token": token, "logprob": -0.1} for token in ("sk", "-secret", "-secret ", "7")]
+    with Stub(key="sk-secret-secret") as stub:
+        stub.choice = {"message": {"content": text}, "logprobs": {"content": tokens}}
+        runs.ask(2, runs.chat(stub.url), tmp_path, sampling=Sampling(logprobs=True))
+    assert b"With ***." in runs.observations(tmp_path)
+    for file in tmp_path.iterdir():
+        assert b"-secret" not in file.read_bytes()
+
+
+def test_a_key_that_is_none_is_no_part_of_replies(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "7")
+    with Stub() as stub:
+        stub.choice = {"message": {"content": "7 and 77"}}
+        assert generate(runs.chat(stub.url), request())[0].text == "7 and 77"
+    monkeypatch.setenv("OPENAI_API_KEY", "clé")
+    with pytest.raises(EngineError, match="OPENAI_API_KEY: saw a key with other characters than ASCII"):
+        runs.chat("http://127.0.0.1:1/v1")
 
 
 def test_a_server_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -71,7 +71,7 @@ def test_a_server_killed_and_revived_ends_in_the_same_set(tmp_path: Path, undist
 
 def test_garbage_responses_now_and_then_change_nothing(tmp_path: Path, undisturbed: bytes) -> None:
     with Stub(garbage=0.2) as stub:
-        stub.faults.extend(["html", "broken", "empty", "cut", "drop", 500, 503, 429, 408, 409])
+        stub.faults.extend(["html", "broken", "deep", "empty", "cut", "drop", 500, 503, 429, 408, 409])
         runs.ask(N, runs.chat(stub.url), tmp_path / "run", concurrency=32)
         assert not stub.faults
         assert set(stub.answered.values()) == {1}

@@ -66,7 +66,7 @@ def test_the_manifest_says_what_repeats_the_run(tmp_path: Path, monkeypatch: pyt
     (session,) = content["sessions"]
     assert (session["engine"]["server_version"], session["engine"]["context"]) == ("0.0.stub", 2048)
     assert session["outcome"] == "complete"
-    assert {"python", "openai"} <= set(session["versions"])
+    assert {"python", "httpx2"} <= set(session["versions"])
     for file in tmp_path.iterdir():
         assert b"sk-secret" not in file.read_bytes()
 
