@@ -13,8 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
@@ -39,9 +37,9 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import apart, parameter_draws, sampled_parameters
-from bayes_direag.model.evidence import calibrate, supports
+from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
+from bayes_direag.model.selection import LogisticRecalibration, distribution, odds_against
 from bayes_direag.model.settings import IDENTITY
 
 if TYPE_CHECKING:
@@ -60,18 +58,14 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     weight that goes to its answer), ``low``, ``high``. The curve is constant for variant ``level``, and 1 for
     ``count``. With several signals it is for reports in which all signals are equal.
     """
-    grid = clipped_logit(GRID, fit.preset.eps)
-    with jax.enable_x64(True):
-        parameters = sampled_parameters(fit.tree)
-        signals = () if parameters.slope is None else parameters.slope.shape[1:]
-        points = jnp.asarray(grid).reshape(-1, 1, *[1] * len(signals))
-        stated = jnp.broadcast_to(points, (len(GRID), len(fit.level_names), *signals))
-        curves = np.asarray(jax.lax.map(lambda sample: calibrate(stated, sample)[0], parameters))
-    parts = (
-        {"level": name, "stated": GRID} | _summary(curves[:, :, number], "calibrated", level)
-        for number, name in enumerate(fit.level_names)
-    )
-    return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
+    parameters = sampled_parameters(fit.tree)
+    signals = () if parameters.slope is None else parameters.slope.shape[1:]
+    stated = np.multiply.outer(clipped_logit(GRID, fit.preset.eps), np.ones(signals))
+    parts = []
+    for number, name in enumerate(fit.level_names):
+        curve = 1 / (1 + odds_against(stated, np.full(len(GRID), number), parameters).T)
+        parts.append(pd.DataFrame({"level": name, "stated": GRID} | _summary(curve, "calibrated", level)))
+    return pd.concat(parts, ignore_index=True)
 
 
 def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
@@ -127,10 +121,8 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
     """
     if "loo" in fit.tree:
         return fit.left_out["support"].to_numpy()
-    with jax.enable_x64(True):
-        data = fit.likelihood_data
-        draws = np.asarray(supports(data.reports, sampled_parameters(fit.tree, data.slots)))
-    return np.asarray(draws.mean(axis=0)[:, :-1].max(axis=1))
+    states = distribution(fit.reports(fit.fitted), sampled_parameters(fit.tree, fit.fitted.slots))
+    return np.asarray(states[:, :-1].max(axis=1))
 
 
 def _summary(

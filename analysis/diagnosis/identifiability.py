@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
-from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.equations import Parameters
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector
 
@@ -156,8 +156,7 @@ def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
     total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]
     logs = np.log(total.to_numpy().ravel())
     factor = float(np.exp(logs.std(ddof=1)))
-    with jax.enable_x64(True):
-        some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
+    some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
     here, changes = _totals(fit, some), []
     for by in (factor, 1 / factor):
         prior_strength = some.prior_strength * (1 if fixed else by)
@@ -182,5 +181,5 @@ def _total_log_likelihoods(parameters: Parameters, data: LikelihoodData) -> Floa
     return totals
 
 
-def _thinned(values: Float[np.ndarray | Array, "sample ..."]) -> Float[np.ndarray, "some ..."]:
-    return np.asarray(values)[:: max(1, -(-len(values) // _MOVED_DRAWS))]
+def _thinned(values: Float[np.ndarray, "sample ..."]) -> Float[np.ndarray, "some ..."]:
+    return values[:: max(1, -(-len(values) // _MOVED_DRAWS))]

@@ -16,11 +16,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pandas as pd
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.answers import canonical
@@ -31,8 +29,8 @@ from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
-from bayes_direag.model.evidence import Evidence, Parameters, Reports, calibrate, evidence, support
-from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
+from bayes_direag.model.equations import clipped_logit
+from bayes_direag.model.selection import LogisticRecalibration, odds_against, supports, worth
 
 #: Why a report could not be used.
 REASONS = {
@@ -156,33 +154,20 @@ class EvidenceParts:
         """Compute the parts for observations of a single question, which are aligned with the fit."""
         level, n_candidates = np.flatnonzero(question.usable[0]), len(question.candidates[0])
         candidate, report = question.candidate[0, level], np.arange(len(level))
-        with jax.enable_x64(True):
-            parameters = sampled_parameters(fit.tree, question.slots)
-            calibrated, weighed, supports = jax.tree.map(np.asarray, _weighed(fit.reports(question), parameters))
-        weight = np.asarray(parameters.weight)
+        parameters, reports = sampled_parameters(fit.tree, question.slots), fit.reports(question)
+        stated, label = reports.logit_confidence[0, level], None if reports.label is None else reports.label[0, level]
+        calibrated = 1 / (1 + odds_against(stated, level, parameters))
+        given, doubt, _ = worth(stated, level, label, parameters)
+        weight = parameters.weight
         with np.errstate(invalid="ignore"):
             weight_share = weight[:, level] / weight.sum(axis=1, keepdims=True)
         concentration = np.zeros((len(weight), len(level) + 2, n_candidates + 1))  # without reports only the null
-        concentration[:, report, candidate] = weighed.given[:, level, 0]
-        concentration[:, report, -1] = weighed.doubt[:, level, 0]
-        concentration[:, -2, :] = np.asarray(parameters.prior_strength)[:, None] / (n_candidates + 1)
-        concentration[:, -1, -1] = np.asarray(parameters.null_base)
-        state_support = supports[:, 0, [*range(n_candidates), -1]]
-        return cls(level, candidate, calibrated[:, 0, level], weight_share, concentration, state_support)
-
-
-@jax.jit
-def _weighed(
-    reports: Reports, parameters: Parameters
-) -> tuple[Float[Array, "sample problem report"], Evidence, Float[Array, "sample problem state"]]:
-    """Return the calibrated confidences, the evidence and all supports in every sample."""
-
-    def of_sample(sample: Parameters) -> tuple[Array, Evidence, Array]:
-        calibrated = calibrate(jnp.asarray(reports.logit_confidence), sample)[0]
-        return calibrated, evidence(reports, sample), support(reports, sample)
-
-    by_sample: tuple[Array, Evidence, Array] = jax.vmap(of_sample)(parameters)
-    return by_sample
+        concentration[:, report, candidate] = given.T
+        concentration[:, report, -1] = doubt.T
+        concentration[:, -2, :] = parameters.prior_strength[:, None] / (n_candidates + 1)
+        concentration[:, -1, -1] = parameters.null_base
+        state_support = supports(reports, parameters)[:, 0, [*range(n_candidates), -1]]
+        return cls(level, candidate, calibrated.T, weight_share, concentration, state_support)
 
 
 def with_and_without_each(question: Observations) -> Observations:

@@ -13,8 +13,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
-from bayes_direag.fits.prediction import PatternPredictor, distribution
-from bayes_direag.model.selection import Recalibration
+from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.model.selection import Recalibration, distribution
 from bayes_direag.model.settings import Method as FitMethod
 from bayes_direag.model.settings import Preset, SamplingSettings, Variant
 

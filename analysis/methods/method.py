@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 
 from analysis.scores.scoring import Scored
 from bayes_direag.data.observations import Observations
-from bayes_direag.model.selection import clipped_logit
+from bayes_direag.model.equations import clipped_logit
 
 type Answerer = Callable[[Observations], Answers]
 type Learner = Callable[[Observations, int], Any]

@@ -8,7 +8,6 @@ from html import escape
 from pathlib import Path
 from typing import cast
 
-import jax
 import numpy as np
 import pandas as pd
 import xarray as xr
@@ -22,7 +21,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.parameter_table import parameter_table
-from bayes_direag.fits.prediction import PatternPredictor, distribution
+from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -37,10 +36,10 @@ from bayes_direag.inference.posterior import (
     signal_names,
 )
 from bayes_direag.inference.recalibration_posterior import draw_recalibration, require_posterior
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import LogisticRecalibration, Recalibration
+from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
@@ -261,9 +260,7 @@ class Fit:
         """
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
-        with jax.enable_x64(True):
-            parameters = sampled_parameters(self.tree, slots)
-        return PatternPredictor(jax.tree.map(np.asarray, parameters), self.recalibration, interval_level)
+        return PatternPredictor(sampled_parameters(self.tree, slots), self.recalibration, interval_level)
 
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""

@@ -15,15 +15,15 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import takes_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.prediction import distribution
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.inference.recalibration_posterior import require_posterior
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
+from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
 
 

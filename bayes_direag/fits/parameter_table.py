@@ -6,7 +6,7 @@ import xarray as xr
 from jaxtyping import Float
 
 from bayes_direag.inference.posterior import apart, parameter_draws
-from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.equations import Parameters
 
 #: Predictions do not change if all of these are multiplied by one constant.
 _SHARE_SCALE = frozenset({"weight", "prior_strength", "null_base"})

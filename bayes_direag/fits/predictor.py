@@ -16,16 +16,14 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
+from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
     IsotonicRecalibration,
     LogisticRecalibration,
     Recalibration,
-    Samples,
-    Table,
-    logit_signals,
+    evaluate,
     select,
     summary,
-    worth,
 )
 
 FORMAT, VERSION = "bayes-direag predictor", 1
@@ -50,7 +48,7 @@ class Predictor:
     eps
         Confidences are clipped to ``[eps, 1 - eps]``.
     parameters
-        Natural parameters by name, each with a leading axis of posterior draws.
+        Natural parameters, each with a leading axis of posterior draws.
     recalibration
         The final calibration.
     made_by
@@ -63,12 +61,12 @@ class Predictor:
     labels: tuple[str, ...]
     signals: tuple[str, ...]
     eps: float
-    parameters: Samples
+    parameters: Parameters
     recalibration: Recalibration
     made_by: Mapping[str, str]
 
     def __repr__(self) -> str:
-        draws = len(self.parameters["weight"])
+        draws = len(self.parameters.weight)
         return f"Predictor({'MAP' if draws == 1 else f'{draws} posterior draws'}; levels {', '.join(self.levels)})"
 
     @classmethod
@@ -107,8 +105,8 @@ class Predictor:
                 both = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
                 final = dict(zip(("intercept", "slope"), both, strict=True))
                 recalibration = LogisticRecalibration(method, final, float(stored["recalibration"]["eps"]))
-            known = levels, frozenset(stored["voting"]), labels, signals
-            return cls(stored["answers"], *known, float(stored["eps"]), parameters, recalibration, stored["made_by"])
+            known = levels, frozenset(stored["voting"]), labels, signals, float(stored["eps"])
+            return cls(stored["answers"], *known, Parameters(**parameters), recalibration, stored["made_by"])
         except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
             cause = f"{type(error).__name__}: {error}"
             raise FitFileError(
@@ -164,13 +162,13 @@ class Predictor:
         ]
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
-        level = np.array([level for level, _, _ in used], int)
+        level = [level for level, _, _ in used]
         percent = np.array([percents for *_, percents in used], float).reshape(-1, len(self.signals))
         confidence = logit_signals([*percent.T / 100], self.eps)
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
-        table = Table(*worth(confidence, level, self.parameters, label), np.arange(len(used))[None])
-        candidate = np.array([[candidates.index(text) for _, text, _ in used]], int).reshape(1, -1)
-        selection = select(candidate, np.array([len(candidates)]), table, self.parameters)
+        candidate = np.array([candidates.index(text) for _, text, _ in used], int)
+        asked = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
+        (selection,) = evaluate(asked, self.parameters.of_slots(level), select)
         columns = summary(selection, self.recalibration, interval_level)
         values = {name: column[0].item() for name, column in columns.items()}
         place = values.pop("candidate")

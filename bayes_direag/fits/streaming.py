@@ -19,8 +19,7 @@ from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.inference.posterior import label_names, signal_names
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.selection import logit_signals
+from bayes_direag.model.equations import Reports, logit_signals
 
 
 class Predicted(NamedTuple):

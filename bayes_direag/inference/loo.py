@@ -5,29 +5,25 @@ tail (Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; Vehtari et 
 The shape of the tail, Pareto k, is a diagnostic: above 0.7 the label has moved the posterior too far for reweighting.
 """
 
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import xarray as xr
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Bool, Float
 from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.inference.recalibration import Outcomes
-from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
-from bayes_direag.model.selection import LogisticRecalibration
+from bayes_direag.model.equations import Parameters, Reports
+from bayes_direag.model.selection import LogisticRecalibration, States, evaluate, joined
 from bayes_direag.model.settings import Preset, Variant
 
 #: Above this Pareto k, a question's leave-one-out prediction is not reliable.
 LARGEST_PARETO_K = 0.7
 
-#: Most draws times questions that are taken at once, and the number of threads.
-_CELLS, _THREADS = 1 << 21, 2
+#: Most draws times questions that are taken at once.
+_CELLS = 1 << 21
 
 
 class LeaveOneOut(NamedTuple):
@@ -101,36 +97,27 @@ def leave_one_out(
     """
     from arviz_stats import ess  # an import of a second, which a MAP fit does not need
 
-    n = log_likelihood.shape[2]
-    log_densities = log_likelihood.reshape(-1, n)
+    log_densities = log_likelihood.reshape(-1, log_likelihood.shape[2])
     sizes = ess(posterior, method="mean")
     effective = np.mean(np.concatenate([sizes[name].to_numpy().ravel() for name in sizes.data_vars]))
     relative_size = float(effective) / len(log_densities)
-    reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
-    at_once = min(padded_size(n), max(_CELLS // len(log_densities), 1))
-    most = int(observations.n_candidates.max())
 
-    def left_out(piece: Int[np.ndarray, " problem"]) -> tuple[np.ndarray, ...]:
-        log_density = np.ascontiguousarray(log_densities[:, piece].T)
+    def left_out(states: States) -> tuple[np.ndarray, ...]:
+        log_density = np.ascontiguousarray(log_densities[:, states.place].T)
         log_weight, pareto_k = _smoothed(log_density, relative_size)
         elpd = logsumexp(log_density + log_weight, axis=1)
-        weight = np.zeros((len(log_densities), at_once))
-        weight[:, : len(piece)] = np.exp(log_weight).T
-        padded = reports.select(piece).padded(at_once)
-        with jax.enable_x64(True):
-            expected = _expected(padded, parameters, weight, n_candidates=most)
-        return elpd, pareto_k, *(np.asarray(part)[: len(piece)] for part in expected)
+        without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
+        return elpd, pareto_k, without_label, states.support.mean(axis=2).T
 
-    with ThreadPoolExecutor(_THREADS) as pool:
-        parts = list(pool.map(left_out, np.split(np.arange(n), range(at_once, n, at_once))))
-    return LeaveOneOut(*map(np.concatenate, zip(*parts, strict=True)))
+    reports = Reports.of(observations, eps, observations.labels if parameters.label_vote is not None else None)
+    elpd, pareto_k, without_label, of_all = zip(*evaluate(reports, parameters, left_out), strict=True)
+    return LeaveOneOut(np.concatenate(elpd), np.concatenate(pareto_k), joined(without_label), joined(of_all))
 
 
 def left_out_of(tree: xr.DataTree, fitted: Observations, preset: Preset, variant: Variant) -> LeaveOneOut:
     """Predict the questions of a posterior container without their own labels."""
     raw = tree["unconstrained_posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
-    with jax.enable_x64(True):
-        parameters = sampled_parameters(tree, fitted.slots)
+    parameters = sampled_parameters(tree, fitted.slots)
     return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
 
 
@@ -152,20 +139,3 @@ def _smoothed(
         halves = [_smoothed(half, relative_size) for half in np.array_split(log_density, 2)]
         log_weights, shapes = zip(*halves, strict=True)
         return np.concatenate(log_weights), np.concatenate(shapes)
-
-
-@partial(jax.jit, static_argnames="n_candidates")
-def _expected(
-    reports: Reports, parameters: Parameters, weight: Float[Array, "sample problem"], *, n_candidates: int
-) -> tuple[Float[Array, "problem state"], Float[Array, "problem state"]]:
-    """Return the support of every state, averaged over the samples with their weights, and with equal weights."""
-
-    def add(
-        totals: tuple[Array, Array], sample: tuple[Parameters, Float[Array, " problem"]]
-    ) -> tuple[tuple[Array, Array], None]:
-        states = support(reports, sample[0], n_candidates)
-        return (totals[0] + sample[1][:, None] * states, totals[1] + states / len(weight)), None
-
-    start = jnp.zeros((len(reports.n_candidates), n_candidates + 1))
-    totals: tuple[Array, Array] = jax.lax.scan(add, (start, start), (parameters, weight))[0]
-    return totals

@@ -43,7 +43,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Origin, Question, Status, signal_column
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
-from bayes_direag.model.evidence import Parameters, padded_size
+from bayes_direag.model.equations import Parameters
+from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import (
     Raw,
@@ -247,15 +248,11 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
 def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
     """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other.
 
-    ``slots`` repeat them by column: see :meth:`~bayes_direag.model.evidence.Parameters.of_slots`.
+    ``slots`` repeat them by column: see :meth:`~bayes_direag.model.equations.Parameters.of_slots`.
     """
     samples = parameter_draws(posterior)
-
-    def stacked(name: str) -> Array:
-        values = samples[name].to_numpy()
-        return jnp.asarray(values.reshape(-1, *values.shape[2:]))
-
-    return Parameters(**{name: stacked(name) for name in Parameters._fields if name in samples}).of_slots(slots)
+    values = {name: samples[name].to_numpy() for name in Parameters._fields if name in samples}
+    return Parameters(**{name: draws.reshape(-1, *draws.shape[2:]) for name, draws in values.items()}).of_slots(slots)
 
 
 def parameter_draws(tree: xr.DataTree) -> xr.Dataset:

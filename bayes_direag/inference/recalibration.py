@@ -19,9 +19,10 @@ from numpyro.optim import SGD
 
 from bayes_direag.errors import DirEAGError
 from bayes_direag.inference.map import LEAST_SIZE, each_in_turn, mode_of, on_batch, require_converged
+from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.model import recalibration
-from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration, clipped_logit
+from bayes_direag.model.selection import IsotonicRecalibration, LogisticRecalibration, Recalibration
 from bayes_direag.model.settings import IDENTITY, RecalibrationSettings
 
 _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05

@@ -9,7 +9,8 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.evidence import Reports, padded_size
+from bayes_direag.model.equations import Reports
+from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
 from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant

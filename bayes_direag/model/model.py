@@ -1,6 +1,6 @@
 r"""The NumPyro models: evidence aggregation and the final calibration.
 
-The state of a question is a categorical draw with the probabilities P of :mod:`bayes_direag.model.evidence`. Without
+The state of a question is a categorical draw with the probabilities P of :mod:`bayes_direag.model.equations`. Without
 sharpness and votes P is the Dirichlet mean, and the draw is a one-trial Dirichlet-multinomial with concentration alpha.
 One draw a question carries no information on the spread of that Dirichlet, so intervals come from the posterior of the
 parameters alone.
@@ -24,7 +24,8 @@ from jaxtyping import Array, Bool, Float, Int
 from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 
-from bayes_direag.model.evidence import Parameters, evidence, log_scores
+from bayes_direag.model.equations import Parameters
+from bayes_direag.model.evidence import evidence, log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.settings import IDENTITY, SIGNAL_PARAMETERS, Link, Preset, Variant, raw_shape
 
@@ -83,7 +84,7 @@ class State(dist.Distribution):  # type: ignore[misc]
         """Return ``weight * log P(value)``: a question of weight 2 counts as two equal questions."""
         value = jnp.asarray(value)
         if self._parameters.is_additive:
-            share, given, _, null, total, _ = self._evidence
+            share, given, null, total, _ = self._evidence
             named = value[..., None, :] == jnp.asarray(self._data.merged).T
             candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
             occurred = jnp.log(jnp.where(value < 0, null, candidate)) - jnp.log(total)

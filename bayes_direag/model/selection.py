@@ -1,40 +1,32 @@
-r"""Select the answers of questions, with their probabilities, from draws of a posterior; on NumPy arrays, without JAX.
+"""The forward evaluation, in NumPy: the probability of every state, the selected answer, and its final probability.
 
-The equations are those of :mod:`bayes_direag.model.evidence`. NumPy is faster for many draws of few questions, and a
-service that answers questions need not install JAX. The tests compare the two.
+The equations are those of :mod:`bayes_direag.model.equations`, for every draw of a posterior. What a report counts
+depends only on its level, its signals and perhaps its label; it is computed once for each combination that occurs, and
+looked up. Questions are evaluated in pieces of bounded memory; results do not depend on the pieces.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Shaped
 
+from bayes_direag.model.equations import Parameters, Reports, clipped_logit
+
 if TYPE_CHECKING:
     import xarray
-
-#: The model's natural parameters by name, each with a leading sample axis.
-type Samples = Mapping[str, Float[np.ndarray, "sample ..."]]
 
 #: Columns of a table of questions, by name.
 Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
-_VOTES = frozenset({"vote", "label_vote", "vote_slope"})
+_TABLE_CELLS = 1 << 23
+_PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
 _LARGEST = math.log(np.finfo(float).max) - 1
-
-
-def clipped_logit(probability: Float[np.ndarray, "*shape"], eps: float) -> Float[np.ndarray, "*shape"]:
-    """Clip probabilities to ``[eps, 1 - eps]`` and return their logits; NaN stays."""
-    clipped = np.clip(probability, eps, 1 - eps)
-    return np.asarray(np.log(clipped) - np.log1p(-clipped))  # several times as fast as scipy's logit
-
-
-def logit_signals(signals: Sequence[Float[np.ndarray, "*shape"]], eps: float) -> Float[np.ndarray, "*shape_and_signal"]:
-    """Return the clipped logits of signals, 0 where one is missing; a single signal has no axis of its own."""
-    logits = clipped_logit(np.nan_to_num(np.stack(signals, axis=-1), nan=0.5), eps)
-    return logits if len(signals) > 1 else logits[..., 0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,6 +90,24 @@ class IsotonicRecalibration:
 Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
+class States(NamedTuple):
+    """The states of some questions.
+
+    Attributes
+    ----------
+    place : slice
+        The questions, among those that are evaluated.
+    n_candidates : (problem,) array
+        Number of distinct answers.
+    support : (state, problem, sample) array
+        The probability P of every state, the null last; 0 for states that a question lacks.
+    """
+
+    place: slice
+    n_candidates: Int[np.ndarray, " problem"]
+    support: Float[np.ndarray, "state problem sample"]
+
+
 class Selection(NamedTuple):
     """The selected answer of each question.
 
@@ -123,97 +133,197 @@ class Selection(NamedTuple):
     tied: Bool[np.ndarray, " problem"]
 
 
-class Table(NamedTuple):
-    """What each distinct report adds to the states of its question, looked up by every report.
+class Worth(NamedTuple):
+    """What reports add to the states of their questions.
 
     Attributes
     ----------
-    given : (entry, sample) array
-        Concentration added to its answer. The last entry stands for no report and is 0.
-    doubt : (entry, sample) array
+    given : (report, sample) array
+        Concentration added to the report's answer.
+    doubt : (report, sample) array
         Concentration added to the null.
-    vote : (entry, sample) array or None
+    vote : (report, sample) array or None
         What is added to the log odds of its answer; None without votes.
-    entry : (problem, level) array
-        The entry of each report.
     """
 
-    given: Float[np.ndarray, "entry sample"]
-    doubt: Float[np.ndarray, "entry sample"]
-    vote: Float[np.ndarray, "entry sample"] | None
-    entry: Int[np.ndarray, "problem level"]
+    given: Float[np.ndarray, "report sample"]
+    doubt: Float[np.ndarray, "report sample"]
+    vote: Float[np.ndarray, "report sample"] | None
+
+
+def odds_against(
+    logit_confidence: Float[np.ndarray, "report *signal"], level: Int[np.ndarray, " report"], parameters: Parameters
+) -> Float[np.ndarray, "report sample"]:
+    """Return the odds against each report after calibration, ``(1 - q~) / q~``; 0 for variant ``count``."""
+    if parameters.bias is None:
+        return np.zeros((len(level), len(parameters.weight)))
+    score = parameters.bias.T[level]
+    if parameters.slope is not None:
+        score = score + _over_signals(logit_confidence, parameters.slope)
+    return np.asarray(np.exp(np.minimum(-score, _LARGEST)))
 
 
 def worth(
     logit_confidence: Float[np.ndarray, "report *signal"],
     level: Int[np.ndarray, " report"],
-    samples: Samples,
-    label: Int[np.ndarray, " report"] | None = None,
-) -> tuple[
-    Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"], Float[np.ndarray, "report sample"] | None
-]:
-    """Return what each report adds to its answer and to the null, and its vote, in every sample."""
-    weight = np.asarray(samples["weight"].T[level])
-
-    def over_signals(slope: Float[np.ndarray, "sample *signal"]) -> Float[np.ndarray, "report sample"]:
-        n_signals = slope[0].size
-        return np.asarray(logit_confidence.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
-
-    vote = None
-    if samples.keys() & _VOTES:
-        vote = np.asarray(samples["vote"].T[level]) if "vote" in samples else np.zeros_like(weight)
-        if "label_vote" in samples:
-            label_votes = np.pad(samples["label_vote"], ((0, 0), (0, 0), (0, 1)))  # the last, index -1, is no label
-            vote = vote + label_votes[:, level, label].T
-        if "vote_slope" in samples:
-            vote = vote + over_signals(samples["vote_slope"])
-    if "bias" not in samples:
-        return weight, np.zeros_like(weight), vote
-    score = samples["bias"].T[level]
-    if "slope" in samples:
-        score = score + over_signals(samples["slope"])
-    odds_against = np.exp(np.minimum(-score, _LARGEST))
-    given = weight / (1 + odds_against)
-    return given, samples.get("null_gain", np.zeros(1)) * (given * odds_against), vote
+    label: Int[np.ndarray, " report"] | None,
+    parameters: Parameters,
+) -> Worth:
+    """Return what each report adds to the states of its question in every sample."""
+    odds = odds_against(logit_confidence, level, parameters)
+    given = parameters.weight.T[level] / (1 + odds)
+    doubt = (0.0 if parameters.null_gain is None else parameters.null_gain) * (given * odds)
+    if not parameters.has_votes:
+        return Worth(given, doubt, None)
+    vote = np.zeros_like(given) if parameters.vote is None else parameters.vote.T[level]
+    if parameters.label_vote is not None:
+        label_votes = np.pad(parameters.label_vote, ((0, 0), (0, 0), (0, 1)))  # the last, index -1, is no label
+        vote = vote + label_votes[:, level, label].T
+    if parameters.vote_slope is not None:
+        vote = vote + _over_signals(logit_confidence, parameters.vote_slope)
+    return Worth(given, doubt, vote)
 
 
-def select(
-    candidate: Int[np.ndarray, "problem level"],
-    n_candidates: Int[np.ndarray, " problem"],
-    table: Table,
-    samples: Samples,
-) -> Selection:
-    """Select each question's answer: the candidate with the greatest mean support."""
-    entry = table.entry
-    n_questions, n_levels = candidate.shape
-    question = np.arange(n_questions)
-    share = samples["prior_strength"] / (n_candidates[:, None] + 1)
-    states = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
-    alpha, null = states[:-1], states[-1]
-    null += samples["null_base"]
-    for level in range(n_levels):
-        alpha[candidate[:, level], question] += table.given[entry[:, level]]  # no report (-1) adds 0 to the last
-        null += table.doubt[entry[:, level]]
-    alpha[np.arange(len(alpha))[:, None] >= n_candidates] = 0.0
-    if samples.keys() & {"sharpness", *_VOTES}:
-        sharpness = samples.get("sharpness", np.ones(1))
+def _over_signals(
+    logits: Float[np.ndarray, "report *signal"], slope: Float[np.ndarray, "sample *signal"]
+) -> Float[np.ndarray, "report sample"]:
+    """Return the sum over signals of slope times logit."""
+    n_signals = slope[0].size
+    return np.asarray(logits.reshape(-1, n_signals) @ slope.reshape(-1, n_signals).T)
+
+
+def evaluate[Result](reports: Reports, parameters: Parameters, then: Callable[[States], Result]) -> Iterator[Result]:
+    """Evaluate questions piece by piece, on all cores; yield ``then`` of the states of each piece, in order.
+
+    Parameters
+    ----------
+    parameters
+        Natural parameters, each with a leading sample axis.
+    """
+    size = max(_PIECE_CELLS // len(parameters.weight), 1)
+
+    def result(block: _Block, first: int) -> Result:
+        return then(_states(block, slice(first, first + size), parameters))
+
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for block in _blocks(reports, parameters):
+            firsts = range(0, max(len(block.kind), 1), size)
+            in_order = threads.map if len(firsts) > 1 else map
+            yield from in_order(partial(result, block), firsts)
+
+
+class _Block(NamedTuple):
+    """Some of the questions, with what reports of each distinct kind add to the states.
+
+    ``start``: the number of the first question. ``kind`` (problem, level): the kind of each report.
+    """
+
+    start: int
+    reports: Reports
+    kind: Int[np.ndarray, "problem level"]
+    worth: Worth
+
+
+def _blocks(reports: Reports, parameters: Parameters) -> Iterator[_Block]:
+    """Yield the questions in as few blocks as bounded memory allows."""
+    kinds = _kinds(reports)
+    n, n_levels = kinds.shape
+    n_samples = len(parameters.weight)
+    all_fit = (kinds.max(initial=0) + 1) * n_samples <= _TABLE_CELLS
+    size = max(n if all_fit else _TABLE_CELLS // (n_levels * n_samples), 1)
+    for start in range(0, max(n, 1), size):
+        block = reports.select(slice(start, start + size))
+        _, first, kind = np.unique(kinds[start : start + size], return_index=True, return_inverse=True)
+        question, level = np.unravel_index(first, kind.shape)
+        label = None if block.label is None else block.label[question, level]
+        worths = worth(block.logit_confidence[question, level], level, label, parameters)
+        for part in worths:
+            if part is not None:
+                part[block.candidate[question, level] < 0] = 0.0
+        yield _Block(start, block, kind, worths)
+
+
+def _kinds(reports: Reports) -> Int[np.ndarray, "problem level"]:
+    """Return a number for each level, signals and label of a report; all that are not usable share one."""
+    usable = reports.candidate >= 0
+    n, n_levels = usable.shape
+    kind = np.where(usable, np.arange(n_levels), n_levels)
+    if n == 1:
+        return kind  # every report is of another level, and a service has no pandas
+    import pandas as pd
+
+    for column in (*reports.by_signal, *(() if reports.label is None else (reports.label,))):
+        number, values = pd.factorize(np.where(usable, column, 0).ravel())
+        kind = pd.factorize(kind.ravel() * len(values) + number)[0].reshape(n, n_levels)
+    return kind
+
+
+def _states(block: _Block, piece: slice, parameters: Parameters) -> States:
+    candidate, n_candidates = block.reports.candidate[piece], block.reports.n_candidates[piece]
+    kind, worths, question = block.kind[piece], block.worth, np.arange(len(candidate))
+    share = parameters.prior_strength / (n_candidates[:, None] + 1)
+    support = np.repeat(share[None], max(n_candidates.max(initial=0), 1) + 1, axis=0)
+    candidates, null = support[:-1], support[-1]
+    null += parameters.null_base
+    for level in range(kind.shape[1]):  # no report is of candidate -1, and adds 0
+        candidates[candidate[:, level], question] += worths.given[kind[:, level]]
+        null += worths.doubt[kind[:, level]]
+    candidates[np.arange(len(candidates))[:, None] >= n_candidates] = 0.0
+    if not parameters.is_additive:
         with np.errstate(divide="ignore"):
-            states[:] = sharpness * np.log(states)
-        if table.vote is not None:
-            for level in range(n_levels):
-                alpha[candidate[:, level], question] += table.vote[entry[:, level]]
-        states -= states.max(axis=0)
-        np.exp(states, out=states)
-    states /= states.sum(axis=0)
-    mean = states.mean(axis=2)
+            np.log(support, out=support)
+        if parameters.sharpness is not None:
+            support *= parameters.sharpness
+        if worths.vote is not None:
+            for level in range(kind.shape[1]):
+                candidates[candidate[:, level], question] += worths.vote[kind[:, level]]
+        support -= support.max(axis=0)
+        np.exp(support, out=support)
+    support /= support.sum(axis=0)
+    start = block.start + piece.start
+    return States(slice(start, start + len(candidate)), n_candidates, support)
+
+
+def supports(reports: Reports, parameters: Parameters) -> Float[np.ndarray, "sample problem state"]:
+    """Return the probability of every state in every sample, the null last: see :class:`States`."""
+    return joined(evaluate(reports, parameters, lambda states: states.support.T))
+
+
+def distribution(
+    reports: Reports, parameters: Parameters, final: Recalibration | None = None
+) -> Float[np.ndarray, "problem state"]:
+    """Return the final probability of every state, the null last; without ``final``, the mean support."""
+
+    def of_piece(states: States) -> Float[np.ndarray, "problem state"]:
+        if final is None:
+            return states.support.mean(axis=2).T
+        selection = select(states)
+        probability = final.of_selected(selection.support).mean(axis=0)
+        return final_distribution(selection.mean_support, selection.candidate, probability)
+
+    return joined(evaluate(reports, parameters, of_piece))
+
+
+def joined(parts: Iterable[Float[np.ndarray, "..."]]) -> Float[np.ndarray, "*sample problem state"]:
+    """Join the questions of several pieces; a piece with fewer states gets more of probability 0, before the null."""
+    pieces = list(parts)
+    most = max(piece.shape[-1] for piece in pieces)
+    wide = [np.insert(piece, [-1] * (most - piece.shape[-1]), 0.0, axis=-1) for piece in pieces]
+    return np.concatenate(wide, axis=-2)
+
+
+def select(states: States) -> Selection:
+    """Select each question's answer: the candidate with the greatest mean support."""
+    support, question = states.support, np.arange(len(states.n_candidates))
+    mean = support.mean(axis=2)
     best = mean[:-1].argmax(axis=0)
-    selected = states[best, question]
+    selected = support[best, question]
     changes, tied = np.zeros(selected.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
-    for other, support in enumerate(alpha if len(alpha) > 1 else ()):
-        equal = support == selected
-        changes |= (support > selected) | (equal & (other < best)[:, None])
+    for other, of_other in enumerate(support[:-1] if len(support) > 2 else ()):
+        equal = of_other == selected
+        changes |= (of_other > selected) | (equal & (other < best)[:, None])
         tied |= (other != best) & equal.any(axis=1)
-    answered = n_candidates > 0
+    answered = states.n_candidates > 0
     selected[~answered] = np.nan
     change_probability = np.where(answered, changes.mean(axis=1), np.nan)
     return Selection(np.where(answered, best, -1), selected.T, mean.T, change_probability, answered & tied)

@@ -129,7 +129,7 @@ class Preset(Settings):
     Attributes
     ----------
     weight, bias, slope, prior_strength, null_base, null_gain
-        The paper's parameters: see :mod:`bayes_direag.model.evidence`.
+        The paper's parameters: see :mod:`bayes_direag.model.equations`.
     sharpness, vote, label_vote, vote_slope
         The parameters beyond the paper. None: sharpness 1 and votes 0, as in the paper. ``label_vote`` is for answers
         that are labels with one meaning in all questions.

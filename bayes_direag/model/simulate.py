@@ -2,21 +2,20 @@
 
 Answers and confidences come from a simple picture of steered prompts: a question's ease decides how often its common
 answer is given, and each level states confidences around its own mean. The state of each question is then drawn with
-the probabilities that :mod:`bayes_direag.model.evidence` computes from known parameters.
+the probabilities that :mod:`bayes_direag.model.selection` computes from known parameters.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.model.evidence import Parameters, Reports, padded_size, support
+from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.presets import preset
+from bayes_direag.model.selection import distribution
 
 LEVEL_NAMES = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
 
@@ -27,21 +26,18 @@ _MEAN = np.array([45.0, 65.0, 80.0, 88.0, 94.0])
 _SPREAD = np.array([24.0, 18.0, 14.0, 10.0, 7.0])
 _MISSING = 0.02
 
-_support = jax.jit(support)
-
 
 def default_parameters(n_signals: int = 1) -> Parameters:
     """Return the parameters from which observations are simulated by default."""
     shape = () if n_signals == 1 else (n_signals,)
-    with jax.enable_x64(True):
-        return Parameters(
-            weight=jnp.asarray([0.5, 0.8, 1.4, 0.9, 0.6]),
-            bias=jnp.asarray([0.5, -0.8, -2.0, -3.0, -4.2]),
-            slope=jnp.full(shape, 1.6 / n_signals),
-            prior_strength=jnp.asarray(0.1),
-            null_base=jnp.asarray(0.02),
-            null_gain=jnp.asarray(0.15),
-        )
+    return Parameters(
+        weight=np.array([0.5, 0.8, 1.4, 0.9, 0.6]),
+        bias=np.array([0.5, -0.8, -2.0, -3.0, -4.2]),
+        slope=np.full(shape, 1.6 / n_signals),
+        prior_strength=np.array(0.1),
+        null_base=np.array(0.02),
+        null_gain=np.array(0.15),
+    )
 
 
 def simulate_observations(
@@ -152,9 +148,8 @@ def _golds(
     rng: np.random.Generator,
 ) -> list[str]:
     """Draw the state of each question; under the null the right answer is one that no level gave."""
-    reports = Reports.of(observations, preset("paper").eps).padded(padded_size(len(observations)))
-    with jax.enable_x64(True):
-        cumulative = np.cumsum(np.asarray(_support(reports, truth))[: len(observations)], axis=1)
+    sample = Parameters(*(None if value is None else np.asarray(value)[None] for value in truth))
+    cumulative = np.cumsum(distribution(Reports.of(observations, preset("paper").eps), sample), axis=1)
     state = (rng.random(len(observations))[:, None] > cumulative).sum(axis=1)
     never_said = names[:, -1]
     return [

@@ -18,11 +18,11 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds
-from bayes_direag.fits.prediction import distribution
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.equations import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.selection import distribution
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
@@ -98,7 +98,7 @@ def test_at_the_recorded_parameters_every_confidence_is_reproduced(name: str, go
     for config in pd.read_csv(golden / f"{name}.configs.csv").itertuples():
         vector = np.array(json.loads(config.raw_params_json))
         raw = raw_from_vector(vector, preset=release, variant=config.variant, n_levels=5)
-        parameters = jax.tree.map(lambda value: value[None], natural_parameters(raw, release, config.variant))
+        parameters = jax.tree.map(lambda value: np.asarray(value)[None], natural_parameters(raw, release, config.variant))
         fitting = observations if name == "train" else observations.select(fold != int(config.fold))
         mine = evaluated if name == "train" else observations.select(fold == int(config.fold))
 

@@ -14,8 +14,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.model.evidence import Reports
-from bayes_direag.model.selection import clipped_logit
+from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 from tests.bayes_direag import one_level
@@ -90,3 +89,21 @@ def reports(draw: st.DrawFn, n: int = 5, levels: int = 4) -> Reports:
         row[own >= 0] = [distinct.index(answer) for answer in own[own >= 0]]
     logits = clipped_logit(np.where(candidate >= 0, stated, 0.5), EPS)
     return Reports(logits, candidate.astype(np.int32), candidate.max(axis=1) + 1)
+
+
+def natural_parameters(n_levels: int, variant: str = "confidence") -> Parameters:
+    """Return asymmetric parameters, so that a reversed or shuffled level order shows."""
+    full = Parameters(
+        weight=np.linspace(0.3, 1.7, n_levels),
+        prior_strength=np.array(0.4),
+        null_base=np.array(0.15),
+        bias=np.sort(np.random.default_rng(3).normal(size=n_levels)),
+        slope=np.array(0.7),
+        null_gain=np.array(0.6),
+        sharpness=np.array(1.4),
+        vote=np.linspace(0.6, -0.2, n_levels),
+        vote_slope=np.array(0.15),
+    )
+    if variant == "count":
+        return full._replace(bias=None, slope=None, null_gain=None, vote_slope=None)
+    return full if variant == "confidence" else full._replace(slope=None, vote_slope=None)

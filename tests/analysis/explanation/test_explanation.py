@@ -12,7 +12,7 @@ from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws
-from bayes_direag.model.evidence import Parameters
+from bayes_direag.model.equations import Parameters
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import Variant
 from bayes_direag.model.simulate import LEVEL_NAMES, simulate_observations

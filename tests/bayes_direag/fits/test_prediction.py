@@ -2,19 +2,16 @@
 
 from dataclasses import replace
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.special import expit
 
 from bayes_direag.data.long_table import ranks
 from bayes_direag.fits import prediction
-from bayes_direag.fits.prediction import PatternPredictor, select_reports
-from bayes_direag.model.evidence import Parameters, Reports, concentration, supports
+from bayes_direag.fits.prediction import PatternPredictor, evaluate
+from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.patterns import by_first_mention
-from bayes_direag.model.selection import LogisticRecalibration, clipped_logit
-from tests.bayes_direag import brute_force
+from bayes_direag.model.selection import LogisticRecalibration
 from tests.bayes_direag.brute_force import NULL, null_probability, scores
 
 EPS = 1e-6
@@ -112,9 +109,7 @@ def test_what_was_met_before_is_remembered_and_changes_nothing(monkeypatch):
     given, by = reports(300, seed=5), predictor(5)
     expected = by(given)
     asked = []
-    monkeypatch.setattr(
-        prediction, "select_reports", lambda new, *rest: asked.append(new) or select_reports(new, *rest)
-    )
+    monkeypatch.setattr(prediction, "evaluate", lambda new, *rest: asked.append(new) or evaluate(new, *rest))
     order = np.random.default_rng(0).permutation(300)
     again = by(given.select(order))
     assert sum(len(new.n_candidates) for new in asked) == 0
@@ -133,15 +128,6 @@ def test_too_many_patterns_are_forgotten(monkeypatch):
     expected = one_by_one(given, by)
     for _ in range(2):
         assert_same(by(given), expected)
-
-
-def test_pieces_and_tables_of_any_size_give_the_same(monkeypatch):
-    given, by = reports(80, seed=7), predictor(5)
-    expected = one_by_one(given, by)
-    for pieces, tables in ((9, 1 << 20), (50, 72), (1, 1)):
-        monkeypatch.setattr(prediction, "_PIECE_CELLS", pieces)
-        monkeypatch.setattr(prediction, "_TABLE_CELLS", tables)
-        assert_same(replace(by)(given), expected)
 
 
 def test_between_equals_string_order_decides_question_by_question():
@@ -170,55 +156,3 @@ def test_string_order_decides_within_a_sample_too():
 def test_no_questions():
     given = reports(5).select(np.arange(0))
     assert all(len(values) == 0 for values in predictor(5)(given).values())
-
-
-CONFIDENCE = np.array([[1.0, 0.9, 0.3], [0.95, 1.0, 1.0], [0.5, 0.6, 0.0], [0.5, 0.5, 0.5]])
-REPORTS = Reports(
-    logit_confidence=clipped_logit(CONFIDENCE, EPS),
-    candidate=np.array([[0, 1, 0], [0, 0, 0], [-1, 0, 1], [-1, -1, -1]]),
-    n_candidates=np.array([2, 1, 2, 0]),
-)
-
-
-@pytest.mark.parametrize("sharpness", [0.05, 40.0])
-def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
-    """Powers of concentrations and votes that by themselves are too large or too small for a number."""
-    given, by = reports(40, seed=9), predictor(5)
-    sharp = by.parameters._replace(
-        sharpness=np.full(5, sharpness), weight=by.parameters.weight * 1e12, vote=by.parameters.vote * 1e3
-    )
-    (found,) = select_reports(given, sharp, lambda selection: selection)
-    every = np.asarray(supports(given, jax.tree.map(jnp.asarray, sharp)))
-    assert np.isfinite(every).all()
-    mean, some = every.mean(axis=0), given.n_candidates > 0
-    np.testing.assert_allclose(found.mean_support[:, -1], mean[:, -1], rtol=1e-9, atol=1e-300)
-    best = mean[:, :-1].argmax(axis=1)
-    mine = np.take_along_axis(every, best[None, :, None], axis=2)[:, some, 0]
-    np.testing.assert_allclose(found.support[:, some], mine, rtol=1e-9, atol=1e-300)
-
-
-@pytest.mark.parametrize("largest", [0.0, 40.0, 640.0])
-def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: float) -> None:
-    """What its reports lack of certainty is far below the rounding of the weight itself, and above the rest."""
-    own = Parameters(
-        weight=jnp.exp(jnp.array([largest, 0.0, 0.5])),
-        prior_strength=jnp.array(0.4),
-        null_base=jnp.array(0.15),
-        bias=jnp.array([0.9 * largest, -0.3, 0.4]),
-        slope=jnp.array(0.7),
-        null_gain=jnp.array(0.6),
-    )
-    samples = jax.tree.map(lambda value: jnp.stack([value, value]), own)
-    (found,) = select_reports(REPORTS, samples, lambda selection: selection)
-    alpha = np.asarray(concentration(REPORTS, own))
-    plain = {name: value.tolist() for name, value in own._asdict().items() if value is not None}
-    for question in range(4):
-        rows = zip(REPORTS.candidate[question].tolist(), CONFIDENCE[question].tolist(), strict=True)
-        told = [(level, str(a), stated) for level, (a, stated) in enumerate(rows) if a >= 0]
-        expected = brute_force.support(brute_force.concentrations(told, plain, EPS))
-        null = expected.pop(brute_force.NULL)
-        np.testing.assert_allclose(found.mean_support[question, -1], null, rtol=1e-12)
-        np.testing.assert_allclose(alpha[question, -1] / alpha[question].sum(), null, rtol=1e-12)
-        assert found.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
-        if expected:
-            np.testing.assert_allclose(found.support[:, question], max(expected.values()), rtol=1e-12)

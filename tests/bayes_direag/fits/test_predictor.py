@@ -51,7 +51,7 @@ def agrees(fit: Fit, new: Observations, path: Path) -> None:
     """Check what a predictor says of each question against what the fit says of all of them."""
     fit.export(path)
     predictor = Predictor.load(path)
-    assert len(predictor.parameters["weight"]) == fit.n_samples
+    assert len(predictor.parameters.weight) == fit.n_samples
     table = fit.predict(new).drop(columns="problem_id").astype(object)
     expected = table.where(table.notna(), None).to_dict("records")
     for question, own in zip(new.questions, expected, strict=True):

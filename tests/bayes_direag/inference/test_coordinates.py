@@ -66,7 +66,8 @@ def test_two_coordinates_are_the_nulls_size_and_whence_it_comes() -> None:
     def null_base_and_doubt(place: dict[str, jax.Array]) -> tuple[jax.Array, jax.Array]:
         raw = to_raw(data, some_centring(data))(place)[0]
         parameters = natural_parameters(raw, data.preset, data.variant)
-        return parameters.null_base, evidence(data.reports, parameters).doubt.sum(axis=0)[0]
+        weighed = evidence(data.reports, parameters)
+        return parameters.null_base, (weighed.null - weighed.share)[0] - parameters.null_base
 
     null_base, doubt = map(np.asarray, null_base_and_doubt(place))
     np.testing.assert_allclose(np.log(null_base / doubt), place["null_base"], atol=0.01)

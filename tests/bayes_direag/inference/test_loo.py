@@ -3,7 +3,6 @@
 import warnings
 
 import arviz_stats
-import jax.numpy as jnp
 import numpy as np
 import pytest
 import xarray as xr
@@ -15,7 +14,8 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
 from bayes_direag.inference.posterior import parameter_draws
-from bayes_direag.model.evidence import Parameters
+from bayes_direag.model import selection
+from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import LogisticRecalibration
 from tests.bayes_direag import brute_force, one_level
 
@@ -98,15 +98,15 @@ class TestByHand:
     @staticmethod
     def parameters(raw: dict[str, np.ndarray]) -> Parameters:
         return Parameters(
-            weight=jnp.asarray(np.exp(raw["weight"]).reshape(-1, 3)),
-            prior_strength=jnp.full(N_CHAINS * N_DRAWS, 0.4),
-            null_base=jnp.full(N_CHAINS * N_DRAWS, 0.1),
-            bias=jnp.asarray(raw["weight"].reshape(-1, 3) / 2),
-            slope=jnp.asarray(raw["slope"].ravel()),
-            null_gain=jnp.full(N_CHAINS * N_DRAWS, 0.3),
-            sharpness=jnp.asarray(np.exp(raw["slope"].ravel() / 3)),
-            vote=jnp.asarray(raw["weight"].reshape(-1, 3)[:, ::-1] / 4),
-            vote_slope=jnp.full(N_CHAINS * N_DRAWS, 0.1),
+            weight=np.exp(raw["weight"]).reshape(-1, 3),
+            prior_strength=np.full(N_CHAINS * N_DRAWS, 0.4),
+            null_base=np.full(N_CHAINS * N_DRAWS, 0.1),
+            bias=raw["weight"].reshape(-1, 3) / 2,
+            slope=raw["slope"].ravel(),
+            null_gain=np.full(N_CHAINS * N_DRAWS, 0.3),
+            sharpness=np.exp(raw["slope"].ravel() / 3),
+            vote=raw["weight"].reshape(-1, 3)[:, ::-1] / 4,
+            vote_slope=np.full(N_CHAINS * N_DRAWS, 0.1),
         )
 
     @pytest.fixture(scope="class")
@@ -203,7 +203,7 @@ class TestByHand:
     def test_it_does_not_depend_on_the_pieces(
         self, found, observations, raw, log_likelihood, parameters, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(loo, "_CELLS", 16 * N_CHAINS * N_DRAWS)
+        monkeypatch.setattr(selection, "_PIECE_CELLS", 16 * N_CHAINS * N_DRAWS)
         again = self.left_out(observations, raw, log_likelihood, parameters)
         for before, after in zip(found, again, strict=True):
             np.testing.assert_allclose(after, before, rtol=1e-12)

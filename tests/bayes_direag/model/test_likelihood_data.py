@@ -9,7 +9,7 @@ import pytest
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.model import model
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw
 from bayes_direag.model.presets import preset

@@ -18,11 +18,10 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.nuts import NUMPYRO_STATISTICS
-from bayes_direag.model.evidence import Reports
+from bayes_direag.model.equations import Reports, clipped_logit
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import direag, log_likelihood, log_prior, raw_from_vector, recalibration, sites
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import clipped_logit
 from bayes_direag.model.settings import LEVEL_PARAMETERS, VARIANTS, Preset, Variant
 from tests.bayes_direag import brute_force
 

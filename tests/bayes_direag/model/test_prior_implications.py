@@ -9,10 +9,10 @@ import pytest
 from scipy import stats
 
 from bayes_direag.inference.posterior import prior_draws
-from bayes_direag.model.evidence import Parameters, Reports, supports
+from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.selection import clipped_logit
+from bayes_direag.model.selection import supports
 from bayes_direag.model.settings import Preset, RawParameter
 
 N_DRAWS = 6000
@@ -39,7 +39,7 @@ def support() -> dict[str, np.ndarray]:
     data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), bayes, "confidence", 5)
     drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(0))
     parameters = Parameters(**{name: drawn[name] for name in Parameters._fields if name in drawn})
-    return dict(zip(CASES, np.moveaxis(np.asarray(supports(reports, parameters)), 1, 0), strict=True))
+    return dict(zip(CASES, np.moveaxis(supports(reports, parameters), 1, 0), strict=True))
 
 
 #: The page that says what the priors are and imply.

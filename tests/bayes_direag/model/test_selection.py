@@ -1,0 +1,221 @@
+"""The forward evaluation: by the equations, in plain Python and in JAX; what it must not depend on; and its limits."""
+
+from itertools import combinations
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import expit, softmax
+
+from bayes_direag.data.long_table import ranks
+from bayes_direag.model import selection
+from bayes_direag.model.equations import Parameters, Reports, clipped_logit
+from bayes_direag.model.evidence import evidence, log_scores
+from bayes_direag.model.selection import evaluate, select, supports
+from tests.bayes_direag import brute_force
+from tests.bayes_direag.conftest import EPS, natural_parameters, reports
+
+VARIANTS = ("count", "level", "confidence")
+BEYOND = ("sharpness", "vote", "vote_slope")
+#: Which terms beyond the paper are left out; only variant confidence has a slope of votes to leave out.
+FAMILY = [
+    pytest.param(variant, left_out, id=f"{variant}-without {' '.join(left_out)}")
+    for variant in VARIANTS
+    for n in range(4)
+    for left_out in combinations(BEYOND if variant == "confidence" else BEYOND[:2], n)
+]
+
+
+def without(values: Parameters, *names: str) -> Parameters:
+    return values._replace(**dict.fromkeys(names))
+
+
+def support(given_reports: Reports, values: Parameters) -> np.ndarray:
+    """Return the support under one set of parameters: (problem, state)."""
+    return supports(given_reports, Parameters(*(None if value is None else value[None] for value in values)))[0]
+
+
+def said(given_reports: Reports, question: int) -> list[tuple[int, str, float]]:
+    """Return one question's reports, as the plain equations take them."""
+    rows = zip(given_reports.candidate[question].tolist(), given_reports.logit_confidence[question], strict=True)
+    return [(level, str(k), float(expit(logit))) for level, (k, logit) in enumerate(rows) if k >= 0]
+
+
+def as_dict(values: Parameters) -> dict[str, object]:
+    return {name: None if value is None else value.tolist() for name, value in values._asdict().items()}
+
+
+@jax.jit
+def in_jax(given_reports: Reports, values: Parameters) -> jax.Array:
+    """Return the support of each state by the equations of the likelihood, with room for a candidate a level."""
+    n_levels = given_reports.candidate.shape[1]
+    scores = log_scores(given_reports, evidence(given_reports, values), values, n_levels)
+    return jax.nn.softmax(scores, axis=0).T
+
+
+@pytest.mark.parametrize(("variant", "left_out"), FAMILY)
+@given(given_reports=reports())
+@settings(max_examples=8)
+def test_both_roads_are_the_printed_equations(variant: str, left_out: tuple[str, ...], given_reports: Reports) -> None:
+    values = without(natural_parameters(given_reports.candidate.shape[1], variant), *left_out)
+    for found in (support(given_reports, values), np.asarray(in_jax(given_reports, values))):
+        for question, k in enumerate(given_reports.n_candidates):
+            expected = brute_force.support(brute_force.scores(said(given_reports, question), as_dict(values), EPS))
+            row = [expected[str(a)] for a in range(k)]
+            np.testing.assert_allclose(found[question, :k], row, rtol=1e-11)
+            np.testing.assert_allclose(found[question, -1], expected[brute_force.NULL], rtol=1e-11)
+            assert (found[question, k:-1] == 0).all()
+
+
+@given(given_reports=reports(), seed=st.integers(0, 99))
+def test_questions_candidates_and_levels_have_no_order(given_reports: Reports, seed: int) -> None:
+    values, rng = natural_parameters(given_reports.candidate.shape[1]), np.random.default_rng(seed)
+    before = support(given_reports, values)
+    order = rng.permutation(len(given_reports.n_candidates))
+    np.testing.assert_allclose(support(given_reports.select(order), values), before[order], rtol=1e-12)
+
+    order = rng.permutation(given_reports.candidate.shape[1])
+    shuffled = Reports(
+        given_reports.logit_confidence[:, order], given_reports.candidate[:, order], given_reports.n_candidates
+    )
+    permuted = values._replace(weight=values.weight[order], bias=values.bias[order], vote=values.vote[order])
+    np.testing.assert_allclose(support(shuffled, permuted), before, rtol=1e-12)
+
+    candidate, expected = given_reports.candidate.copy(), before.copy()
+    for i, k in enumerate(given_reports.n_candidates):
+        new = rng.permutation(k)
+        candidate[i] = np.where(candidate[i] >= 0, np.append(new, -1)[candidate[i]], -1)
+        expected[i, new] = before[i, :k]
+    np.testing.assert_allclose(support(given_reports._replace(candidate=candidate), values), expected, rtol=1e-12)
+
+
+def test_reversing_levels_alone_does_change_support() -> None:
+    one = Reports(clipped_logit(np.array([[0.9, 0.9, 0.2]]), EPS), np.array([[0, 0, 1]]), np.array([2]))
+    values = natural_parameters(3)
+    reversals = [{"vote": values.vote[::-1]}, {"weight": values.weight[::-1], "bias": values.bias[::-1]}]
+    for reversal in reversals:
+        both_orders = jax.tree.map(lambda *pair: np.stack(pair), values, values._replace(**reversal))
+        ours, theirs = supports(one, both_orders)
+        np.testing.assert_allclose(ours, support(one, values), rtol=1e-13)
+        assert np.abs(ours - theirs).max() > 0.05
+
+
+@given(given_reports=reports(), higher=st.floats(0, 1), place=st.tuples(st.integers(0, 5), st.integers(0, 3)))
+def test_a_higher_confidence_never_lowers_its_candidate(
+    given_reports: Reports, higher: float, place: tuple[int, int]
+) -> None:
+    i, level = place[0] % given_reports.candidate.shape[0], place[1] % given_reports.candidate.shape[1]
+    mine = given_reports.candidate[i, level]
+    raised = given_reports.logit_confidence.copy()
+    raised[i, level] = clipped_logit(np.array(higher), EPS)
+    if mine < 0 or raised[i, level] < given_reports.logit_confidence[i, level]:
+        return
+    values = natural_parameters(given_reports.candidate.shape[1])
+    before = support(given_reports, values)
+    after = support(given_reports._replace(logit_confidence=raised), values)
+    assert after[i, mine] >= before[i, mine] * (1 - 1e-14)
+    assert after[i, -1] <= before[i, -1] * (1 + 1e-14)
+
+
+@given(given_reports=reports(), factor=st.floats(0.01, 100))
+def test_the_common_scale_is_not_identified(given_reports: Reports, factor: float) -> None:
+    values = natural_parameters(given_reports.candidate.shape[1])
+    scaled = values._replace(
+        weight=factor * values.weight,
+        prior_strength=factor * values.prior_strength,
+        null_base=factor * values.null_base,
+    )
+    ours, theirs = (support(given_reports, v) for v in (values, scaled))
+    np.testing.assert_allclose(theirs, ours, rtol=1e-10)
+
+
+def test_a_question_without_reports_has_only_the_null() -> None:
+    nothing = Reports(np.zeros((1, 3)), np.full((1, 3), -1), np.array([0]))
+    assert support(nothing, natural_parameters(3)).tolist() == [[0, 1]]
+
+
+def spread_parameters(n_samples: int, n_levels: int = 4) -> Parameters:
+    """Draw parameters that differ widely between samples."""
+    rng = np.random.default_rng(1)
+    return Parameters(
+        weight=rng.gamma(2, 1, (n_samples, n_levels)),
+        prior_strength=rng.gamma(1, 0.1, n_samples),
+        null_base=rng.gamma(1, 0.1, n_samples),
+        bias=rng.normal(size=(n_samples, n_levels)),
+        slope=rng.gamma(2, 1, n_samples),
+        null_gain=rng.gamma(1, 0.3, n_samples),
+        sharpness=rng.gamma(8, 0.15, n_samples),
+        vote=rng.normal(0, 0.5, (n_samples, n_levels)),
+        vote_slope=rng.normal(0, 0.2, n_samples),
+    )
+
+
+def some_reports(n: int, n_levels: int = 4) -> Reports:
+    rng = np.random.default_rng(9)
+    candidate = ranks(rng.integers(-1, 3, (n, n_levels)))
+    candidate[0] = -1
+    stated = clipped_logit(rng.choice([0.0, 0.3, 0.5, 1.0], (n, n_levels)), EPS)
+    return Reports(stated, candidate.astype(np.int32), candidate.max(axis=1) + 1)
+
+
+@pytest.mark.parametrize("pieces", [9, 50, 1])
+@pytest.mark.parametrize("tables", [1, 72])
+def test_pieces_and_tables_of_any_size_give_the_same(pieces, tables, monkeypatch):
+    given_reports, parameters = some_reports(80), spread_parameters(5)
+    expected = supports(given_reports, parameters)
+    monkeypatch.setattr(selection, "_PIECE_CELLS", pieces)
+    monkeypatch.setattr(selection, "_TABLE_CELLS", tables)
+    np.testing.assert_allclose(supports(given_reports, parameters), expected, rtol=1e-13)
+
+
+@pytest.mark.parametrize("sharpness", [0.05, 40.0])
+def test_support_is_a_probability_however_sharp(sharpness: float) -> None:
+    """Powers of concentrations and votes that by themselves are too large or too small for a number."""
+    given_reports, every = some_reports(40), spread_parameters(5)
+    sharp = every._replace(sharpness=np.full(5, sharpness), weight=every.weight * 1e12, vote=every.vote * 1e3)
+    found = supports(given_reports, sharp)
+    for sample, own in enumerate(found):
+        values = as_dict(Parameters(*(value if value is None else value[sample] for value in sharp)))
+        for question, k in enumerate(given_reports.n_candidates):
+            alpha = brute_force.concentrations(said(given_reports, question), values, EPS)
+            scores = {state: sharpness * np.log(value) for state, value in alpha.items()}
+            for level, answer, stated in said(given_reports, question):
+                scores[answer] += values["vote"][level] + values["vote_slope"] * brute_force.logit(stated, EPS)
+            states = [*map(str, range(k)), brute_force.NULL]
+            expected = softmax([scores[state] for state in states])
+            np.testing.assert_allclose(own[question, [*range(k), -1]], expected, rtol=1e-9, atol=1e-300)
+
+
+REPORTS = Reports(
+    logit_confidence=clipped_logit(
+        np.array([[1.0, 0.9, 0.3], [0.95, 1.0, 1.0], [0.5, 0.6, 0.0], [0.5, 0.5, 0.5]]), EPS
+    ),
+    candidate=np.array([[0, 1, 0], [0, 0, 0], [-1, 0, 1], [-1, -1, -1]]),
+    n_candidates=np.array([2, 1, 2, 0]),
+)
+
+
+@pytest.mark.parametrize("largest", [0.0, 40.0, 640.0])
+def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: float) -> None:
+    """What its reports lack of certainty is far below the rounding of the weight itself, and above the rest."""
+    own = Parameters(
+        weight=np.exp([largest, 0.0, 0.5]),
+        prior_strength=np.array(0.4),
+        null_base=np.array(0.15),
+        bias=np.array([0.9 * largest, -0.3, 0.4]),
+        slope=np.array(0.7),
+        null_gain=np.array(0.6),
+    )
+    (found,) = evaluate(REPORTS, jax.tree.map(lambda value: np.stack([value, value]), own), select)
+    likelihood = np.asarray(in_jax(REPORTS, own))
+    plain = as_dict(own)
+    for question in range(4):
+        expected = brute_force.support(brute_force.concentrations(said(REPORTS, question), plain, EPS))
+        null = expected.pop(brute_force.NULL)
+        np.testing.assert_allclose(found.mean_support[question, -1], null, rtol=1e-12)
+        np.testing.assert_allclose(likelihood[question, -1], null, rtol=1e-12)
+        assert found.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
+        if expected:
+            np.testing.assert_allclose(found.support[:, question], max(expected.values()), rtol=1e-12)
