@@ -50,7 +50,10 @@ class ObservationError(DirEAGError):
     ) -> None:
         parts = {"": path, "line ": line, "field ": field}
         place = ", ".join(f"{name}{value}" for name, value in parts.items() if value is not None)
-        shown = repr(seen)
+        try:
+            shown = repr(seen)
+        except ValueError:  # Python writes no integer of more than 4300 digits
+            shown = f"{type(seen).__name__} of thousands of digits"
         shown = shown if len(shown) <= 60 else f"{shown[:57]}..."
         value = "" if seen is ... else f"; saw {shown}"
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")

@@ -7,6 +7,7 @@ of the fit.
 """
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from bayes_direag.model.selection import (
 )
 
 FORMAT, VERSION = "bayes-direag predictor", 1
+_NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,22 +94,30 @@ class Predictor:
             wrong = [
                 name
                 for name, draws in parameters.items()
-                if draws.shape != shapes[name] or not np.isfinite(draws).all()
+                if draws.shape != shapes[name]
+                or not np.isfinite(draws).all()
+                or (name in _NOT_NEGATIVE and (draws < 0).any())
             ]
-            if wrong or not {"prior_strength", "null_base"} <= parameters.keys():
+            if wrong or not n or not {"prior_strength", "null_base"} <= parameters.keys():
                 raise ValueError(
                     f"parameters {', '.join(wrong or parameters)} are not {n} draws of {len(levels)} levels"
                 )
             if method == "isotonic":
-                knots = np.array([values["support"], values["probability"]], float)
-                recalibration: Recalibration = IsotonicRecalibration(*knots)
+                final = np.array([values["support"], values["probability"]], float)
+                recalibration: Recalibration = IsotonicRecalibration(*final)
             else:
-                both = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
-                final = dict(zip(("intercept", "slope"), both, strict=True))
-                recalibration = LogisticRecalibration(method, final, float(stored["recalibration"]["eps"]))
-            known = levels, frozenset(stored["voting"]), labels, signals, float(stored["eps"])
-            return cls(stored["answers"], *known, Parameters(**parameters), recalibration, stored["made_by"])
-        except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
+                final = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
+                coefficients = dict(zip(("intercept", "slope"), final, strict=True))
+                recalibration = LogisticRecalibration(method, coefficients, _eps(stored["recalibration"]["eps"]))
+            if not (final.size and np.isfinite(final).all()):
+                raise ValueError(f"the final calibration by {method} has values that are no numbers")
+            names = (*levels, *labels, *signals)
+            if not (levels and all(isinstance(name, str) for name in names) and {*stored["voting"]} <= {*levels}):
+                raise ValueError("levels, labels and signals are not names")
+            known = levels, frozenset(stored["voting"]), labels, signals
+            made_by = dict(stored["made_by"])
+            return cls(stored["answers"], *known, _eps(stored["eps"]), Parameters(**parameters), recalibration, made_by)
+        except (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
             cause = f"{type(error).__name__}: {error}"
             raise FitFileError(
                 f"{path}: not a predictor that this version can read ({cause}); expected a file written by "
@@ -145,13 +155,15 @@ class Predictor:
         """
         if not 0 < interval_level < 1:
             raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+        if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
+            raise _unusable(
+                "this value cannot be used", "reports", reports, "a list of reports", "Make a list of them."
+            )
         read = [self._read(place, report) for place, report in enumerate(reports)]
-        named = [report["level"] for report in reports if report.get("level") is not None]
-        if len(set(named)) < len(named):
-            raise _unusable("a level occurs twice", "level", named, "every level once", "Remove one of the two.")
+        self._check_levels(reports, [level for level, *_ in read])
         for column in zip(*(percents for _, _, percents, _ in read), strict=True):
             stated = [percent for percent in column if percent is not None]
-            if len(stated) >= 5 and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
+            if stated and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
                 problem = "all confidences are at most 1, so they look like fractions"
                 raise _unusable(problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100.")
         no_signals = (None,) * len(self.signals)
@@ -162,11 +174,12 @@ class Predictor:
         ]
         used = sorted(usable, key=lambda report: report[0])
         candidates = sorted({text for _, text, _ in used})
+        number = {text: place for place, text in enumerate(candidates)}
         level = [level for level, _, _ in used]
         percent = np.array([percents for *_, percents in used], float).reshape(-1, len(self.signals))
         confidence = logit_signals([*percent.T / 100], self.eps)
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
-        candidate = np.array([candidates.index(text) for _, text, _ in used], int)
+        candidate = np.array([number[text] for _, text, _ in used], int)
         asked = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
         (selection,) = evaluate(asked, self.parameters.of_slots(level), select)
         columns = summary(selection, self.recalibration, interval_level)
@@ -177,37 +190,72 @@ class Predictor:
         answer = candidates[place] if place >= 0 else None
         return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}
 
+    def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
+        """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
+        alone = {level for level, report in zip(levels, reports, strict=True) if not report.get("group")}
+        seen: set[tuple[int, object]] = set()
+        for place, (level, report) in enumerate(zip(levels, reports, strict=True)):
+            names = (report.get("level"), report.get("level_name"), (place,))
+            key = level, None if level in alone else next(name for name in names if name is not None)
+            if key in seen:
+                expected, remedy = "every level once", "Remove one of the two."
+                raise _unusable("a level occurs twice", f"reports[{place}]", self.levels[level], expected, remedy)
+            seen.add(key)
+
     def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, tuple[float | None, ...], bool]:
         """Return a report's level number, its canonical answer, its signals, and whether it states any confidence."""
+
+        def unusable(field: str, seen: object, expected: str, remedy: str) -> ObservationError:
+            return _unusable("this value cannot be used", f"reports[{place}]{field}", seen, expected, remedy)
+
+        if not isinstance(report, Mapping):
+            raise unusable("", report, "an object with level, answer and confidence", "Write one for each report.")
+        for field in ("level", "level_name", "group"):
+            if not isinstance(report.get(field), str | int | None):
+                raise unusable(f".{field}", report[field], "a name or a number", "Write the level's name.")
         level = report.get("level")
         called = level if isinstance(level, str) else report.get("level_name") or f"level_{level}"
         name = report.get("group") or called
         if name not in self.levels:
             raise LevelError(
-                f"reports[{place}]: this level is unknown to the fit; saw {name!r}; expected one of "
+                f"reports[{place}]: this level is unknown to the fit; saw {str(name)[:60]!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
-        answer, given = report.get("answer"), report.get("confidences") or {}
+        answer, given = _present(report.get("answer")), report.get("confidences") or {}
         if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
-            field = f"reports[{place}].answer"
-            raise _unusable("this value cannot be used", field, answer, "text, a number or null", "Write it as text.")
+            raise unusable(".answer", answer, "text, a number or null", "Write it as text.")
         if not isinstance(given, Mapping):
-            field = f"reports[{place}].confidences"
-            raise _unusable("this value cannot be used", field, given, "numbers by name", "Name the signals.")
+            raise unusable(".confidences", given, "numbers by name", "Name the signals.")
+        signals = {name: _present(value) for name, value in given.items()}
+        if (stated := _present(report.get("confidence"))) is not None:
+            signals["number"] = stated
         percents = []
         for signal in self.signals:
-            stated = report.get("confidence") if signal == "number" else None
-            percent = given.get(signal) if stated is None else stated
+            percent = signals.get(signal)
             if percent is not None and (
                 isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100
             ):
-                field = f"reports[{place}].confidence" + ("" if signal == "number" else f"s.{signal}")
-                expected, remedy = "a number from 0 to 100, or null", "Write it in percent."
-                raise _unusable("this value cannot be used", field, percent, expected, remedy)
+                field = ".confidence" if signal == "number" else f".confidences.{signal}"
+                raise unusable(field, percent, "a number from 0 to 100, or null", "Write it in percent.")
             percents.append(None if percent is None else float(percent))
-        text = None if answer is None else canonical(str(answer), self.answers)
-        is_stated = any(value is not None for value in (report.get("confidence"), *given.values()))
+        try:
+            text = None if answer is None else canonical(str(answer), self.answers)
+            (text or "").encode()
+        except ValueError:  # of an integer of thousands of digits, or half a character
+            raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
+        is_stated = any(value is not None for value in signals.values())
         return self.levels.index(str(name)), text, tuple(percents), is_stated
+
+
+def _present(value: object) -> object:
+    """Return a value; None if it is NaN, which means missing."""
+    return None if isinstance(value, float) and math.isnan(value) else value
+
+
+def _eps(value: object) -> float:
+    if not (isinstance(value, float) and 0 < value < 0.5):
+        raise ValueError(f"saw eps {value}; expected a number between 0 and 0.5")
+    return value
 
 
 def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

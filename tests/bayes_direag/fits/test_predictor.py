@@ -1,11 +1,12 @@
 """An exported fit says what the fit says, and needs no more than NumPy to say it."""
 
 import json
+import math
 import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -120,6 +121,16 @@ def changed(**parts: object):
     return lambda stored: stored | parts
 
 
+def within(*place: str, **parts: object):
+    """Return the same for an object within the file."""
+
+    def change(stored: dict[str, Any], *steps: str) -> dict[str, Any]:
+        first, *rest = steps or place
+        return stored | {first: change(stored[first], *rest) if rest else stored[first] | parts}
+
+    return change
+
+
 @pytest.mark.parametrize(
     ("change", "cause"),
     [
@@ -130,6 +141,20 @@ def changed(**parts: object):
         (changed(levels=["a"]), "parameters weight, vote are not 1 draws of 1 levels"),
         (changed(parameters={"weight": [[1.0]]}), "parameters weight are not"),
         (changed(recalibration={"method": "platt"}), "KeyError: 'values'"),
+        (changed(eps=1e308), "saw eps 1e\\+308; expected a number between 0 and 0.5"),
+        (changed(eps=None), "saw eps None"),
+        (within("recalibration", "values", slope=[None]), "the final calibration by platt has values that are no num"),
+        (within("recalibration", "values", slope=["1e999"]), "the final calibration by platt has values"),
+        (within("recalibration", "values", slope=[10**400]), "OverflowError"),
+        (within("recalibration", eps=-1.0), "saw eps -1.0"),
+        (within("parameters", weight=[[-1.0] * 5]), "parameters weight are not"),
+        (within("parameters", weight=[]), "parameters .* are not 0 draws"),
+        (within("parameters", slope=[math.nan]), "parameters slope are not"),
+        (changed(signals=[["number"]]), "levels, labels and signals are not names"),
+        (changed(signals=3), "TypeError"),
+        (changed(voting=["nobody"]), "levels, labels and signals are not names"),
+        (changed(made_by=3), "TypeError"),
+        (lambda stored: [stored] * 3, "TypeError"),
     ],
 )
 def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
@@ -139,7 +164,7 @@ def test_a_bad_file(change, cause: str, exported: Path, tmp_path: Path) -> None:
         Predictor.load(path)
 
 
-@pytest.mark.parametrize("made_of", [None, b"", b"\x89HDF\r\n\x1a\n"])
+@pytest.mark.parametrize("made_of", [None, b"[" * 100_000, b"", b"\x89HDF\r\n\x1a\n"])
 def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
     path = tmp_path / "fit.nc"
     if made_of is not None:
@@ -156,6 +181,17 @@ def test_not_a_predictor(made_of: bytes | None, tmp_path: Path) -> None:
         ({"level": "cautious", "confidence": True}, ObservationError, "a number from 0 to 100, or null"),
         ({"level": "cautious", "answer": ["5"]}, ObservationError, r"reports\[1\].answer: .* expected text, a number"),
         ({"level": "vanilla"}, ObservationError, "a level occurs twice"),
+        ({"level_name": "vanilla", "answer": "6"}, ObservationError, "a level occurs twice; saw 'vanilla'"),
+        ({"level": 2, "level_name": "vanilla"}, ObservationError, "a level occurs twice; saw 'vanilla'"),
+        ({"group": "vanilla"}, ObservationError, "a level occurs twice; saw 'vanilla'"),
+        ({"level": [1]}, ObservationError, r"reports\[1\].level: .* saw \[1\]; expected a name or a number"),
+        ({"level": {}}, ObservationError, r"reports\[1\].level: .* saw \{\}"),
+        ({"level": "cautious", "level_name": ["a"]}, ObservationError, r"reports\[1\].level_name: .* saw \['a'\]"),
+        ({"group": ["vanilla"]}, ObservationError, r"reports\[1\].group: .* saw \['vanilla'\]"),
+        ({"level": "bold" * 10**6}, LevelError, "unknown to the fit"),
+        ({"level": "cautious", "confidence": 10**5000}, ObservationError, "saw int of thousands of digits"),
+        ({"level": "cautious", "answer": 10**5000}, ObservationError, "saw int of thousands of digits"),
+        ({"level": "cautious", "confidences": [80]}, ObservationError, r"reports\[1\].confidences: .* saw \[80\]"),
     ],
 )
 def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) -> None:
@@ -164,10 +200,56 @@ def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) 
         predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 80}, report])
 
 
+def test_what_is_no_list_of_reports(exported: Path) -> None:
+    """Outside the tests nothing checks types but the predictor itself."""
+    code = (
+        "import sys\n"
+        "from bayes_direag import DirEAGError, Predictor\n"
+        "predictor = Predictor.load(sys.argv[1])\n"
+        "for reports in (3, None, 'reports', {'level': 'vanilla'}, [3], [None], ['vanilla']):\n"
+        "    try:\n"
+        "        predictor.predict(reports)\n"
+        "    except DirEAGError as error:\n"
+        "        print(error)"
+    )
+    command = [sys.executable, "-c", code, str(exported)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
+    lines = done.stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["field reports"] * 4 + ["field reports[0]"] * 3
+    assert "saw 3; expected a list of reports" in lines[0]
+    assert "saw 3; expected an object with level, answer and confidence" in lines[4]
+
+
+def test_a_group_may_report_often_but_each_of_its_levels_once(simulated: Observations, tmp_path: Path) -> None:
+    fit_map(grouped(simulated)[:60]).export(tmp_path / "predictor.json")
+    predictor = Predictor.load(tmp_path / "predictor.json")
+    report = {"group": "bold", "answer": 3, "confidence": 90}
+    assert predictor.predict([report, report])["n_used"] == 2
+    assert predictor.predict([report | {"level": None}, report | {"level": None}])["n_used"] == 2
+    assert predictor.predict([report | {"level": 1}, report | {"level": 2}])["n_used"] == 2
+    for twice in ([report | {"level": 1}] * 2, [report, {"level": "bold", "answer": 3, "confidence": 90}]):
+        with pytest.raises(ObservationError, match="a level occurs twice; saw 'bold'"):
+            predictor.predict(twice)
+
+
+def test_missing_values_are_missing_and_half_a_character_is_refused(simulated: Observations, tmp_path: Path) -> None:
+    questions = [question.model_copy(update={"gold_answer": "a"}) for question in simulated.questions[:20]]
+    fit_map(Observations.from_questions(questions, "text")).export(tmp_path / "predictor.json")
+    predictor = Predictor.load(tmp_path / "predictor.json")
+    one = {"level": "vanilla", "answer": "b", "confidence": 80}
+    for missing in ({"answer": math.nan}, {"confidence": math.nan}, {"answer": None}):
+        assert predictor.predict([one | missing])["n_used"] == 0
+    with pytest.raises(ObservationError, match=r"reports\[0\].answer: .* expected text that can be written"):
+        predictor.predict([one | {"answer": "\ud83d"}])
+
+
 def test_fractions_are_refused_and_intervals_are_probabilities(exported: Path) -> None:
     predictor = Predictor.load(exported)
-    with pytest.raises(ObservationError, match=r"so they look like fractions; saw 0.9; expected percentages"):
-        predictor.predict([{"level": name, "answer": "5", "confidence": 0.9} for name in predictor.levels])
+    for confidences in ([0.9], [0.9] * 5, [0.2, 0.7, 0.9, 0.95], [0.9, 1.0]):
+        pairs = zip(predictor.levels, confidences, strict=False)
+        with pytest.raises(ObservationError, match=r"so they look like fractions; saw .*; expected percentages"):
+            predictor.predict([{"level": name, "answer": "5", "confidence": stated} for name, stated in pairs])
+    assert predictor.predict([{"level": "vanilla", "answer": "5", "confidence": 1}])["n_used"] == 1
     with pytest.raises(DirEAGError, match=r"interval level 90.0"):
         predictor.predict([], interval_level=90.0)
     assert repr(replace(predictor, levels=("a", "b"))) == "Predictor(MAP; levels a, b)"
