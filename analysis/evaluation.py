@@ -14,11 +14,11 @@ from tqdm.auto import tqdm
 from analysis.display.folders import versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
-from analysis.methods.direag import FITTED_METHODS, FitLearner, Part, deal, learn_each
+from analysis.methods.direag import FitLearner, Fold, deal, learn_each
 from analysis.methods.method import Answers, Learner, Method
-from analysis.methods.registry import DEFAULT_SIMPLE, SIMPLE_METHODS, fitted_methods, vanilla_method
-from analysis.methods.rules import VANILLA
-from analysis.methods.sampled import SAMPLED_METHODS, SAMPLING_METHODS, is_right, joined_answers
+from analysis.methods.registry import DEFAULT_EVALUATED, EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
+from analysis.methods.rules import VANILLA, vanilla_method
+from analysis.methods.sampled import SAMPLED_METHODS, is_right, joined_answers
 from analysis.report.report import write_report
 from analysis.report.source import read_source
 from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST, TABLES, EvaluatedRun
@@ -26,20 +26,11 @@ from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.presets import label
-from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import Method as FitMethod
-from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+from bayes_direag.model import presets
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-
-#: The default methods in the order of the tables, which the others follow.
-DEFAULT_METHODS = (VANILLA, *SAMPLED_METHODS, *DEFAULT_SIMPLE, *FITTED_METHODS)
-#: The first words of methods that need stated confidences.
-OF_CONFIDENCES = ("mean_confidence", "steerconf", "cisc")
-METHODS = (*DEFAULT_METHODS, *(name for name in SIMPLE_METHODS if name not in DEFAULT_METHODS))
 
 
 @dataclass(frozen=True)
@@ -99,10 +90,10 @@ class Evaluation(Result):
     def __repr__(self) -> str:
         best, settings = self.table.iloc[0], self.settings
         held_out = f"{settings.n_folds}-fold cross-fit" if self.test is None else "on a test set"
+        fitted = f"{settings.fit_method.upper()}, preset {presets.label(settings.preset)}"
         return (
-            f"Evaluation({len(self.table)} methods, {len(self.evaluated)} questions, {held_out}, "
-            f"{settings.fit_method.upper()}, preset {label(settings.preset)}; best by benefit: {best['method']} "
-            f"{best['benefit']:.3f})"
+            f"Evaluation({len(self.table)} methods, {len(self.evaluated)} questions, {held_out}, {fitted}; "
+            f"best by benefit: {best['method']} {best['benefit']:.3f})"
         )
 
     @property
@@ -135,8 +126,19 @@ class Evaluation(Result):
         """Write the evaluation as a folder, completely or not at all; an earlier evaluation there is replaced.
 
         The files are ``predictions.csv``, ``metrics.csv``, ``parameters.csv``, ``fits/VARIANT-FOLD.nc`` and
-        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations, and the ``command`` that
-        was typed. Raises DirEAGError if the folder holds other files.
+        ``evaluation.json``: settings, versions, size, origin and SHA-256 of the observations.
+
+        Parameters
+        ----------
+        folder
+            A new or empty folder, or one with an earlier evaluation.
+        command
+            The command that was typed, for the record.
+
+        Raises
+        ------
+        DirEAGError
+            If the folder holds other files.
         """
         with FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
@@ -174,11 +176,10 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate methods by cross-fitting, or on a test set after fitting to ``observations``.
 
-    Raises DirEAGError for an unknown method or level, for evaluated observations without labels, and for observations
-    that cannot be fitted to or dealt into folds.
-
     Parameters
     ----------
+    observations
+        Labelled questions.
     test
         Questions to evaluate on; ``observations`` are then for fitting alone. By default, k-fold cross-fitting.
     elicited
@@ -187,20 +188,32 @@ def evaluate(
     fit_method, preset, sampling, allow_weighted
         Settings of the fits: see :func:`~bayes_direag.fits.fitting.train_test`.
     methods
-        Names from :data:`METHODS`, in the order of the tables; by default, all of :data:`DEFAULT_METHODS` that the
-        observations allow (without stated confidences, none of :data:`OF_CONFIDENCES`).
+        Names from :data:`~analysis.methods.registry.EVALUATED_METHODS`, in the order of the tables; by default, all of
+        :data:`~analysis.methods.registry.DEFAULT_EVALUATED` that the observations allow.
     vanilla_level
         The level of method ``vanilla``; by default, the level of that name.
+    n_folds
+        Number of folds of a cross-fit.
     seed
         Seed of the folds and of the bootstrap.
+    n_resamples, interval_level
+        Number of bootstrap resamples behind each interval, and its probability.
+    on_step
+        Called with the name of each step.
     progress
         Show a bar over the methods.
+
+    Raises
+    ------
+    DirEAGError
+        If a method or level is unknown, no evaluated question is labelled, or the observations cannot be fitted to or
+        dealt into folds.
     """
     evaluated = observations if test is None else test
     elicited = elicited or {}
     settings = EvaluationSettings(
         fit_method=fit_method,
-        preset=named_preset(preset),
+        preset=presets.preset(preset),
         sampling=None if fit_method == "map" else sampling or SamplingSettings(),
         methods=_chosen_methods(methods, evaluated, vanilla_level, elicited),
         vanilla_level=vanilla_level or VANILLA,
@@ -221,30 +234,30 @@ def evaluate(
     }
     chosen = {name: registry[name] for name in settings.methods if name not in SAMPLED_METHODS}
     learns = any(method.learns for method in chosen.values())
-    parts = deal(observations, test, settings.n_folds, seed) if learns else ()
-    fold = _fold_of_question(evaluated, parts)
+    folds = deal(observations, test, settings.n_folds, seed) if learns else ()
+    fold_names = _fold_of_question(evaluated, folds)
     predictions: list[pd.DataFrame] = []
     learned: dict[Learner, list[Any]] = {}
     with Scorer(seed=seed, n_resamples=n_resamples, interval_level=interval_level) as scorer:
         for name in tqdm(settings.methods, "methods", disable=not progress):
             if name in SAMPLED_METHODS:
-                table = _sampled(name, elicited[SAMPLED_METHODS[name]], evaluated)
+                table = _of_elicitation(name, elicited[SAMPLED_METHODS[name].elicitation], evaluated)
             elif not (method := chosen[name]).learns:
-                table = _table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
+                table = _answer_table(method.answer(method.learn(evaluated, seed), evaluated), evaluated)
             else:
                 if method.learn not in learned:
                     on_step(f"fitting {name}")
-                    learned[method.learn] = learn_each(method.learn, parts, observations, test, settings.n_folds, seed)
-                table = _held_out(method, learned[method.learn], parts, evaluated)
-            predictions.append(_completed(table, name, fold, evaluated))
+                    learned[method.learn] = learn_each(method.learn, folds, observations, test, settings.n_folds, seed)
+                table = _held_out_answers(method, learned[method.learn], folds, evaluated)
+            predictions.append(_completed(table, name, fold_names, evaluated))
             scorer.add(predictions[-1])
         on_step("scoring")
         metrics = scorer.table()
     fits = {
-        (learner.variant, part.fold): fitted.fit
+        (learner.variant, fold.name): fitted.fit
         for learner, states in learned.items()
         if isinstance(learner, FitLearner)
-        for part, fitted in zip(parts, states, strict=True)
+        for fold, fitted in zip(folds, states, strict=True)
     }
     return Evaluation(
         pd.concat(predictions, ignore_index=True),
@@ -264,45 +277,48 @@ def _chosen_methods(
     vanilla_level: str | None,
     elicited: Mapping[str, Observations],
 ) -> tuple[str, ...]:
-    missing = {method for method, protocol in SAMPLED_METHODS.items() if protocol not in elicited}
+    lacking = {name: of.elicitation for name, of in SAMPLED_METHODS.items() if of.elicitation not in elicited}
     if methods is None:
-        has_vanilla = vanilla_level is not None or VANILLA in evaluated.level_names
-        missing |= set() if has_vanilla else {VANILLA}
+        missing = set(lacking)
+        if vanilla_level is None and VANILLA not in evaluated.level_names:
+            missing.add(VANILLA)
         if np.isnan(evaluated.confidence).all():
-            missing |= {method for method in DEFAULT_METHODS if method.startswith(OF_CONFIDENCES)}
-        return tuple(method for method in DEFAULT_METHODS if method not in missing)
-    for method in methods:
-        if method in missing:
+            missing |= {name for name, method in SIMPLE_METHODS.items() if method.needs_confidences}
+        return tuple(name for name in DEFAULT_EVALUATED if name not in missing)
+    for name in methods:
+        if name in lacking:
             raise DirEAGError(
-                f"method {method} needs an elicitation of its own; expected one under the protocol "
-                f"{SAMPLED_METHODS[method]}. Give its observations with --{SAMPLED_METHODS[method]}."
+                f"method {name} needs an elicitation of its own; expected one under the protocol {lacking[name]}. Give "
+                f"its observations with --{lacking[name]}."
             )
-    unknown = [method for method in methods if method not in METHODS]
+    unknown = [name for name in methods if name not in EVALUATED_METHODS]
     if unknown or not methods:
         seen = f"unknown method {', '.join(map(repr, unknown))}" if unknown else "no method"
-        raise DirEAGError(f"{seen}; expected some of {', '.join(METHODS)}.")
+        raise DirEAGError(f"{seen}; expected some of {', '.join(EVALUATED_METHODS)}.")
     return tuple(dict.fromkeys(methods))
 
 
-def _fold_of_question(evaluated: Observations, parts: Sequence[Part]) -> pd.Series:
+def _fold_of_question(evaluated: Observations, folds: Sequence[Fold]) -> pd.Series:
     """Return each question's fold; missing for unanswered questions, and for all if no method learns."""
-    fold = pd.Series([None] * len(evaluated), dtype="str")
-    for part in parts:
-        fold.iloc[part.asked] = part.fold
-    return fold
+    names = pd.Series([None] * len(evaluated), dtype="str")
+    for fold in folds:
+        names.iloc[fold.asked] = fold.name
+    return names
 
 
-def _held_out(method: Method, learned: Sequence[Any], parts: Sequence[Part], evaluated: Observations) -> pd.DataFrame:
+def _held_out_answers(
+    method: Method, learned: Sequence[Any], folds: Sequence[Fold], evaluated: Observations
+) -> pd.DataFrame:
     """Return the answers to the questions of all folds; missing for questions in no fold."""
     tables = []
-    for part, state in zip(parts, learned, strict=True):
-        asked = evaluated.select(part.asked).align(part.labelled.level_names, part.labelled.groups)
-        tables.append(_table(method.answer(state, asked), asked).set_axis(part.asked, axis=0))
+    for fold, state in zip(folds, learned, strict=True):
+        asked = evaluated.select(fold.asked).align(fold.labelled.level_names, fold.labelled.groups)
+        tables.append(_answer_table(method.answer(state, asked), asked).set_axis(fold.asked, axis=0))
     table = pd.concat(tables).reindex(range(len(evaluated)))
     return table.assign(right=table["right"].astype("boolean").fillna(value=False))
 
 
-def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
+def _answer_table(answers: Answers, asked: Observations) -> pd.DataFrame:
     """Return the answers of a method as a table."""
     pairs = zip(asked.candidates, answers.candidate, strict=True)
     return pd.DataFrame(
@@ -316,12 +332,12 @@ def _table(answers: Answers, asked: Observations) -> pd.DataFrame:
     )
 
 
-def _sampled(method: str, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
+def _of_elicitation(method: str, elicited: Observations, evaluated: Observations) -> pd.DataFrame:
     """Return the answers of a method with an elicitation of its own as a table.
 
     An answer is right if it equals the gold answer; correctness is missing without one, even if levels were judged.
     """
-    answers = joined_answers(SAMPLING_METHODS[SAMPLED_METHODS[method]][method], elicited, evaluated.problem_id)
+    answers = joined_answers(SAMPLED_METHODS[method], elicited, evaluated.problem_id)
     golds = [question.gold_answer for question in evaluated.questions]
     judged = np.array([gold is not None for gold in golds], bool)
     return pd.DataFrame(

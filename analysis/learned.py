@@ -31,7 +31,6 @@ from analysis.display.style import (
     panel_grid,
     row_labels,
 )
-from analysis.methods.direag import FITTED_METHODS
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -422,8 +421,3 @@ def describe_fit(fit: Fit) -> str:
         f"Fitted to {fit.n_questions} questions{f' of {source}' if source else ''}: {method}, preset "
         f"{label(fit.preset)}, variant {fit.variant}."
     )
-
-
-def calibrated_method(fit: Fit) -> str:
-    """Return the name of a fit's calibrated predictions among the methods."""
-    return next(name for name, pair in FITTED_METHODS.items() if pair == (fit.variant, "confidence"))

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.commands.options import LevelOption
 from bayes_direag.commands.options import FitFile, JsonOption, SeedOption, out, progress
 
 
@@ -13,7 +14,7 @@ def diagnose_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="Folder for diagnosis.json, parameters.csv and pictures.")
     ] = None,
-    interval_level: Annotated[float, typer.Option("--level", help="Of the intervals and bands.")] = 0.9,
+    level: LevelOption = 0.9,
     seed: SeedOption = 0,
     as_json: JsonOption = False,
 ) -> None:
@@ -34,7 +35,7 @@ def diagnose_command(
             FOLDER.check(target)
         fitted = Fit.load(fit)
         step("checking")
-        diagnosis = diagnose(fitted, interval_level=interval_level, seed=seed)
+        diagnosis = diagnose(fitted, interval_level=level, seed=seed)
         if target is not None:
             step("drawing")
             diagnosis.write(target)

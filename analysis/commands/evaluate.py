@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from analysis.commands.options import ListMethodsOption, ResamplesOption, named_list, read_observations
 from bayes_direag.commands import options
-from bayes_direag.commands.show import show_quality
-from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.records import Columns
 from bayes_direag.model.presets import label
-from bayes_direag.model.settings import Method
+from bayes_direag.model.settings import FitMethod
 
 if TYPE_CHECKING:
     from analysis.evaluation import Evaluation
-    from bayes_direag.data.observations import Observations
 
 
 def evaluate_command(
@@ -28,7 +25,7 @@ def evaluate_command(
     ] = None,
     topk: Annotated[Path | None, typer.Option(help="One list of guesses a question, for topk.")] = None,
     fit_method: Annotated[
-        Method, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
+        FitMethod, typer.Option("--fit-method", metavar="METHOD", help="map, or nuts for the whole posterior (slower).")
     ] = "map",
     preset: options.PresetOption = "bayes",
     folds: Annotated[int, typer.Option(help="Number of cross-fitting folds.")] = 5,
@@ -48,24 +45,23 @@ def evaluate_command(
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.97,
     allow_weighted: options.WeightedOption = False,
-    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples behind each interval.")] = 1000,
+    resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
+    _: ListMethodsOption = False,
 ) -> None:
     """Score every method on questions it has not seen, by cross-fitting or on a test set.
 
-    Methods: vanilla; majority, mean_confidence, steerconf, best_level and cisc, also recalibrated (_platt, _isotonic,
-    _beta, _venn); vote_logistic, level_logistic, boosted_stack; dawid_skene, dawid_skene_labelled,
-    conditional_logit; self_consistency, answer_entropy and topk, from elicitations of their own; count, level and
-    confidence, also as count_calibrated and level_calibrated; direag, which is confidence calibrated. They are ranked
-    by benefit.
+    Methods are ranked by benefit; --list-methods says what each does. By default one of each kind is scored: a single
+    level, votes and confidences as they are and recalibrated, classifiers of the votes, models of the levels' accuracy,
+    and DirEAG with its variants.
 
     The folder, which replaces an earlier evaluation, gets predictions.csv, metrics.csv, parameters.csv, fits/ and
     evaluation.json with the settings and versions.
 
     Example: direag evaluate observations.jsonl --out results --folds 5
     """
-    from analysis.evaluation import evaluate as run
+    from analysis.evaluation import evaluate
     from analysis.runs.evaluated_run import FOLDER
 
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
@@ -79,7 +75,7 @@ def evaluate_command(
     }
     sampling = options.chosen_sampling(chains, warmup, draws, target_accept) if fit_method == "nuts" else None
     with options.progress() as step:
-        evaluation = run(
+        evaluation = evaluate(
             labelled,
             tested,
             elicited=elicited,
@@ -87,7 +83,7 @@ def evaluate_command(
             preset=settings,
             sampling=sampling,
             allow_weighted=allow_weighted,
-            methods=None if methods is None else [name.strip() for name in methods.split(",")],
+            methods=None if methods is None else named_list(methods),
             vanilla_level=vanilla_level,
             n_folds=folds,
             seed=seed,
@@ -98,18 +94,6 @@ def evaluate_command(
     fitted = "MAP" if fit_method == "map" else "NUTS"
     how = f"{folds}-fold cross-fit" if test is None else f"tested on {test}"
     show_evaluation(evaluation, f"{observations}: {how}, {fitted}, preset {label(settings)}", target, as_json=as_json)
-
-
-def read_observations(
-    path: Path, answers: AnswerKind | None, columns: Columns | None, *, quiet: bool
-) -> "Observations":
-    """Read an observation file and, unless quiet, say what is usable in it."""
-    from bayes_direag.data.observations import Observations
-
-    observations = Observations.read(path, answers, columns)
-    if not quiet:
-        show_quality(observations, path, inferred=answers is None)
-    return observations
 
 
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:

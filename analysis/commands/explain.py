@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from analysis.commands.options import LevelOption
 from bayes_direag.commands import options
 
 
@@ -15,7 +16,7 @@ def explain_command(
     target: Annotated[
         Path | None, typer.Option("--out", help="Also write a picture there: .png, .svg or .pdf.")
     ] = None,
-    level: Annotated[float, typer.Option(help="Posterior probability of the intervals (of a NUTS fit).")] = 0.9,
+    level: LevelOption = 0.9,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,

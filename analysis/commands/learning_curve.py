@@ -5,9 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from analysis.commands import check_level, whole_numbers
-from analysis.commands.evaluate import read_observations
+from analysis.commands.options import LevelOption, ListMethodsOption, named_list, read_observations
 from bayes_direag.commands import options
+from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
     from analysis.learning_curve.curve import Splits
@@ -31,26 +31,25 @@ def learning_curve_command(
     warmup: options.WarmupOption = 1000,
     draws: options.DrawsOption = 1000,
     target_accept: options.AcceptOption = 0.97,
-    level: Annotated[float, typer.Option(help="Level of the intervals of differences to the best method.")] = 0.95,
+    level: LevelOption = 0.95,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
+    _: ListMethodsOption = False,
 ) -> None:
     """Say how many labelled questions are needed, and which method is best.
 
     In every split the methods learn from the first 30, 100, ... labelled questions in random order, and are tested on
     those beyond the largest number, from which none has learned.
 
-    Methods: vanilla; majority, mean_confidence, steerconf, best_level and cisc, also with _platt, _isotonic, _beta or
-    _venn; vote_logistic, level_logistic, boosted_stack, dawid_skene, dawid_skene_labelled, conditional_logit;
-    map_PRESET and nuts_PRESET, also with _calibrated. To add the slow ones: --methods default,nuts_bayes_calibrated.
+    Methods (see --list-methods) are those of evaluate that learn from the reports alone, and map_PRESET and
+    nuts_PRESET, also with _calibrated. To add the slow ones: --methods default,nuts_bayes_calibrated.
 
     Results are written as they are made. The same command resumes an interrupted run; with more --methods or --splits
     it adds to it.
 
     Example: direag learning-curve labelled.jsonl --out curve --labels 30,100
     """
-    check_level(level)
-    label_counts = whole_numbers("--labels", labels, "30,100,300")
+    label_counts = _whole_numbers(labels)
     options.require_parent(target)
     labelled = read_observations(observations, answers, options.chosen_columns(column, scale, equal), quiet=as_json)
     import pandas as pd
@@ -58,10 +57,10 @@ def learning_curve_command(
     from analysis.learning_curve import curve_folder
     from analysis.learning_curve.curve import asked_for, draw_splits, measured, summarise
     from analysis.learning_curve.curve_display import curve_tables, learning_curve_figure, sampling_note
-    from analysis.methods.registry import chosen_methods, is_sampled
+    from analysis.methods.registry import chosen_curve_methods, is_sampled
     from bayes_direag.data.files import as_records
 
-    wanted = chosen_methods([name.strip() for name in methods.split(",")])
+    wanted = chosen_curve_methods(named_list(methods))
     sampled = any(map(is_sampled, wanted))
     sampling = options.chosen_sampling(chains, warmup, draws, target_accept) if sampled else None
     drawn = draw_splits(labelled, label_counts, n_splits=splits, seed=seed)
@@ -85,6 +84,14 @@ def learning_curve_command(
     if sampled:
         options.out.print(sampling_note(results))
     options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
+
+
+def _whole_numbers(labels: str) -> list[int]:
+    try:
+        return [int(number) for number in named_list(labels)]
+    except ValueError:
+        expected = "expected whole numbers with commas between, as in 30,100,300."
+        raise DirEAGError(f"--labels {labels}: {expected}") from None
 
 
 def _held_out(splits: "Splits") -> str:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from analysis.commands import check_level
+from analysis.commands.options import LevelOption
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
@@ -29,7 +29,7 @@ def plot_command(
         str | None, typer.Option("--method", help="Of an evaluation: whose reliability and null state. [direag]")
     ] = None,
     form: Annotated[Format, typer.Option("--format", metavar="FORMAT", help="png, svg or pdf.")] = "png",
-    level: Annotated[float, typer.Option(help="Level of the intervals and bands.")] = 0.95,
+    level: LevelOption = 0.95,
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
@@ -44,7 +44,6 @@ def plot_command(
     """
     from analysis.runs.evaluated_run import FOLDER
 
-    check_level(level)
     FOLDER.check_apart(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
@@ -54,7 +53,8 @@ def plot_command(
         from itertools import chain
 
         from analysis.display.style import LeftOut, save_figure
-        from analysis.learned import calibrated_method, fit_pictures
+        from analysis.learned import fit_pictures
+        from analysis.methods.direag import calibrated_method
         from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions
         from analysis.runs.pictures import evaluation_pictures
         from bayes_direag.data.files import write_table
@@ -70,7 +70,9 @@ def plot_command(
             if observations is not None:
                 labelled = Observations.read(observations, fit.answers, columns)
                 unseen = unseen_questions(fit, labelled, observations.name)
-                pictures = chain(pictures, evaluation_pictures(unseen, calibrated_method(fit), seed=seed, level=level))
+                pictures = chain(
+                    pictures, evaluation_pictures(unseen, calibrated_method(fit.variant), seed=seed, level=level)
+                )
         lines = []
         for picture in pictures:
             if isinstance(picture, LeftOut):

@@ -21,7 +21,7 @@ def quickstart_command(
 
     Example: direag quickstart --out direag-quickstart
     """
-    from analysis.evaluation import evaluate as run
+    from analysis.evaluation import evaluate
     from analysis.report.report import write_report
     from analysis.report.source import read_source
     from analysis.runs.evaluated_run import FOLDER, REPORT
@@ -39,7 +39,7 @@ def quickstart_command(
     questions = example_observations()
     questions.write(target / "observations.jsonl")
     with progress() as step:
-        evaluation = run(questions, seed=seed, on_step=step)
+        evaluation = evaluate(questions, seed=seed, on_step=step)
         evaluation.write(results, f"direag evaluate observations.jsonl --out evaluation --seed {seed}")
         step("fitting to all questions")
         final = fit_map(questions, seed=seed)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from analysis.commands import check_level
+from analysis.commands.options import LevelOption
 from bayes_direag.commands.options import SeedOption, out, progress
 from bayes_direag.errors import DirEAGError
 
@@ -21,16 +21,14 @@ def tables_command(
     form: Annotated[
         TableFormat, typer.Option("--format", metavar="FORMAT", help="What to print: console, csv, markdown or latex.")
     ] = "console",
-    level: Annotated[
-        float, typer.Option(help="Level of the intervals; the rest to 1 is the false-discovery rate.")
-    ] = 0.95,
+    level: LevelOption = 0.95,
     seed: SeedOption = 0,
 ) -> None:
     """Make the paper's Tables 1 and 2 from evaluations, beside the printed figures.
 
     Table 1 has the seven methods, Table 2 the four variants of the evidence. Model and dataset come from the
     observations that were evaluated; where the paper has the same, its figures stand beside. A third table says
-    what tells DirEAG from each other method, on the same questions.
+    what tells DirEAG from each other method, on the same questions, at a false-discovery rate of 1 - LEVEL.
 
     --out also gets both tables in one piece, set as in the paper (table1-long, table2-long), and Figures 2 and 3: each
     run against its base rate, and its null probability. With --format csv the first two tables are printed, one under
@@ -38,7 +36,6 @@ def tables_command(
 
     Example: direag tables results --out tables
     """
-    check_level(level)
     if target is not None:
         from analysis.runs.evaluated_run import FOLDER
 

@@ -17,7 +17,7 @@ import xarray as xr
 from jaxtyping import Float, Int
 
 from analysis.diagnosis.checks import effective_parameters
-from analysis.display.glossary import METRICS
+from analysis.display.glossary import METRIC_WORDS
 from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, panel_grid, row_labels
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.paired import control_false_discoveries, paired_table
@@ -261,7 +261,7 @@ def difference_figure(comparison: EvaluationComparison, method: str) -> "Figure"
             axes.axvline(0, color=REFERENCE, linewidth=1)
             forest(axes, *(rows[name].to_numpy(float) for name in ("difference", "low", "high")), colour=RIGHT)
         metrics = next(iter(by_name.values()))["metric"]
-        arrows = [f"{name.replace('_', ' ')} {METRICS[name].arrow}" for name in metrics]
+        arrows = [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in metrics]
         row_labels(panels[0], arrows)
     return figure
 

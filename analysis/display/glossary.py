@@ -1,4 +1,4 @@
-"""Methods, metrics and parameters, each in one plain sentence."""
+"""Metrics and parameters, each in one plain sentence."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -18,50 +18,8 @@ class MetricWords(NamedTuple):
         return "↑" if self.more_is_better else "↓"
 
 
-METHODS: Mapping[str, str] = MappingProxyType(
-    {
-        "vanilla": "the answer and the confidence of one prompt, as stated",
-        "self_consistency": "the commonest of several samples of one prompt; its share of them",
-        "answer_entropy": "the same answer; how far the samples agree (1 minus their entropy)",
-        "topk": "the likeliest answer on the model's own list of guesses, with the probability that the list gives",
-        "majority": "the commonest answer over all levels; its share of them",
-        "mean_confidence": "the answer with the largest summed confidence; its share of the sum",
-        "steerconf": "SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
-        "best_level": "the level that was right most often on the labelled questions, as stated",
-        "cisc": "CISC: votes weighted by a softmax of confidences, its temperature learned",
-        "vote_logistic": "the majority's answer; a logistic regression on how the votes fell",
-        "level_logistic": "the majority's answer; a logistic regression on how the votes fell and who agreed",
-        "boosted_stack": "the majority's answer; boosted trees on how the votes fell and who agreed",
-        "dawid_skene": "Dawid and Skene: levels have accuracies, learned without labels, and err independently",
-        "dawid_skene_labelled": "the same, with accuracies learned from labels",
-        "conditional_logit": "the product of what levels say, with learned weights (log-linear pooling)",
-        "count": "DirEAG from votes alone: each level's vote has a learned weight",
-        "count_calibrated": "count, with the final calibration",
-        "level": "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
-        "level_calibrated": "level, with the final calibration",
-        "confidence": "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
-        "direag": "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
-    }
-)
-
-_CALIBRATIONS = {
-    "platt": "Platt scaling",
-    "isotonic": "isotonic regression",
-    "beta": "beta calibration",
-    "venn": "Venn-Abers calibration",
-}
-
-
-def method_words(method: str) -> str:
-    """Say what a method does."""
-    simple, _, way = method.rpartition("_")
-    if simple in METHODS and way in _CALIBRATIONS:
-        return f"{simple}, recalibrated on labelled questions by {_CALIBRATIONS[way]}"
-    return METHODS.get(method, "not known to this report")
-
-
 #: The metrics to look at first, then those of a method's own answers.
-METRICS: Mapping[str, MetricWords] = MappingProxyType(
+METRIC_WORDS: Mapping[str, MetricWords] = MappingProxyType(
     {
         "benefit": MetricWords(
             "benefit",

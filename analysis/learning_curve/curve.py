@@ -14,7 +14,7 @@ import pandas as pd
 from jaxtyping import Float, Int
 from scipy.stats import t as student
 
-from analysis.display.glossary import METRICS as METRIC_WORDS
+from analysis.display.glossary import METRIC_WORDS
 from analysis.methods.calibrations import CLIP
 from analysis.methods.direag import Fitted
 from analysis.methods.registry import SIMPLE_METHODS, is_sampled, preset_methods

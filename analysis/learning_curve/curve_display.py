@@ -10,7 +10,7 @@ from jaxtyping import Float
 from rich.console import Group
 from rich.text import Text
 
-from analysis.display.glossary import METRICS
+from analysis.display.glossary import METRIC_WORDS
 from analysis.display.style import MARKERS, figure_style, headed_figure
 from analysis.display.text import number, shown_table
 from analysis.methods.calibrations import CLIP
@@ -64,7 +64,7 @@ def shown_metrics(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
 def metric_title(metric: str) -> str:
     """Name a metric, with an arrow that says which way is better."""
     of = "" if metric in SELECTION_SCORES else " of its own answers"
-    return f"{METRICS[metric].header}{of} {METRICS[metric].arrow}"
+    return f"{METRIC_WORDS[metric].header}{of} {METRIC_WORDS[metric].arrow}"
 
 
 def sampling_note(results: pd.DataFrame) -> str:

@@ -30,8 +30,6 @@ def platt(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) 
 
     Source: Platt (1999); Lin, Lin and Weng (2007), doi:10.1007/s10994-007-5018-6.
 
-    ``confidence``, ``correct``: of at least one labelled question. ``new``: confidences to calibrate.
-
     Examples
     --------
     >>> platt(np.array([0.9, 0.9, 0.6, 0.6]), np.array([True, False, True, False]), np.array([0.9])).round(2)
@@ -56,8 +54,6 @@ def isotonic(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _Ne
 
     Source: Zadrozny and Elkan (2002), doi:10.1145/775047.775151.
 
-    ``confidence``, ``correct``, ``new``: as in :func:`platt`.
-
     Examples
     --------
     >>> isotonic(np.array([0.5, 0.7, 0.9]), np.array([False, True, True]), np.array([0.4, 0.6, 0.8]))
@@ -77,8 +73,6 @@ def beta(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _New) -
     by the package ``betacal``. For a single class, Laplace's ``(right + 1) / (n + 2)``.
 
     Source: Kull, Silva Filho and Flach (2017), proceedings.mlr.press/v54/kull17a.
-
-    ``confidence``, ``correct``, ``new``: as in :func:`platt`; clipped as there.
     """
     from betacal import BetaCalibration
 
@@ -97,8 +91,6 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
     of its two values, by the package ``venn-abers``. It is never 0 or 1, even for a single class.
 
     Source: Vovk, Petej and Fedorova (2015), arXiv:1511.00213.
-
-    ``confidence``, ``correct``, ``new``: as in :func:`platt`.
     """
     from venn_abers import VennAbers
 
@@ -107,10 +99,17 @@ def venn_abers(confidence: _Known, correct: Bool[np.ndarray, " problem"], new: _
         return np.asarray(VennAbers().fit(known, correct.astype(int)).predict_proba(others)[0][:, 1])
 
 
-CALIBRATIONS: Mapping[str, Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]] = MappingProxyType(
-    {"platt": platt, "isotonic": isotonic, "beta": beta, "venn": venn_abers}
+type Calibration = Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]
+
+#: All calibrations by name, with their name in words.
+CALIBRATIONS: Mapping[str, tuple[str, Calibration]] = MappingProxyType(
+    {
+        "platt": ("Platt scaling", platt),
+        "isotonic": ("isotonic regression", isotonic),
+        "beta": ("beta calibration", beta),
+        "venn": ("Venn-Abers calibration", venn_abers),
+    }
 )
-"""All calibrations by name."""
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class Calibrated:
     """
 
     learner: Learner
-    calibration: Callable[[_Known, Bool[np.ndarray, " problem"], _New], _New]
+    calibration: Calibration
 
     def __call__(self, labelled: Observations, seed: int) -> Answerer:
         """Learn; see :class:`~analysis.methods.method.Method`."""

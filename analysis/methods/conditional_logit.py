@@ -20,7 +20,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, stated_logit
+from analysis.methods.method import Answerer, Answers, Method, stated_logit
 from bayes_direag.data.observations import Observations
 
 _Coefficients = Float[np.ndarray, " feature"]
@@ -74,3 +74,8 @@ def _softmax(
     score: Float[np.ndarray, "problem state"], exists: Bool[np.ndarray, "problem state"]
 ) -> Float[np.ndarray, "problem state"]:
     return np.asarray(softmax(np.where(exists, score, -np.inf), axis=1))
+
+
+CONDITIONAL_LOGIT = Method(
+    conditional_logit, words="the product of what levels say, with learned weights (log-linear pooling)"
+)

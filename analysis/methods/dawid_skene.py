@@ -22,7 +22,7 @@ from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 from scipy.special import gammaln, softmax
 
-from analysis.methods.method import Answers
+from analysis.methods.method import Answers, Method
 from bayes_direag.data.observations import Observations
 
 #: EM stops when no accuracy changes by more than the tolerance.
@@ -33,11 +33,7 @@ _MOST_WRONG = 1e6
 
 @dataclass(frozen=True, eq=False)
 class LevelAccuracies:
-    """The learned parameters, which answer questions when called.
-
-    ``accuracy`` (level,): the probability that a level is right. ``n_wrong``: the number m of wrong answers; if some
-    are commoner than others, the effective number.
-    """
+    """The probability that each level is right, and the (effective) number m of wrong answers."""
 
     accuracy: Float[np.ndarray, " level"]
     n_wrong: float
@@ -97,3 +93,11 @@ def _maximised(observations: Observations, probability: Float[np.ndarray, "probl
     bounds = (np.log(fewest), np.log(_MOST_WRONG))
     minimum = minimize_scalar(loss, bounds=bounds, method="bounded", options={"xatol": 1e-9})
     return LevelAccuracies((right + 1) / (usable.sum(axis=0) + 2), float(np.exp(minimum.x)))
+
+
+DAWID_SKENE = Method(
+    dawid_skene, words="Dawid and Skene: levels have accuracies, learned without labels, and err independently"
+)
+DAWID_SKENE_LABELLED = Method(
+    dawid_skene_labelled, words="Dawid and Skene, with each level's accuracy learned from labels"
+)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
@@ -15,20 +15,49 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
 from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.model.selection import Recalibration, distribution
-from bayes_direag.model.settings import Method as FitMethod
-from bayes_direag.model.settings import Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
-#: The methods by name: the variant, and the column before (support) or after (confidence) the final calibration.
-FITTED_METHODS: Mapping[str, tuple[Variant, str]] = MappingProxyType(
+
+class FittedMethod(NamedTuple):
+    """A variant of DirEAG, whose confidence is the support, or the final confidence after the final calibration."""
+
+    variant: Variant
+    column: Literal["support", "confidence"]
+    words: str
+
+
+FITTED_METHODS: Mapping[str, FittedMethod] = MappingProxyType(
     {
-        "count": ("count", "support"),
-        "count_calibrated": ("count", "confidence"),
-        "level": ("level", "support"),
-        "level_calibrated": ("level", "confidence"),
-        "confidence": ("confidence", "support"),
-        "direag": ("confidence", "confidence"),
+        "count": FittedMethod("count", "support", "DirEAG from votes alone: each level's vote has a learned weight"),
+        "count_calibrated": FittedMethod("count", "confidence", "count, with the final calibration"),
+        "level": FittedMethod(
+            "level",
+            "support",
+            "DirEAG from votes, with a learned weight and bias for each level, without stated confidences",
+        ),
+        "level_calibrated": FittedMethod("level", "confidence", "level, with the final calibration"),
+        "confidence": FittedMethod(
+            "confidence",
+            "support",
+            "DirEAG before its final calibration: stated confidences, weighed level by level, as evidence",
+        ),
+        "direag": FittedMethod(
+            "confidence",
+            "confidence",
+            "DirEAG: confidence, with the final calibration. This is what `direag predict` gives",
+        ),
     }
 )
+
+
+def methods_of(variant: Variant) -> dict[str, str]:
+    """Return the methods of a variant, each with the column of predictions that is its confidence."""
+    return {name: method.column for name, method in FITTED_METHODS.items() if method.variant == variant}
+
+
+def calibrated_method(variant: Variant) -> str:
+    """Return the method of a variant with its final calibration."""
+    return next(name for name, column in methods_of(variant).items() if column == "confidence")
 
 
 @dataclass(frozen=True)
@@ -93,51 +122,46 @@ def _answers(fitted: Fitted, observations: Observations, column: str, final: Rec
     return Answers(columns["candidate"], columns[column], np.insert(states, absent, 0.0, axis=1))
 
 
-class Part(NamedTuple):
-    """One fold, or the whole test set.
+class Fold(NamedTuple):
+    """The questions that methods learn from, and the positions of those that they then answer.
 
-    ``fold``: ``0``, ``1``, ..., or ``test``. ``labelled``: the labelled, answered questions to learn from. ``asked``
-    (problem,): the questions to answer, as positions in the evaluated ones, ascending.
+    ``name``: ``0``, ``1``, ... in cross-fitting; ``test`` for a test set.
     """
 
-    fold: str
+    name: str
     labelled: Observations
     asked: Int[np.ndarray, " problem"]
 
 
-def deal(observations: Observations, test: Observations | None, n_folds: int | None, seed: int) -> tuple[Part, ...]:
-    """Deal the answered questions into folds, the same for all methods; with a test set there is one part.
-
-    Raises DirEAGError if there are too few questions for the folds, if nothing is left to learn from for one of them,
-    or if a question or a cluster is in both the training and the test set.
-    """
+def deal(observations: Observations, test: Observations | None, n_folds: int | None, seed: int) -> tuple[Fold, ...]:
+    """Deal the answered questions into folds, the same for all methods; with a test set there is one fold."""
     usable = observations.labelled & observations.answered
     if test is None:
-        fold = fold_of_question(observations, n_folds or 0, seed)
-        parts = tuple(
-            Part(str(number), observations.select(usable & (fold != number)), np.flatnonzero(fold == number))
+        number_of = fold_of_question(observations, n_folds or 0, seed)
+        folds = tuple(
+            Fold(str(number), observations.select(usable & (number_of != number)), np.flatnonzero(number_of == number))
             for number in range(n_folds or 0)
         )
     else:
         check_apart(observations, test)
-        parts = (Part("test", observations.select(usable), np.flatnonzero(test.answered)),)
-    if not all(len(part.labelled) for part in parts):
+        folds = (Fold("test", observations.select(usable), np.flatnonzero(test.answered)),)
+    if not all(len(fold.labelled) for fold in folds):
         raise DirEAGError(
             "saw no labelled, answered question to learn from; expected at least one outside each fold. Give more, or "
             "name methods that learn nothing: majority, mean_confidence, steerconf."
         )
-    return parts
+    return folds
 
 
 def learn_each(
     learner: Learner,
-    parts: Sequence[Part],
+    folds: Sequence[Fold],
     observations: Observations,
     test: Observations | None,
     n_folds: int | None,
     seed: int,
 ) -> list[Any]:
-    """Learn from every part that :func:`deal` returned for the same arguments; MAP fits are made in one batch."""
+    """Learn from every fold that :func:`deal` returned for the same arguments; MAP fits are made in one batch."""
     if isinstance(learner, FitLearner):
         return learner.of_each_fold(observations, test, n_folds, seed)
-    return [learner(part.labelled, seed) for part in parts]
+    return [learner(fold.labelled, seed) for fold in folds]

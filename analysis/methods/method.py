@@ -1,7 +1,7 @@
 """The interface of all methods: learn from labelled questions, then answer questions."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,8 @@ type Learner = Callable[[Observations, int], Any]
 class Answers:
     """An answer to every question, with its probability of being right.
 
-    ``candidate`` (problem,): index among the question's own candidates; -1 for an unanswered question. ``confidence``
-    (problem,): probability of being right, in [0, 1]; NaN for an unanswered question. ``distribution`` (problem,
-    level + 1): probability of every candidate and, in the last column, of the null; 0 for candidates that a question
-    lacks. None for a method without a distribution.
+    ``candidate`` is the index among the question's own candidates, -1 for an unanswered question, whose confidence is
+    NaN. ``distribution``, if a method has one, is the probability of every candidate and, in the last column, the null.
     """
 
     candidate: Int[np.ndarray, " problem"]
@@ -48,10 +46,7 @@ class Answers:
         return np.full(len(self.candidate), np.nan) if self.distribution is None else self.distribution[:, -1]
 
     def state_probability(self, observations: Observations) -> Float[np.ndarray, " problem"]:
-        """Return the probability of the observed state: the sum over the right candidates, or that of the null.
-
-        NaN without a distribution, for unlabelled questions, and for questions that no level answered.
-        """
+        """Return the probability of the right candidates, or of the null if none is right; NaN if it is not known."""
         if self.distribution is None:
             return np.full(len(observations), np.nan)
         right = observations.correct_candidate
@@ -65,23 +60,51 @@ class Answers:
         return Scored(self.confidence, self.is_right(observations), self.state_probability(observations), cluster)
 
 
+@dataclass(frozen=True)
+class FixedRule:
+    """A learner that ignores the labelled questions and returns a fixed rule."""
+
+    rule: Answerer
+
+    def __call__(self, _labelled: Observations, _seed: int) -> Answerer:
+        """Return the rule."""
+        return self.rule
+
+
 def _apply(learned: Answerer, observations: Observations) -> Answers:
     return learned(observations)
 
 
 @dataclass(frozen=True)
 class Method:
-    """How a method learns and answers.
+    """How a method learns and answers, what it needs, and what it is in words.
 
-    ``learn``: called with at least one question, all of them labelled and answered, and a seed. Its result is shared by
-    all methods with an equal ``learn``. ``answer``: called with this result and with questions that have the same
-    levels; it must not use their labels. By default the result of ``learn`` is itself called with the questions.
-    ``learns``: whether the labelled questions matter.
+    Attributes
+    ----------
+    learn
+        Called with at least one question, all of them labelled and answered, and a seed. Its result is shared by all
+        methods with an equal ``learn``.
+    answer
+        Called with this result and with questions that have the same levels; it must not use their labels. By default
+        the result of ``learn`` is itself called with the questions.
+    words
+        What the method does, for the glossary of a report.
+    spoken
+        Its name in a sentence.
+    needs_confidences
+        Whether it makes no sense where no report states a confidence.
     """
 
     learn: Learner
     answer: Callable[[Any, Observations], Answers] = _apply
-    learns: bool = True
+    words: str = field(default="", kw_only=True)
+    spoken: str = field(default="", kw_only=True)
+    needs_confidences: bool = field(default=False, kw_only=True)
+
+    @property
+    def learns(self) -> bool:
+        """Whether the labelled questions matter."""
+        return not isinstance(self.learn, FixedRule)
 
 
 def stated_logit(observations: Observations, eps: float) -> Float[np.ndarray, "problem level"]:

@@ -1,72 +1,71 @@
-"""All methods by name.
+"""All methods by name: the only list of them.
 
 A suffix names a calibration of a simpler method's confidences: ``_platt``, ``_isotonic``, ``_beta`` and ``_venn`` on
 the labelled questions (:mod:`analysis.methods.calibrations`), ``_calibrated`` the final calibration of a fit.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import replace
 from types import MappingProxyType
 
 from analysis.methods.calibrations import CALIBRATIONS, Calibrated
-from analysis.methods.conditional_logit import conditional_logit
-from analysis.methods.dawid_skene import dawid_skene, dawid_skene_labelled
+from analysis.methods.conditional_logit import CONDITIONAL_LOGIT
+from analysis.methods.dawid_skene import DAWID_SKENE, DAWID_SKENE_LABELLED
 from analysis.methods.direag import FITTED_METHODS, FitLearner, after_calibration, before_calibration
-from analysis.methods.method import Answerer, Learner, Method
-from analysis.methods.rules import RULES, VANILLA, best_level, cisc, vanilla
-from analysis.methods.votes import boosted_stack, level_logistic, vote_logistic
-from bayes_direag.data.observations import Observations
+from analysis.methods.method import Method
+from analysis.methods.rules import (
+    BEST_LEVEL,
+    CISC,
+    MAJORITY,
+    MEAN_CONFIDENCE,
+    STEERCONF,
+    VANILLA,
+    vanilla_method,
+)
+from analysis.methods.sampled import SAMPLED_METHODS
+from analysis.methods.votes import BOOSTED_STACK, LEVEL_LOGISTIC, VOTE_LOGISTIC
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import Method as FitMethod
-from bayes_direag.model.settings import Preset, SamplingSettings
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings
 
 CALIBRATED = "_calibrated"
 _DEFAULT = "default"
 
 
-@dataclass(frozen=True)
-class Rule:
-    """A learner that ignores the labelled questions and returns a fixed rule."""
-
-    rule: Answerer
-
-    def __call__(self, _labelled: Observations, _seed: int) -> Answerer:
-        """Return the rule."""
-        return self.rule
-
-
-def vanilla_method(level_name: str) -> Method:
-    """Return the method that takes the answer and confidence of one level."""
-    return Method(Rule(partial(vanilla, level_name=level_name)), learns=False)
+def _with_calibrations(name: str, method: Method) -> dict[str, Method]:
+    """Return a method, and the same with its confidences recalibrated in each way."""
+    calibrated = {
+        f"{name}_{suffix}": replace(
+            method,
+            learn=Calibrated(method.learn, calibration),
+            words=f"{name}, recalibrated on labelled questions by {words}",
+            spoken=f"{method.spoken} with {words}" if method.spoken else "",
+        )
+        for suffix, (words, calibration) in CALIBRATIONS.items()
+    }
+    return {name: method} | calibrated
 
 
-def _with_calibrations(name: str, learner: Learner) -> dict[str, Method]:
-    return {f"{name}_{suffix}": Method(Calibrated(learner, way)) for suffix, way in CALIBRATIONS.items()}
-
-
-#: All methods other than DirEAG.
+#: All methods other than DirEAG that use the reports alone.
 SIMPLE_METHODS: Mapping[str, Method] = MappingProxyType(
-    {VANILLA: vanilla_method(VANILLA)}
-    | {name: Method(Rule(rule), learns=False) for name, rule in RULES.items()}
-    | {name: method for rule in RULES for name, method in _with_calibrations(rule, Rule(RULES[rule])).items()}
-    | {"best_level": Method(best_level)}
-    | _with_calibrations("best_level", best_level)
-    | {"cisc": Method(cisc)}
-    | _with_calibrations("cisc", cisc)
-    | {
-        "vote_logistic": Method(vote_logistic),
-        "level_logistic": Method(level_logistic),
-        "boosted_stack": Method(boosted_stack),
-        "dawid_skene": Method(dawid_skene),
-        "dawid_skene_labelled": Method(dawid_skene_labelled),
-        "conditional_logit": Method(conditional_logit),
+    {
+        VANILLA: vanilla_method(),
+        **_with_calibrations("majority", MAJORITY),
+        **_with_calibrations("mean_confidence", MEAN_CONFIDENCE),
+        **_with_calibrations("steerconf", STEERCONF),
+        **_with_calibrations("best_level", BEST_LEVEL),
+        **_with_calibrations("cisc", CISC),
+        "vote_logistic": VOTE_LOGISTIC,
+        "level_logistic": LEVEL_LOGISTIC,
+        "boosted_stack": BOOSTED_STACK,
+        "dawid_skene": DAWID_SKENE,
+        "dawid_skene_labelled": DAWID_SKENE_LABELLED,
+        "conditional_logit": CONDITIONAL_LOGIT,
     }
 )
 
 #: The default among these: every kind, with the calibration that suits few labels.
-DEFAULT_SIMPLE = (
+_DEFAULT_SIMPLE = (
     "majority",
     "mean_confidence",
     "steerconf",
@@ -82,6 +81,17 @@ DEFAULT_SIMPLE = (
     "conditional_logit",
 )
 
+#: The default methods of an evaluation in the order of its tables, and all of them.
+DEFAULT_EVALUATED = (VANILLA, *SAMPLED_METHODS, *_DEFAULT_SIMPLE, *FITTED_METHODS)
+EVALUATED_METHODS = (*DEFAULT_EVALUATED, *(name for name in SIMPLE_METHODS if name not in DEFAULT_EVALUATED))
+
+
+def method_words(name: str) -> str:
+    """Say what a method of an evaluation does."""
+    words = {name: method.words for group in (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
+             for name, method in group.items()}  # fmt: skip
+    return words.get(name, "not known to this report")
+
 
 def fitted_methods(
     preset: Preset, fit_method: FitMethod, sampling: SamplingSettings | None, *, allow_weighted: bool = False
@@ -89,10 +99,11 @@ def fitted_methods(
     """Return the variants of DirEAG as methods, before and after the final calibration."""
     return {
         name: Method(
-            FitLearner(preset, variant, fit_method, sampling, allow_weighted),
-            before_calibration if column == "support" else after_calibration,
+            FitLearner(preset, fitted.variant, fit_method, sampling, allow_weighted),
+            before_calibration if fitted.column == "support" else after_calibration,
+            words=fitted.words,
         )
-        for name, (variant, column) in FITTED_METHODS.items()
+        for name, fitted in FITTED_METHODS.items()
     }
 
 
@@ -112,10 +123,10 @@ def preset_methods(sampling: SamplingSettings | None = None) -> dict[str, Method
     return methods
 
 
-#: The methods of a learning curve.
+#: The methods of a learning curve, and the default among them.
 CURVE_METHODS: Mapping[str, Method] = MappingProxyType(dict(SIMPLE_METHODS) | preset_methods())
-DEFAULT_METHODS = (
-    *(name for name in DEFAULT_SIMPLE if name != "steerconf"),
+DEFAULT_CURVE = (
+    *(name for name in _DEFAULT_SIMPLE if name != "steerconf"),
     "majority_isotonic",
     "majority_beta",
     "majority_venn",
@@ -123,17 +134,14 @@ DEFAULT_METHODS = (
 )
 
 
-def chosen_methods(names: Sequence[str], methods: Mapping[str, Method] = CURVE_METHODS) -> tuple[str, ...]:
-    """Return the named methods in the order of the registry, each once; ``default`` stands for the default methods.
-
-    Raises DirEAGError for an unknown name, or without names.
-    """
-    unknown = [name for name in names if name not in methods and name != _DEFAULT]
+def chosen_curve_methods(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the named methods in the order of the registry, each once; ``default`` stands for the default methods."""
+    unknown = [name for name in names if name not in CURVE_METHODS and name != _DEFAULT]
     if unknown or not names:
         seen = f"unknown method {unknown[0]!r}" if unknown else "no method"
-        raise DirEAGError(f"saw {seen}; expected some of {_DEFAULT}, {', '.join(methods)}.")
-    wanted = {*names, *(DEFAULT_METHODS if _DEFAULT in names else ())}
-    return tuple(name for name in methods if name in wanted)
+        raise DirEAGError(f"saw {seen}; expected some of {_DEFAULT}, {', '.join(CURVE_METHODS)}.")
+    wanted = {*names, *(DEFAULT_CURVE if _DEFAULT in names else ())}
+    return tuple(name for name in CURVE_METHODS if name in wanted)
 
 
 def is_sampled(method: str) -> bool:

@@ -7,15 +7,13 @@ level is unanswered.
 
 import math
 import statistics
-from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
-from types import MappingProxyType
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, stated_confidence
+from analysis.methods.method import Answerer, Answers, FixedRule, Method, stated_confidence
 from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
@@ -98,12 +96,6 @@ def steerconf(observations: Observations) -> Answers:
     return _select(observations, level, score)
 
 
-RULES: Mapping[str, Callable[[Observations], Answers]] = MappingProxyType(
-    {"majority": majority, "mean_confidence": mean_confidence, "steerconf": steerconf}
-)
-"""The rules that have no parameters, by name."""
-
-
 def _stated_confidence(observations: Observations) -> Float[np.ndarray, "problem level"]:
     """Return the clipped confidences, 0 for a level that is not usable."""
     clipped = np.clip(stated_confidence(observations), MIN_CONFIDENCE, 1 - MIN_CONFIDENCE)
@@ -167,7 +159,7 @@ def cisc(labelled: Observations, _: int) -> Answerer:
     known = labelled.select(labelled.gold_generated)
     right = known.correct_candidate
     losses = [-np.log(np.clip((shares(known, t) * right).sum(axis=1), CLIP, 1 - CLIP)).sum() for t in TEMPERATURES]
-    return partial(_answer, temperature=float(TEMPERATURES[int(np.argmin(np.round(losses, 9)))]))
+    return partial(_heaviest, temperature=float(TEMPERATURES[int(np.argmin(np.round(losses, 9)))]))
 
 
 def shares(observations: Observations, temperature: float) -> Float[np.ndarray, "problem candidate"]:
@@ -180,9 +172,41 @@ def shares(observations: Observations, temperature: float) -> Float[np.ndarray, 
     return np.asarray(summed / np.maximum(summed.sum(axis=1, keepdims=True), np.finfo(float).tiny))
 
 
-def _answer(observations: Observations, *, temperature: float) -> Answers:
+def _heaviest(observations: Observations, *, temperature: float) -> Answers:
     """Select the answer with the greatest share; ties go to the one seen first."""
     share = np.pad(shares(observations, temperature), ((0, 0), (0, 1)), constant_values=-1)  # the last is of no answer
     of_level = np.take_along_axis(share, observations.candidate, axis=1)
     confidence = np.where(observations.answered, of_level.max(axis=1), np.nan)
     return _select(observations, _first_maximum(of_level), confidence)
+
+
+def vanilla_method(level_name: str = VANILLA) -> Method:
+    """Return the method that takes the answer and confidence of one level."""
+    rule = FixedRule(partial(vanilla, level_name=level_name))
+    return Method(
+        rule, words="the answer and the confidence of one prompt, as stated", spoken="a single answer as stated"
+    )
+
+
+MAJORITY = Method(
+    FixedRule(majority),
+    words="the commonest answer over all levels; its share of them",
+    spoken="the majority vote",
+)
+MEAN_CONFIDENCE = Method(
+    FixedRule(mean_confidence),
+    words="the answer with the largest summed confidence; its share of the sum",
+    spoken="the mean confidence",
+    needs_confidences=True,
+)
+STEERCONF = Method(
+    FixedRule(steerconf),
+    words="SteerConf: the mean confidence, lowered where levels disagree or their confidences vary",
+    needs_confidences=True,
+)
+BEST_LEVEL = Method(best_level, words="the level that was right most often on the labelled questions, as stated")
+CISC = Method(
+    cisc,
+    words="CISC: votes weighted by a softmax of confidences, its temperature learned",
+    needs_confidences=True,
+)

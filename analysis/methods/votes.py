@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from analysis.methods.calibrations import CLIP
-from analysis.methods.method import Answerer, Answers, stated_confidence, stated_logit
+from analysis.methods.method import Answerer, Answers, Method, stated_confidence, stated_logit
 from analysis.methods.rules import majority
 from bayes_direag.data.observations import Observations
 
@@ -32,11 +32,9 @@ _Features = Float[np.ndarray, "problem feature"]
 def vote_features(observations: Observations) -> _Features:
     """Return features of each question's votes, relative to its majority answer.
 
-    Returns: A column for each of :data:`VOTE_FEATURES`: the majority's ``share`` of the usable levels; its ``margin``
-    over the share of the runner-up; ``n_answers``, distinct answers; ``n_missing``, levels that are not usable; mean,
-    maximum, minimum and population standard deviation of the stated confidences (in [0, 1], not clipped) of the levels
-    ``for`` and ``against`` the majority answer. The latter are NaN for a unanimous answer. For an unanswered question
-    all but the two counts are NaN.
+    The majority's share of the usable levels, and its margin over the runner-up; numbers of distinct answers and of
+    unusable levels; and mean, maximum, minimum and standard deviation of the stated confidences for and against the
+    majority answer. What is undefined is NaN.
 
     Examples
     --------
@@ -75,11 +73,7 @@ def _spreads(
 
 
 def level_features(observations: Observations) -> _Features:
-    """Return which levels agree with the majority answer, and how confidently.
-
-    Returns: For each level 1 if it gives the majority answer, -1 for another answer, 0 without one; then the same times
-    the logit of its stated confidence, clipped to [CLIP, 1 - CLIP].
-    """
+    """Return 1 for each level that gives the majority answer, -1 for another answer; then the same times its logit."""
     agrees = observations.candidate == majority(observations).candidate[:, None]
     side = np.where(observations.usable, np.where(agrees, 1.0, -1.0), 0.0)
     return np.asarray(np.hstack([side, side * stated_logit(observations, CLIP)]))
@@ -91,8 +85,6 @@ class MajorityClassifier:
 
     If the majority is right on all labelled questions, or on none, the probability is Laplace's
     ``(right + 1) / (n + 2)``.
-
-    ``features``: the features of questions. ``make``: returns a scikit-learn classifier for a seed.
     """
 
     features: Callable[[Observations], _Features]
@@ -146,10 +138,16 @@ def _votes_and_levels(observations: Observations, missing: float = 0.0) -> _Feat
     return np.hstack([np.nan_to_num(vote_features(observations), nan=missing), level_features(observations)])
 
 
-#: Uses the votes alone, which takes few labels, but cannot trust one level more than another. The settings of the three
-#: classifiers are fixed, and were chosen without looking at data.
-vote_logistic = MajorityClassifier(_votes, _logistic)
-#: Uses also which levels agree with the majority, and how confidently.
-level_logistic = MajorityClassifier(_votes_and_levels, _logistic)
-#: Uses the same features, with interactions; missing values are below all others.
-boosted_stack = MajorityClassifier(partial(_votes_and_levels, missing=-1.0), _boosting)
+#: The settings of the three classifiers are fixed, and were chosen without looking at data.
+VOTE_LOGISTIC = Method(
+    MajorityClassifier(_votes, _logistic), words="the majority's answer; a logistic regression on how the votes fell"
+)
+LEVEL_LOGISTIC = Method(
+    MajorityClassifier(_votes_and_levels, _logistic),
+    words="the majority's answer; a logistic regression on how the votes fell and who agreed",
+)
+#: Missing values are below all others.
+BOOSTED_STACK = Method(
+    MajorityClassifier(partial(_votes_and_levels, missing=-1.0), _boosting),
+    words="the majority's answer; boosted trees on how the votes fell and who agreed",
+)

@@ -381,7 +381,7 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
 def _option_for(method: str) -> str:
     """Return the option of ``direag evaluate`` that a missing method calls for."""
     if method in SAMPLED_METHODS:
-        return f"--{SAMPLED_METHODS[method]}"
+        return f"--{SAMPLED_METHODS[method].elicitation}"
     return "--vanilla-level" if method == VANILLA else "--methods"
 
 

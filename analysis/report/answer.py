@@ -15,13 +15,6 @@ from analysis.runs.evaluated_run import paired_methods
 from analysis.scores.metrics import ece
 from analysis.scores.reliability import share_right
 
-_NAMES = {
-    "mean_confidence": "the mean confidence",
-    "mean_confidence_platt": "the calibrated mean confidence",
-    "majority": "the majority vote",
-    "majority_platt": "the calibrated vote",
-    "vanilla": "a single answer as stated",
-}
 _THRESHOLDS, _ACCEPTED = (0.5, 0.7, 0.8, 0.9, 0.95), (0.9, 0.95)
 _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 
@@ -115,7 +108,9 @@ def eces_if_calibrated(
 
 def spoken(method: str) -> str:
     """Return the name of a method in a sentence."""
-    return "DirEAG" if method == DIREAG else _NAMES.get(method, f"method {method}")
+    if method == DIREAG:
+        return "DirEAG"
+    return (method in SIMPLE_METHODS and SIMPLE_METHODS[method].spoken) or f"method {method}"
 
 
 def _hold(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.display.glossary import FIRST_METRICS, METRICS, method_words
+from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.page import (
     Block,
     Cell,
@@ -22,6 +22,7 @@ from analysis.display.page import (
     worded,
 )
 from analysis.display.text import counted, interval, number, percent
+from analysis.methods.registry import method_words
 from analysis.report.answer import Answer, is_told, spoken
 from analysis.report.source import ReportSource
 from analysis.runs import pictures
@@ -45,7 +46,7 @@ def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]
 
 def methods_section(source: ReportSource, answer: Answer) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
-    own = [name for name in METRICS if name not in FIRST_METRICS]
+    own = [name for name in METRIC_WORDS if name not in FIRST_METRICS]
     level = percent(source.run.interval_level, 0)
     note = (
         f"Ranked by benefit. Best of each column, to the decimals shown, in bold. In brackets: {level} intervals "
@@ -59,11 +60,14 @@ def methods_section(source: ReportSource, answer: Answer) -> Section:
     methods = tuple((name, method_words(name)) for name in source.run.metrics["method"])
     blocks: list[Block] = [
         _metric_table(source, FIRST_METRICS, "Every method on the same held-out questions", note),
-        Terms("What the columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in FIRST_METRICS)),
+        Terms(
+            "What the columns say",
+            tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in FIRST_METRICS),
+        ),
         Terms("What the methods do", methods),
         _difference_block(source, answer),
         _metric_table(source, own, "Of each method's own answers", own_note),
-        Terms("What these columns say", tuple((METRICS[name].header, METRICS[name].meaning) for name in own)),
+        Terms("What these columns say", tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in own)),
     ]
     return Section("methods", "Methods and metrics", tuple(blocks))
 
@@ -197,7 +201,7 @@ def _threshold_table(source: ReportSource, answer: Answer) -> Table:
 
 def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note: str) -> Table:
     metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
-    best = {name: metrics[name].round(3).agg("max" if METRICS[name].more_is_better else "min") for name in names}
+    best = {name: metrics[name].round(3).agg("max" if METRIC_WORDS[name].more_is_better else "min") for name in names}
 
     def estimate(name: str, row: Row) -> Cell:
         bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
@@ -205,8 +209,8 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
 
     columns: dict[Column, Callable[[Row], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
     for name in names:
-        better = "more is better" if METRICS[name].more_is_better else "less is better"
-        columns[Column(METRICS[name].header, better)] = partial(estimate, name)
+        better = "more is better" if METRIC_WORDS[name].more_is_better else "less is better"
+        columns[Column(METRIC_WORDS[name].header, better)] = partial(estimate, name)
     columns[Column("n", "answered")] = lambda row: f"{row['n']:,}"
     if metrics["unanswered"].any():
         columns[Column("none", "no answer")] = lambda row: f"{row['unanswered']:,}"

@@ -83,9 +83,8 @@ def _without_fit(source: ReportSource) -> Iterator[Block]:
         "report FOLDER --fit fit.nc` shows it here.",
         "note",
     )
-    variant = FITTED_METHODS.get(source.method, ("", ""))[0]
-    table = source.parameters
-    weights = table[(table["variant"] == variant) & (table["parameter"] == "weight")]
+    fitted, table = FITTED_METHODS.get(source.method), source.parameters
+    weights = table[(table["variant"] == (fitted and fitted.variant)) & (table["parameter"] == "weight")]
     if weights.empty:
         return
     n_fits, share = weights["fold"].nunique(), weights["relative"].groupby(weights["level"], sort=False)

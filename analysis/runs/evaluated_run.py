@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from analysis.display.folders import ResultFolder
 from analysis.learned import LabelledReports
-from analysis.methods.direag import FITTED_METHODS, Fitted, after_calibration, before_calibration
+from analysis.methods.direag import Fitted, after_calibration, before_calibration, methods_of
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
@@ -251,8 +251,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
             null_probability=stages[column].null_probability,
             state_probability=stages[column].state_probability(aligned),
         )
-        for method, (variant, column) in FITTED_METHODS.items()
-        if variant == fit.variant
+        for method, column in methods_of(fit.variant).items()
     ]
     held_out = f"{len(kept)} labelled questions that the fit has not seen"
     return HeldOutQuestions(

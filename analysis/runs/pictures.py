@@ -22,7 +22,7 @@ from analysis.display.style import (
 )
 from analysis.display.text import interval, number
 from analysis.learned import stated_confidences
-from analysis.methods.direag import FITTED_METHODS
+from analysis.methods.direag import FITTED_METHODS, methods_of
 from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
 from analysis.scores.reliability import reliability
@@ -116,16 +116,11 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
 
 def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
     scores = scored_by_method(questions.predictions)
-    variant = FITTED_METHODS.get(method, ("", ""))[0]
-    before = [name for name, pair in FITTED_METHODS.items() if pair == (variant, "support") and name != method]
-    shown = [name for name in (*before, method) if name in scores]
-    own = {name: scores[name].answered for name in shown}
-    results = {name: reliability(of.confidence, of.correct, rng=seed, level=level) for name, of in own.items()}
-    names = (
-        {before[0]: f"before recalibration\n{before[0]}", method: f"after recalibration\n{method}"}
-        if len(shown) > 1
-        else {method: method}
-    )
+    fitted = FITTED_METHODS.get(method)
+    stages = methods_of(fitted.variant) if fitted and fitted.column == "confidence" else {method: ""}
+    shown = {name: scores[name].answered for name in stages if name in scores}
+    results = {name: reliability(own.confidence, own.correct, rng=seed, level=level) for name, own in shown.items()}
+    when = {"support": "before recalibration\n", "confidence": "after recalibration\n"} if len(shown) > 1 else {}
     summary = [
         {"method": name, "n": result.n, "ece": result.ece, "smece": result.smece, **result.decomposition._asdict()}
         for name, result in results.items()
@@ -135,7 +130,8 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
         "reliability_bins": _stacked({name: own.bins for name, own in results.items()}).assign(interval_level=level),
         "reliability_curve": _stacked({name: own.curve for name, own in results.items()}).assign(interval_level=level),
     }
-    figure = reliability_figure({names[name]: own for name, own in results.items()}, about)
+    titles = {name: when.get(stages[name], "") + name for name in results}
+    figure = reliability_figure({titles[name]: own for name, own in results.items()}, about)
     return Picture("reliability", figure, tables)
 
 

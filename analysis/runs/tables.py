@@ -6,7 +6,7 @@ import pandas as pd
 from rich.console import Group
 from rich.text import Text
 
-from analysis.display.glossary import FIRST_METRICS, METRICS
+from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.text import interval, number, shown_table
 from analysis.scores.reliability import binned_reliability
 from analysis.scores.scoring import scored_rows
@@ -27,7 +27,7 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
     some_unanswered = bool(metrics["unanswered"].any())
     if some_unanswered:
         caption += " none: questions without an answer beside the n; they count as wrong, with no benefit."
-    marked = {name: _marked(metrics[name], METRICS[name].more_is_better) for name in FIRST_METRICS}
+    marked = {name: _marked(metrics[name], METRIC_WORDS[name].more_is_better) for name in FIRST_METRICS}
 
     def rows() -> Iterator[list[str | Text]]:
         for place, row in enumerate(metrics.to_dict("records")):
@@ -43,11 +43,11 @@ def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> G
 def metrics_table(metrics: pd.DataFrame) -> Group:
     """Return the metrics of each method's own answers, the best of each column (to the decimals shown) marked."""
     metrics = _by_benefit(metrics)
-    columns = [_marked(metrics[name], METRICS[name].more_is_better) for name in _OWN]
+    columns = [_marked(metrics[name], METRIC_WORDS[name].more_is_better) for name in _OWN]
     return shown_table(
         "Of each method's own answers: do its probabilities hold?",
         ["method"],
-        [f"{METRICS[name].header.removesuffix(' score')}\n{METRICS[name].arrow}" for name in _OWN],
+        [f"{METRIC_WORDS[name].header.removesuffix(' score')}\n{METRIC_WORDS[name].arrow}" for name in _OWN],
         zip(metrics["method"].astype(str), *columns, strict=True),
         "Over the n answered questions. ↑ more is better, ↓ less; * best. Not which method is better: one that "
         "selects a wrong answer, and knows it, scores well. ECE: 10 bins of equal width.",

@@ -19,7 +19,7 @@ from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.presets import parse_overrides
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import Method, Preset, PresetName, RecalibrationMethod, SamplingSettings
+from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
 
 ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", metavar="OBS")]
 FitFile = Annotated[Path, typer.Argument(help="A fit, as `direag fit` writes it.", metavar="FIT")]
@@ -45,7 +45,7 @@ EqualOption = Annotated[
     ),
 ]
 MethodOption = Annotated[
-    Method,
+    FitMethod,
     typer.Option(
         "--method", metavar="METHOD", help="map: the mode of the posterior. nuts: samples of the whole posterior."
     ),

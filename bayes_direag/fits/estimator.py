@@ -22,7 +22,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.model.presets import preset as named_preset
-from bayes_direag.model.settings import Method, Preset, RecalibrationMethod, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
 
 
 class DirEAG(BaseEstimator):  # type: ignore[misc]
@@ -57,7 +57,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        method: Method = "map",
+        method: FitMethod = "map",
         preset: str | Preset = "bayes",
         variant: Variant = "confidence",
         recalibration: RecalibrationMethod | None = None,

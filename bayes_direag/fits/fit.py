@@ -40,7 +40,7 @@ from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution
-from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -85,9 +85,9 @@ class Fit:
         return cast(Variant, self.tree.attrs["variant"])
 
     @property
-    def method(self) -> Method:
+    def method(self) -> FitMethod:
         """How it was fitted: map or nuts."""
-        return cast(Method, self.tree.attrs["method"])
+        return cast(FitMethod, self.tree.attrs["method"])
 
     @property
     def answers(self) -> AnswerKind:

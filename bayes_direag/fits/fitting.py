@@ -24,7 +24,7 @@ from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.selection import distribution
-from bayes_direag.model.settings import Method, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 
 @takes_observations
@@ -255,7 +255,7 @@ def train_test(
     train: Observations,
     test: Observations,
     *,
-    method: Method = "map",
+    method: FitMethod = "map",
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
@@ -303,7 +303,7 @@ def cross_fit(
     observations: Observations,
     *,
     n_folds: int = 5,
-    method: Method = "map",
+    method: FitMethod = "map",
     preset: str | Preset = "bayes",
     variant: Variant = "confidence",
     sampling: SamplingSettings | None = None,
@@ -347,7 +347,7 @@ def _folds(
 def _fits(
     observations: Observations,
     kept: Bool[np.ndarray, "batch problem"],
-    method: Method,
+    method: FitMethod,
     sampling: SamplingSettings | None,
     allow_weighted: bool,
     **settings: Any,

@@ -10,7 +10,7 @@ from bayes_direag.errors import DirEAGError
 Variant = Literal["count", "level", "confidence"]
 Link = Literal["identity", "softplus", "exp"]
 RecalibrationMethod = Literal["platt", "release", "temperature", "isotonic", "none"]
-Method = Literal["map", "nuts"]
+FitMethod = Literal["map", "nuts"]
 PresetName = Literal["paper", "release", "bayes", "judges"]
 
 VARIANTS: tuple[Variant, ...] = get_args(Variant)

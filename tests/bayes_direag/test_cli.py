@@ -10,9 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from analysis.evaluation import METHODS
-from analysis.methods.calibrations import CALIBRATIONS
-from analysis.methods.registry import suffix_of
+from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS
 from bayes_direag.cli import app
 from bayes_direag.fits.fit import Fit
 from tests.command_line import direag, one_line, refuse, succeed
@@ -37,10 +35,11 @@ def test_help_has_an_example_that_runs_this_command(command):
         assert all(option.help for option in typer.main.get_command(app).get_command(None, command).params)
 
 
-def test_every_method_is_named_in_the_help_of_evaluate():
-    text = succeed("evaluate", "--help")
-    assert all(method.removesuffix(suffix_of(method)) in text for method in METHODS)
-    assert all(f"_{name}" in text for name in CALIBRATIONS)
+@pytest.mark.parametrize("command", ["evaluate", "learning-curve"])
+def test_every_method_is_listed(command):
+    text = succeed(command, "--list-methods")
+    assert all(method in text for method in (*EVALUATED_METHODS, *CURVE_METHODS))
+    assert "--list-methods" in succeed(command, "--help")
 
 
 def test_a_file_is_no_folder_and_a_folder_no_file(tmp_path, fitted, observations):

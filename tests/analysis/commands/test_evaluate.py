@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.evaluation import DEFAULT_METHODS, SAMPLED_METHODS
+from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
@@ -76,7 +76,7 @@ def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
 @pytest.mark.slow
 def test_all_methods_of_one_elicitation_are_evaluated_where_none_is_named(tmp_path, observations):
     succeed("evaluate", observations, "--out", tmp_path / "r", "--resamples", 5, "--folds", 2)
-    expected = [method for method in DEFAULT_METHODS if method not in SAMPLED_METHODS]
+    expected = [method for method in DEFAULT_EVALUATED if method not in SAMPLED_METHODS]
     assert pd.read_csv(tmp_path / "r" / "metrics.csv")["method"].tolist() == expected
     assert sorted(path.stem for path in (tmp_path / "r" / "fits").iterdir()) == sorted(
         f"{variant}-{fold}" for variant in ("count", "level", "confidence") for fold in range(2)

@@ -21,12 +21,12 @@ from analysis.learning_curve.curve_display import (
     shown_metrics,
     spread_out,
 )
-from analysis.methods.registry import CURVE_METHODS, DEFAULT_METHODS
+from analysis.methods.registry import CURVE_METHODS, DEFAULT_CURVE
 from tests.analysis.figure_checks import assert_stands_alone
 from tests.analysis.learning_curve.made_results import made_results
 
 #: More than there are colours, with every kind of line.
-MANY = (*DEFAULT_METHODS[:10], "map_bayes", "map_bayes_calibrated", "nuts_bayes")
+MANY = (*DEFAULT_CURVE[:10], "map_bayes", "map_bayes_calibrated", "nuts_bayes")
 
 
 def drawn(methods: tuple[str, ...], counts: tuple[int, ...] = (30, 100, 300)) -> Figure:

@@ -10,7 +10,7 @@ from scipy.optimize import minimize
 from scipy.special import expit, logit
 
 from analysis.methods.calibrations import CALIBRATIONS, CLIP, Calibrated, beta, isotonic, platt, venn_abers
-from analysis.methods.registry import Rule
+from analysis.methods.method import FixedRule
 from analysis.methods.rules import majority, vanilla
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.handmade_reports import observe
@@ -96,7 +96,7 @@ def test_venn_abers_is_isotonic_regression_with_the_new_answer_either_way() -> N
 def test_a_calibrated_method_selects_the_same_answers() -> None:
     everything = simulate_observations(120, seed=1)
     labelled, tested = everything.select(slice(0, 60)), everything.select(slice(60, 120))
-    found = Calibrated(Rule(majority), platt)(labelled, 0)(tested)
+    found = Calibrated(FixedRule(majority), platt)(labelled, 0)(tested)
     before, now = majority(labelled), majority(tested)
     np.testing.assert_array_equal(found.candidate, now.candidate)
     expected = platt(before.confidence, before.is_right(labelled), now.confidence)
@@ -114,7 +114,7 @@ def test_without_an_answered_label_it_is_one_half() -> None:
 @settings(max_examples=15)
 @given(labelled)
 def test_probabilities_in_any_case(name: str, pairs: list[tuple[int, bool]]) -> None:
-    said = CALIBRATIONS[name](*arrays(pairs), np.linspace(0, 1, 11))
+    said = CALIBRATIONS[name][1](*arrays(pairs), np.linspace(0, 1, 11))
     assert ((said >= 0) & (said <= 1)).all()
     if name == "isotonic":
         assert (np.diff(said) >= 0).all()

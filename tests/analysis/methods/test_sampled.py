@@ -6,7 +6,7 @@ import pytest
 
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.evaluation import evaluate
-from analysis.methods.sampled import answer_entropy, is_right, joined_answers, self_consistency, top_k
+from analysis.methods.sampled import SAMPLED_METHODS, answer_entropy, is_right, joined_answers, self_consistency, top_k
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
@@ -80,7 +80,7 @@ def test_questions_are_joined_by_name() -> None:
     elicited = Observations.from_questions(
         [question(["7", "8", "7"], name="b"), question(["9", "9", "9"], name="a")], answers="numeric"
     )
-    found = joined_answers(self_consistency, elicited, ["a", "c", "b"])
+    found = joined_answers(SAMPLED_METHODS["self_consistency"], elicited, ["a", "c", "b"])
     assert [one.answer for one in found] == ["9", None, "7"]
     assert is_right(found, ["9", "9", "8.0"], "numeric").tolist() == [True, False, False]
 

@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 
 from analysis.methods.rules import majority
 from analysis.methods.votes import (
+    BOOSTED_STACK,
+    LEVEL_LOGISTIC,
     VOTE_FEATURES,
-    boosted_stack,
+    VOTE_LOGISTIC,
     level_features,
-    level_logistic,
     vote_features,
-    vote_logistic,
 )
 from bayes_direag.data.observations import Observations
 from bayes_direag.model.simulate import simulate_observations
@@ -75,7 +75,8 @@ def noisy(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     return features, rng.random(n) < features[:, 0]
 
 
-CLASSIFIERS = {"vote_logistic": vote_logistic, "level_logistic": level_logistic, "boosted_stack": boosted_stack}
+METHODS = {"vote_logistic": VOTE_LOGISTIC, "level_logistic": LEVEL_LOGISTIC, "boosted_stack": BOOSTED_STACK}
+CLASSIFIERS = {name: method.learn for name, method in METHODS.items()}
 
 
 class TestClassifiers:
@@ -92,12 +93,12 @@ class TestClassifiers:
 
         best = minimize(loss, np.zeros(3), tol=1e-10).x
         expected = expit(best[0] + (test - mean) / sd @ best[1:])
-        found = vote_logistic.make(0).fit(train, correct).predict_proba(test)[:, 1]
+        found = VOTE_LOGISTIC.learn.make(0).fit(train, correct).predict_proba(test)[:, 1]
         np.testing.assert_allclose(found, expected, atol=1e-6)
 
     def test_boosting_learns_a_step_that_no_line_has(self) -> None:
         train = np.random.default_rng(2).uniform(-1, 1, (400, 1))
-        model = boosted_stack.make(0).fit(train, np.abs(train[:, 0]) < 0.5)
+        model = BOOSTED_STACK.learn.make(0).fit(train, np.abs(train[:, 0]) < 0.5)
         said = model.predict_proba(np.array([[-0.8], [0.0], [0.8]]))[:, 1]
         assert said[1] > 0.9
         assert (said[[0, 2]] < 0.1).all()

@@ -79,7 +79,10 @@ class TestTheDifference:
         # A rule that learns nothing is not what it has to beat, however good it happens to be.
         assert found.reference == "majority_platt"
         said = found.sentences[-1]
-        assert f"DirEAG has {row['second']:.3f}, the calibrated vote, the best calibrated simple method" in said
+        assert (
+            f"DirEAG has {row['second']:.3f}, the majority vote with Platt scaling, the best calibrated simple method"
+            in said
+        )
         low, high = row["low"], row["high"]
         assert said.endswith(f"The difference is +{np.mean(gap):.3f} [95%: +{low:.3f}, +{high:.3f}]: DirEAG is better.")
 

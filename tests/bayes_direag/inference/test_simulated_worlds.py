@@ -1,18 +1,16 @@
 """The check of sampler and intervals in simulated worlds: what it says of `fit_nuts`, and that it finds wrong draws."""
 
-import math
-
 import numpy as np
 import pandas as pd
 import pytest
 from scipy import stats
 
-from bayes_direag import LikelihoodData, preset, simulate_observations
+from bayes_direag import LikelihoodData, Observations, preset, simulate_observations
 from bayes_direag.model.settings import SamplingSettings
 from tests.benchmarks.simulated_worlds import N_RANKED, compared, draw_worlds, uniformity, uniformity_p_value
 
 BAYES, SHORT = preset("bayes"), SamplingSettings(n_chains=2, n_warmup=250, n_draws=250)
-N_WORLDS, N_ASKED = 60, 40
+N_ASKED = 40
 
 
 def test_the_p_value_against_every_outcome() -> None:
@@ -44,13 +42,18 @@ def test_wrong_draws_are_found(shift: float, width: float) -> None:
     assert 28 * uniformity_p_value((drawn < truth[:, None]).sum(axis=1), N_RANKED) < 0.01
 
 
-@pytest.mark.slow
-def test_sampler_and_intervals_are_right() -> None:
+@pytest.fixture(scope="module")
+def questions() -> tuple[Observations, Observations]:
+    """Questions to learn from, and others to predict."""
     observations = simulate_observations(N_ASKED + 200, seed=1)
     observations = observations.select(observations.answered)
-    asked, fresh = observations.select(slice(0, N_ASKED)), observations.select(slice(N_ASKED, None))
-    worlds = draw_worlds(LikelihoodData.of(asked, preset=BAYES), N_WORLDS, seed=1)
-    found = list(compared(worlds, asked, fresh, preset=BAYES, sampling=SHORT))
+    return observations.select(slice(0, N_ASKED)), observations.select(slice(N_ASKED, None))
+
+
+@pytest.mark.slow
+def test_sampler_and_intervals_are_right(questions: tuple[Observations, Observations]) -> None:
+    worlds = draw_worlds(LikelihoodData.of(questions[0], preset=BAYES), 60, seed=1)
+    found = list(compared(worlds, *questions, preset=BAYES, sampling=SHORT))
     table = uniformity(pd.DataFrame([world.ranks for world in found]))
     assert len(table) == 3 * 7 + 4 + 3
     assert table["p_adjusted"].min() > 0.01, table
@@ -64,12 +67,9 @@ def test_sampler_and_intervals_are_right() -> None:
 
 
 @pytest.mark.slow
-def test_a_wrong_prior_is_found() -> None:
-    """The biases of the worlds vary a fifth as much as the fit expects."""
-    additive = BAYES.override(sharpness=None, vote=None, vote_spread=None)
-    narrow = additive.override(bias={"scale": 0.4}, bias_spread={"loc": math.log(0.2)})
-    observations = simulate_observations(N_ASKED + 20, seed=1)
-    asked, fresh = observations.select(slice(0, N_ASKED)), observations.select(observations.answered)
-    worlds = draw_worlds(LikelihoodData.of(asked, preset=narrow), N_WORLDS, seed=5)
-    found = compared(worlds, asked, fresh, preset=additive, sampling=SHORT)
+def test_a_wrong_prior_is_found(questions: tuple[Observations, Observations]) -> None:
+    """The biases of the worlds lie two prior standard deviations above those that the fit expects."""
+    other = BAYES.override(bias={"loc": 4.0})
+    worlds = draw_worlds(LikelihoodData.of(questions[0], preset=other), 20, seed=5)
+    found = compared(worlds, *questions, preset=BAYES, sampling=SHORT)
     assert uniformity(pd.DataFrame([world.ranks for world in found]))["p_adjusted"].min() < 0.01
