@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from analysis.display import page as page_module
-from analysis.display.glossary import METRICS
+from analysis.display.glossary import METRIC_WORDS
 from analysis.report.answer import method_differences
 from analysis.report.report import write_report
 from analysis.report.source import read_source
@@ -145,7 +145,7 @@ class TestWhatStandsInIt:
         metrics = pd.read_csv(files / "evaluation" / "metrics.csv")
         more = {"benefit", "accuracy_of_all", "accuracy", "auroc", *PRECISIONS}
         n_best = 0
-        for name in METRICS:
+        for name in METRIC_WORDS:
             if metrics[name].isna().all():
                 continue
             shown = [f"{value:.3f}" for value in metrics[name]]

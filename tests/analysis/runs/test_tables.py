@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 from rich.console import Console, RenderableType
 
-from analysis.evaluation import METHODS
+from analysis.methods.registry import EVALUATED_METHODS
 from analysis.runs.tables import metrics_table, ranking_table, reliability_table
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
@@ -46,16 +46,27 @@ def cells(text: str) -> dict[str, list[str]]:
     return {words[0]: words[1:] for words in map(str.split, lines) if words}
 
 
+METHODS, N = EVALUATED_METHODS, len(EVALUATED_METHODS)
+
+
 def metrics(**columns: list[float]) -> pd.DataFrame:
     """Return metrics of all methods as given, 0.5 where they are not."""
-    frame = {"method": list(METHODS), "n": [1000] * len(METHODS), "unanswered": [0] * len(METHODS)}
+    frame = {
+        "method": list(METHODS),
+        "n": [1000] * N,
+        "unanswered": [0] * N,
+    }
     for name in METRIC_NAMES:
-        frame |= {name: [0.5] * len(METHODS), f"{name}_low": [0.4] * len(METHODS), f"{name}_high": [0.6] * len(METHODS)}
+        frame |= {
+            name: [0.5] * N,
+            f"{name}_low": [0.4] * N,
+            f"{name}_high": [0.6] * N,
+        }
     return pd.DataFrame(frame | columns)
 
 
 def spread(first: float, step: float = 0.001) -> list[float]:
-    return [first + step * position for position in range(len(METHODS))]
+    return [first + step * position for position in range(N)]
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +78,10 @@ class TestMetrics:
     @pytest.fixture
     def wide(self) -> pd.DataFrame:
         """The widest content to be expected: four-digit counts, an NLL above 1, a perfect method, a harmful one."""
-        perfect = [1.0] * len(METHODS)
+        perfect = [1.0] * N
         columns = {"auroc": perfect, "pr_positive": perfect, "pr_negative": perfect, "log_score": spread(2.5)}
-        columns |= {"benefit": spread(-0.101, -0.001), "benefit_low": [-0.5] * len(METHODS)}
-        return metrics(n=[9999] * len(METHODS), unanswered=[1234] * len(METHODS), nll=spread(1.234), **columns)
+        columns |= {"benefit": spread(-0.101, -0.001), "benefit_low": [-0.5] * N}
+        return metrics(n=[9999] * N, unanswered=[1234] * N, nll=spread(1.234), **columns)
 
     def test_nothing_is_cut_off_at_80_columns(self, wide):
         ranked, own = shown(ranking_table(wide, "a title", 0.95)), shown(metrics_table(wide))
@@ -88,7 +99,7 @@ class TestMetrics:
         assert "10 bins" in own
 
     def test_the_best_by_benefit_comes_first(self):
-        place = np.random.default_rng(0).permutation(len(METHODS))
+        place = np.random.default_rng(0).permutation(N)
         found = metrics(benefit=(0.5 - 0.001 * place).tolist())
         for table in (ranking_table(found, "t", 0.95), metrics_table(found)):
             order = [
@@ -112,19 +123,19 @@ class TestMetrics:
         last, tied = METHODS[-1], [".500"] * 5  # all are equal in smECE, Brier, AUROC, PR-P and PR-N
         assert ranked["vanilla"] == [".500", ".200"]
         assert "1.200*" in shown(metrics_table(found))
-        assert ranked[last] == [".500", f".{500 + len(METHODS) - 1}"]
+        assert ranked[last] == [".500", f".{500 + N - 1}"]
         assert own["vanilla"] == [*tied[:2], "1.200", *tied[2:]]
         assert own[last] == [".100", *tied]
         assert own["majority"] == tied
 
     def test_methods_that_look_equal_are_both_best(self):
-        found = metrics(nll=[1.0, 0.70001, 0.70049, 0.7006, *[2.0] * (len(METHODS) - 4)])
+        found = metrics(nll=[1.0, 0.70001, 0.70049, 0.7006, *[2.0] * (N - 4)])
         lines = shown(metrics_table(found), styled=True).splitlines()
         marked = [line.split()[0] for line in lines if ".700" in bold(line)]
         assert marked == [METHODS[1], METHODS[2]]
 
     def test_undefined_is_a_dash_and_never_best(self):
-        undefined = [np.nan] * len(METHODS)
+        undefined = [np.nan] * N
         found = metrics(auroc=undefined, log_score=undefined, ece=[np.nan, *spread(0.1)[1:]])
         assert DASH not in "".join(bold(shown(metrics_table(found), styled=True)))
         rows = cells(shown(metrics_table(found)))
