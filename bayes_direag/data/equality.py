@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
-from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.answers import AnswerKind, answer_text, canonical
 from bayes_direag.data.files import json_lines
 from bayes_direag.data.records import Question, SameAnswer
 from bayes_direag.errors import ObservationError
@@ -25,7 +25,12 @@ def read_equal(path: Path) -> SameAnswer:
     clusters: dict[str | None, list[frozenset[str | None]]] = {}
     for number, record in json_lines(path):
         listed = record.get("answers") if isinstance(record, dict) else None
-        if not isinstance(record, dict) or not isinstance(listed, list) or record.keys() - {"answers", "problem_id"}:
+        if (
+            not isinstance(record, dict)
+            or not isinstance(listed, list)
+            or record.keys() - {"answers", "problem_id"}
+            or not all(isinstance(text, str | int | float | None) for text in (*listed, record.get("problem_id")))
+        ):
             raise ObservationError(
                 "this is not a cluster of answers",
                 path=path,
@@ -35,8 +40,9 @@ def read_equal(path: Path) -> SameAnswer:
                 "questions",
                 remedy="Correct the line.",
             )
-        answers = frozenset(canonical(str(text), kind) for text in listed for kind in get_args(AnswerKind))
-        clusters.setdefault(record.get("problem_id"), []).append(answers)
+        answers = frozenset(canonical(answer_text(text), kind) for text in listed for kind in get_args(AnswerKind))
+        problem_id = record.get("problem_id")
+        clusters.setdefault(None if problem_id is None else str(problem_id), []).append(answers)
 
     def same(first: str, second: str, question: Question) -> bool:
         candidates = clusters.get(question.problem_id, []) + clusters.get(None, [])

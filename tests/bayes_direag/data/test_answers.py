@@ -1,15 +1,18 @@
 import json
+import math
+import time
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.answers import _PLAIN, AnswerKind, answer_text, canonical, infer_kind, same_answer
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Columns
@@ -36,7 +39,9 @@ def test_the_table_of_cases(case):
 @given(answer_like, st.sampled_from(KINDS))
 def test_a_canonical_form_is_its_own(text, kind):
     spelling = canonical(text, kind)
-    assert spelling is None or (spelling and canonical(spelling, kind) == spelling)
+    assert spelling is None or (
+        spelling and canonical(spelling, kind) == spelling and same_answer(spelling, text, kind)
+    )
 
 
 @given(
@@ -96,6 +101,104 @@ def test_large_exponents_are_exact_and_short(exponent, digit):
     assert len(spelling) < 40
 
 
+class Dressing(NamedTuple):
+    """What stands around a number, with ``@`` for it, and the factor by which it changes it; None: by no fixed one."""
+
+    form: str
+    factor: Fraction | int | None = 1
+
+
+def dressings(*forms: str, **factors: Fraction | int | None) -> st.SearchStrategy[Dressing]:
+    return st.sampled_from(
+        [Dressing("@"), *map(Dressing, forms), *(Dressing(f"@ {word}", factor) for word, factor in factors.items())]
+    )
+
+
+SCALES = dressings(
+    "@%", "@kg", dozen=12, dozens=12, Dutzend=12, hundred=100, thousands=1000, tausend=1000, mil=1000, k=1000,
+    lakh=10**5, lakhs=10**5, crore=10**7, million=10**6, millions=10**6, Mio=10**6, mln=10**6, millones=10**6, bn=10**9,
+    mrd=10**9, Milliarden=10**9, billion=10**9, trillion=10**12, hundredths=Fraction(1, 100), halves=Fraction(1, 2),
+    and_a_half=None, squared=None, i=None, gross=144,
+)  # fmt: skip
+SCALES |= st.builds(Dressing, st.sampled_from(["@万", "@ 万人"]), st.just(10**4))
+SIGNS = dressings("+@", "(@)") | st.builds(
+    Dressing,
+    st.sampled_from(
+        ["-@", "\u2212@", "\u2013 @", "\u2796@", "minus @", "Negative @", "moins @", "(-@)", "負@", "@ below zero"]
+    ),
+    st.just(-1),
+)
+CURRENCIES = dressings("$@", "€ @", "US$@", "USD @", "₩@", "Rs. @", "@ €", "@$", "@ dollars", "\\$@", "CHF @")
+UNITS = dressings("@ kg", "@ m²", "@ m/s", "@\\text{ m}^2", "@\\,\\mathrm{cm^{3}}", "@ °C", "@\\%", "@ t-shirts", "@ V")
+FRAMES = dressings(
+    "**@**", "*@*", "`@`", "$@$", "\\(@\\)", "\\boxed{@}", "$\\boxed{@}$", "The answer is @.", "x = @", "14 + 5 = @",
+    "Answer: @", "<b>@</b>", "- Total: @", "so @!", "“@”", "@\u200b", "\ufeff@", "#### @", "Final: **@** (rounded)",
+)  # fmt: skip
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> tuple[str, Fraction]:
+    """Draw a way of writing a number without sign, and its value."""
+    size = Decimal(draw(st.integers(0, 10**9))).scaleb(-draw(st.integers(0, 4)))
+    whole, top, rest = (draw(st.integers(0, 900)) for _ in range(3))
+    part, bottom = Fraction(top, top + rest + 1), top + rest + 1
+    separator = draw(st.sampled_from([",", "{,}", "\\,", "\u202f", "\u00a0", "\u2009", "\u2019"]))
+    return draw(
+        st.sampled_from(
+            [
+                (f"{size:f}", Fraction(size)),
+                (f"{size:,f}".replace(",", separator), Fraction(size)),
+                (f"{size:e}", Fraction(size)),
+                (f"{size:f} \\times 10^{{3}}", Fraction(size) * 1000),
+                (f"{top}/{bottom}", part),
+                (f"\\frac{{{top}}}{{{bottom}}}", part),
+                (f"{whole} {top}/{bottom}", whole + part),
+                (f"{whole}\u00a0{top}/{bottom}", whole + part),
+                (f"{whole}½", whole + Fraction(1, 2)),
+            ]
+        )
+    )
+
+
+@settings(max_examples=400)
+@given(numbers(), SCALES, st.tuples(CURRENCIES, UNITS, SIGNS).flatmap(st.permutations), FRAMES)
+def test_a_dressed_number_is_itself_or_unreadable_and_never_another(number, scale, around, frame):
+    text, value = number
+    dressed = (scale, *around, frame)
+    for dressing in dressed:
+        text = dressing.form.replace("_", " ").replace("@", text)
+    spelling = canonical(text, "numeric")
+    if spelling is not None:
+        assert Fraction(spelling) == math.prod([dressing.factor for dressing in dressed], start=value), text
+
+
+HOSTILE = (
+    ".", "!", "\\", "(", "{", "[", "$", "*", '"', "'", "-", "^", "=", "≈", "1", "1,", "1 ", "½", "⁶", "a", "a-", "a ",
+    "the\n", "one ", "half of ", "5 minus ", "\\boxed{", "\\text{", "\\frac{", "<a", "A) ", "answer ", "or ", "*a ",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_time_grows_with_the_length(piece, kind):
+    def seconds(length: int) -> float:
+        text = f"5 {piece * (length // len(piece))}"[: length - 1] + "x"
+        runs = []
+        for _ in range(5):
+            start = time.process_time()
+            canonical.__wrapped__(text, kind)
+            runs.append(time.process_time() - start)
+        return min(runs)
+
+    assert seconds(4000) <= 9 * max(seconds(1000), 1e-4)  # four times the length; a square would be sixteen times
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_answer_has_more_than_4000_characters(kind):
+    assert canonical("B" + " " * 3999, kind) == {"numeric": None, "choice": "B", "text": "b"}[kind]
+    assert canonical("B" + " " * 4000, kind) is None
+
+
 @pytest.mark.parametrize("text", ["1e1000000000", "9" * 100_000, "1" * 3000, "1/" + "3" * 3000, "1e" + "9" * 3000])
 def test_numbers_that_would_cost_memory_are_not_read(text):
     assert canonical(text, "numeric") is None
@@ -119,13 +222,29 @@ def test_same_answer_needs_two_answers_that_can_be_read():
     ],
 )
 def test_the_gold_answers_show_their_kind(golds, kind):
+    golds = ["nan", *golds, "<NA>"]
     assert infer_kind(golds) == kind
     assert infer_kind(iter(golds)) == kind
 
 
-def test_without_gold_answers_the_kind_must_be_declared():
+@pytest.mark.parametrize("golds", [[], ["NaN", " "]])
+def test_without_gold_answers_the_kind_must_be_declared(golds):
     with pytest.raises(ObservationError, match=r"file\.jsonl.*--answers"):
-        infer_kind([], "file.jsonl")
+        infer_kind(golds, "file.jsonl")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), " ", "nan", "NaN", "<NA>", "NULL", "n/a"],
+)
+def test_a_missing_value_is_no_answer(value):
+    assert answer_text(value) is None
+    assert [canonical(str(value), kind) for kind in KINDS] == [None] * 3
+
+
+@pytest.mark.parametrize("value", [6.1, np.float32(6.1), np.float16(6.1), np.float64(6.1), np.array(6.1, np.float32)])
+def test_a_number_has_the_shortest_text_of_its_own_precision(value):
+    assert answer_text(value) == "6.1"
 
 
 SAID = ["Nile", "the Nile.", "River Nile", "Blue Nile", "Amazon"]
@@ -169,7 +288,18 @@ def test_a_file_joins_in_its_question_or_in_all(cluster_file):
     np.testing.assert_array_equal(joined.correct[0], [True] * 5)  # a flag goes before equality
 
 
-@pytest.mark.parametrize("line", ["3", "[]", '{"answers": "Nile"}', '{"problem_id": "a"}', '{"answers": [], "x": 1}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"answers": [["a"]]}',
+        '{"answers": [], "problem_id": [1]}',
+        "3",
+        "[]",
+        '{"answers": "Nile"}',
+        '{"problem_id": "a"}',
+        '{"answers": [], "x": 1}',
+    ],
+)
 def test_a_line_that_is_no_cluster_is_named(tmp_path, line):
     path = tmp_path / "equal.jsonl"
     path.write_text('\n{"answers": ["a", "b"]}\n' + line)

@@ -1,0 +1,85 @@
+r"""Texts without what does not count: invisible characters, the scripts' own signs, Markdown and LaTeX."""
+
+import re
+import unicodedata
+
+_POWER = re.compile(r"([⁰¹²³⁴-⁹⁺⁻]+)")
+# Signs that mean the same in all scripts, by their category and name in Unicode.
+_SIGNS = tuple(
+    (re.compile(pattern), sign)
+    for pattern, sign in (
+        (r"Cf |Mn VARIATION SELECTOR", ""),
+        (r"Pd |S. (?:MODIFIER LETTER |(?!SET|DOT)\w+ )?MINUS(?: SIGN)?$", "-"),
+        (r"(?:P|S|Lm).*(?:SINGLE.* QUOTATION.*|APOSTROPHE|GERESH|HALF RING|(?:TURNED|REVERSED) COMMA)$", "'"),
+        (r"(?:P|S|Lm).*(?<!DOUBLE )(?:PRIME|(?:ACUTE|GRAVE) ACCENT)$", "'"),
+        (r"[PS].*(?:QUOTATION MARK|(?:CORNER|ANGLE) BRACKET|GERSHAYIM|DOUBLE PRIME)$", '"'),
+        (r"Po .*DECIMAL SEPARATOR$", "."),
+        (r"Po .*THOUSANDS SEPARATOR$", ","),
+        (r"Po .* (?:FULL STOP|COMMA|SEMICOLON|QUESTION MARK|EXCLAMATION MARK|DANDA|KHAN|SHAD|SECTION)$", ". "),
+    )
+)
+
+
+class _Spelling(dict[int, str]):
+    """The plain spelling of each character, found when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        name = f"{unicodedata.category(chr(code))} {unicodedata.name(chr(code), '')}"
+        plain = unicodedata.normalize("NFKC", chr(code)).replace("\u2044", "/")  # the slash of "½"
+        if name.startswith("No") and "SCRIPT" not in name:
+            self[code] = f" {plain} "  # not glued to a digit: "2½" is not 21/2
+        elif plain.isascii():
+            self[code] = plain.replace("`", "'")
+        else:
+            self[code] = next((sign for pattern, sign in _SIGNS if pattern.match(name)), chr(code))
+        return self[code]
+
+
+_SPELLING = _Spelling()
+_BOXED = re.compile(r"\\f?boxed\s*\{((?:[^{}]|\{(?:[^{}]|\{[^{}]*\})*\})*)\}")
+_REWRITES = tuple(
+    (re.compile(pattern), replacement)
+    for pattern, replacement in (
+        (r"</?[A-Za-z][^<>]*>", " "),
+        (r"(?<!\d)\*\*|\*\*(?!\d)", ""),  # bold; between digits it is a power
+        (r"(?<![\w*])([*_])(\S|\S[^*_]*\S)\1(?![\w*])", r"\2"),  # italics
+        (r"\\(?:text(?:rm|bf|it|sf)?|math(?:rm|bf|it|sf)|mbox|operatorname)\s*\{((?:[^{}]|\{[^{}]*\})*)\}", r" \1"),
+        (r"(?<=\d)\s*\\[cdst]?frac", r" \\frac"),
+        (r"\\[cdst]?frac\s*(?:\{([^{}]*)\}|(\d))\s*(?:\{([^{}]*)\}|(\d))", r"\1\2/\3\4 "),
+        (r"\^?\{?\\(?:circ|degree)\}?", "°"),
+        (r"\{,\}|(?<=\d)(?:\\,|')(?=\d{3}(?!\d))", ","),
+        (r"\\!", ""),
+        (r"\\(?:left|right|displaystyle|q?quad)(?![A-Za-z])|\\[,;: ()\[\]]", " "),
+        (r"\\([$%#&{}])", r"\1"),
+        (r"\\(?:times|cdot)(?![A-Za-z])|[\u00d7\u2217\u2219\u22c5\u2715\u2716]", "*"),
+        (r"\\(?:approx|simeq)(?![A-Za-z])|[≃≅≒]", "≈"),
+        (r"\$([^$]*)\$", r" \1 "),  # a formula
+        (r"[$¢£¥₠-⃀]|\b(?:USD|EUR|GBP|JPY|CNY|INR|CHF|Rs\.?) ?(?=\d)", "¤"),  # a currency
+        (r"(?<=\d)\s*[*x·]\s*10\s*\^\s*\{?\s*([+-]?\d+)\s*\}?", r"e\1"),
+        (r"(?<![\w.,^])10\s*\^\s*\{?\s*([+-]?\d+)\s*\}?", r"1e\1"),
+        (r"(?<=[^\W\d_])(?<!\d[eE])(?: ?\^ ?\{?[+-]?\d\}?|\{?[23]\}?)(?![\w.,]*\d)", ""),  # the power of a unit
+        (r"[{}]", ""),
+        (r"(?<![\w^-])(?=[A-Za-zÀ-ӿ])(?>[\w^-]*\d[\w^]*)(?! \d+ ?/)", "name"),  # that holds digits: B12, GPT-4, x^2
+    )
+)
+
+
+def spelled(text: str) -> str:
+    """Return a text with powers marked, characters in their plain spelling, and single spaces."""
+    plain = unicodedata.normalize("NFKC", _POWER.sub(r"^\1", text).translate(_SPELLING))
+    return " ".join(plain.translate(_SPELLING).split())
+
+
+def unmarked(text: str) -> str:
+    r"""Return a text spelled plainly, without Markdown and LaTeX; only what is in a ``\boxed{}``, if there is one.
+
+    A currency is a ``¤``, a space between thousands a comma, a power of ten an exponent; units have no powers.
+    """
+    text = re.sub(r"(?<=\d)[\u00a0\u2004-\u200a\u202f](?=\d{3}(?!\d| ?/))", ",", text)
+    text = re.sub(r"[\u2061-\u2064]", " ", re.sub(r"([₀-₉]+)", r"_\1", text))
+    text = spelled(text)
+    boxed = dict.fromkeys(_BOXED.findall(text))
+    text = " ; ".join(boxed) if boxed else text
+    for pattern, replacement in _REWRITES:
+        text = pattern.sub(replacement, text)
+    return " ".join(text.split()).strip("*_\"' ")
