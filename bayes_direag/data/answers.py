@@ -27,9 +27,11 @@ AnswerKind = Literal["numeric", "choice", "text"]
 _MAX_TEXT = 4000  # characters; longer answers are not read
 _PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
 
-# As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
-_MISSING = {"", "nan", "NaN", "NAN", "-nan", "-NaN", "<NA>", "NA", "N/A", "n/a", "#N/A", "NaT", "None"}
-_MISSING |= {"NULL", "Null", "null"}
+#: As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
+MISSING = frozenset((
+    "", "nan", "NaN", "NAN", "-nan", "-NaN", "<NA>", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaT", "None",
+    "null", "Null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+))  # fmt: skip
 
 # Answers that are canonical already, as most are: they skip the parsing.
 _PLAIN: dict[AnswerKind, re.Pattern[str]] = {
@@ -48,15 +50,6 @@ _LABEL = re.compile(
     r"(?<!\S)(?:[(\[]?[A-Z][)\]]|[a-z]\)|[A-Z][.:](?= ))"  # before an option's text, or in brackets
     r"|(?:^|(?<!\b[A-Z])(?:[,;/&+] ?|(?:^| )(?:and|or) ))[A-Z]\W*$"  # at the end, listed
 )
-
-
-def answer_text(value: object) -> str | None:
-    """Return a value as the text of an answer: a number in the shortest text of its precision, None if missing.
-
-    Missing are None, NaN, NA and NaT of any library, blank texts, and their usual spellings, such as ``null``.
-    """
-    text = str(value)
-    return None if text.strip() in _MISSING else text
 
 
 @lru_cache(maxsize=2**16)
@@ -80,7 +73,7 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     >>> canonical("(b) a cat", "choice"), canonical("The  New\tYORK.", "text")
     ('B', 'new york')
     """
-    if text is None or answer_text(text) is None or len(text) > _MAX_TEXT:
+    if text is None or text.strip() in MISSING or len(text) > _MAX_TEXT:
         return None
     if _PLAIN[kind].fullmatch(text):
         return text
@@ -100,7 +93,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
 
     Raises ObservationError, with ``path``, if there are no gold answers.
     """
-    golds = tuple(gold for gold in golds if answer_text(gold) is not None)
+    golds = tuple(gold for gold in golds if gold.strip() not in MISSING)
     if not golds:
         raise ObservationError(
             "the kind of answers cannot be inferred without gold answers",
@@ -139,14 +132,15 @@ def _letter(text: str) -> str | None:
     return match["letter"].upper()
 
 
-def _folded(text: str) -> str | None:
+def _folded(given: str) -> str | None:
     """Fold case, characters, spaces, articles and the signs around words; None if the text is blank or missing."""
-    folded = spelled(spelled(text).casefold())
+    folded = spelled(spelled(given).casefold())
     words = [word for word in map(_bare, folded.split()) if word] or folded.split()
     first = 0
     while first < len(words) - 1 and re.match(r"(?:the|an|a(?= \w\w)) ", f"{words[first]} {words[first + 1]}"):
         first += 1
-    return answer_text(" ".join(words[first:]))
+    text = " ".join(words[first:])
+    return None if text in MISSING else text
 
 
 def _bare(word: str) -> str:

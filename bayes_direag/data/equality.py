@@ -11,7 +11,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
-from bayes_direag.data.answers import AnswerKind, answer_text, canonical
+from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.files import json_lines
 from bayes_direag.data.records import Question, SameAnswer
 from bayes_direag.errors import ObservationError
@@ -40,7 +40,7 @@ def read_equal(path: Path) -> SameAnswer:
                 "questions",
                 remedy="Correct the line.",
             )
-        answers = frozenset(canonical(answer_text(text), kind) for text in listed for kind in get_args(AnswerKind))
+        answers = frozenset(canonical(str(text), kind) for text in listed for kind in get_args(AnswerKind))
         problem_id = record.get("problem_id")
         clusters.setdefault(None if problem_id is None else str(problem_id), []).append(answers)
 
