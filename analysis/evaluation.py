@@ -254,10 +254,10 @@ def evaluate(
         on_step("scoring")
         metrics = scorer.table()
     fits = {
-        (learner.variant, fold.name): fitted.fit
+        (learner.variant, fold.name): fit
         for learner, states in learned.items()
         if isinstance(learner, FitLearner)
-        for fold, fitted in zip(folds, states, strict=True)
+        for fold, fit in zip(folds, states, strict=True)
     }
     return Evaluation(
         pd.concat(predictions, ignore_index=True),

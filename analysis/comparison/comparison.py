@@ -25,7 +25,7 @@ from analysis.display.style import (
     plain,
     row_labels,
 )
-from analysis.methods.direag import Fitted, after_calibration
+from analysis.methods.direag import after_calibration
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
@@ -130,7 +130,7 @@ def compare_predictions(
         right = pd.Series(observations.is_right(predicted["answer"]), dtype="boolean")
         columns[f"{name}_correct"] = right.where(observations.labelled & observations.answered)
         aligned = fit.aligned(observations)
-        columns[f"{name}_state_probability"] = after_calibration(Fitted(fit), aligned).state_probability(aligned)
+        columns[f"{name}_state_probability"] = after_calibration(fit, aligned).state_probability(aligned)
         columns[f"{name}_fitted"] = fit.has_seen(observations)
     table = pd.DataFrame(columns)
     differ = (table["first_answer"] != table["second_answer"]).astype("boolean")

@@ -16,13 +16,13 @@ from scipy.stats import t as student
 
 from analysis.display.glossary import METRIC_WORDS
 from analysis.methods.calibrations import CLIP
-from analysis.methods.direag import Fitted
 from analysis.methods.registry import SIMPLE_METHODS, is_sampled, preset_methods
 from analysis.scores.metrics import METRICS
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
+from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings
 
 #: The least number, and the least share, of the usable questions that are kept for testing.
@@ -221,8 +221,8 @@ def _row(scored: Scored) -> dict[str, int | float]:
 
 def _sampler(learned: object) -> dict[str, float]:
     """Return the sampler's summary; NaN without sampling."""
-    if isinstance(learned, Fitted) and learned.fit.n_samples > 1:
-        return sampler_summary(learned.fit)._asdict()
+    if isinstance(learned, Fit) and learned.n_samples > 1:
+        return sampler_summary(learned)._asdict()
     return dict.fromkeys(SamplerSummary._fields, np.nan)
 
 

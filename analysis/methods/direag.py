@@ -1,7 +1,7 @@
 """DirEAG fits as methods, with the support of the selected answer or its final probability as confidence."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
@@ -13,7 +13,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import check_apart, cross_fit, fit_map, fit_nuts, fold_of_question, train_test
-from bayes_direag.fits.prediction import PatternPredictor
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.selection import Recalibration, distribution
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
@@ -70,56 +70,39 @@ class FitLearner:
     sampling: SamplingSettings | None = None
     allow_weighted: bool = False
 
-    def __call__(self, labelled: Observations, seed: int) -> "Fitted":
+    def __call__(self, labelled: Observations, seed: int) -> Fit:
         """Fit: see :class:`~analysis.methods.method.Method`."""
         settings: dict[str, Any] = {"preset": self.preset, "variant": self.variant, "seed": seed}
         if self.fit_method == "map":
-            return Fitted(fit_map(labelled, **settings))
-        return Fitted(fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **settings))
+            return fit_map(labelled, **settings)
+        return fit_nuts(labelled, sampling=self.sampling, allow_weighted=self.allow_weighted, **settings)
 
     def of_each_fold(
         self, observations: Observations, test: Observations | None, n_folds: int | None, seed: int
-    ) -> "list[Fitted]":
+    ) -> list[Fit]:
         """Fit without each fold in turn, all in one batch; with a test set, fit to all observations."""
         settings: dict[str, Any] = {name: value for name, value in vars(self).items() if name != "fit_method"}
         if test is None:
             held_out = cross_fit(observations, n_folds=n_folds or 0, method=self.fit_method, seed=seed, **settings)
         else:
             held_out = train_test(observations, test, method=self.fit_method, seed=seed, **settings)
-        return [Fitted(part.fit) for part in held_out]
+        return [part.fit for part in held_out]
 
 
-@dataclass(frozen=True, eq=False)
-class Fitted:
-    """A fit with its predictors, which keep the patterns that they have predicted."""
-
-    fit: Fit
-    _predictors: dict[tuple[int, ...] | None, PatternPredictor] = field(default_factory=dict, init=False, repr=False)
-
-    def predictor(self, slots: tuple[int, ...] | None) -> PatternPredictor:
-        """Return the predictor of questions whose columns are of these levels."""
-        if slots not in self._predictors:
-            self._predictors[slots] = self.fit.predictor(slots=slots)
-        return self._predictors[slots]
-
-
-def before_calibration(fitted: Fitted, observations: Observations) -> Answers:
+def before_calibration(fit: Fit, observations: Observations) -> Answers:
     """Answer with the support of the selected answer."""
-    return _answers(fitted, observations, "support", None)
+    return _answers(fit, observations, None)
 
 
-def after_calibration(fitted: Fitted, observations: Observations) -> Answers:
+def after_calibration(fit: Fit, observations: Observations) -> Answers:
     """Answer with the final probability."""
-    return _answers(fitted, observations, "confidence", fitted.fit.recalibration)
+    return _answers(fit, observations, fit.recalibration)
 
 
-def _answers(fitted: Fitted, observations: Observations, column: str, final: Recalibration | None) -> Answers:
-    reports = fitted.fit.reports(observations)
-    predictor = fitted.predictor(observations.slots)
-    columns = predictor(reports)
-    states = distribution(reports, predictor.parameters, final)
-    absent = [-1] * (np.shape(reports.candidate)[1] + 1 - states.shape[1])
-    return Answers(columns["candidate"], columns[column], np.insert(states, absent, 0.0, axis=1))
+def _answers(fit: Fit, observations: Observations, final: Recalibration | None) -> Answers:
+    states = distribution(fit.reports(observations), sampled_parameters(fit.tree, observations.slots), final)
+    absent = [-1] * (observations.shape[1] + 1 - states.shape[1])
+    return Answers.most_probable(np.insert(states, absent, 0.0, axis=1), observations)
 
 
 class Fold(NamedTuple):

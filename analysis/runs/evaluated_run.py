@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from analysis.display.folders import ResultFolder
 from analysis.learned import LabelledReports
-from analysis.methods.direag import Fitted, after_calibration, before_calibration, methods_of
+from analysis.methods.direag import after_calibration, before_calibration, methods_of
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
@@ -241,8 +241,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     predicted = fit.predict(kept)
     right = pd.array(kept.is_right(predicted["answer"]), dtype="boolean")
     aligned = fit.aligned(kept)
-    fitted = Fitted(fit)
-    stages = {"support": before_calibration(fitted, aligned), "confidence": after_calibration(fitted, aligned)}
+    stages = {"support": before_calibration(fit, aligned), "confidence": after_calibration(fit, aligned)}
     shared = predicted[["problem_id", "answer"]].assign(correct=right, cluster=cluster_column(kept))
     parts = [
         shared.assign(

@@ -21,7 +21,6 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.parameter_table import parameter_table
-from bayes_direag.fits.prediction import PatternPredictor
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -39,7 +38,7 @@ from bayes_direag.inference.recalibration_posterior import draw_recalibration, r
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
-from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution
+from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
@@ -189,7 +188,8 @@ class Fit:
             If their answers are of another kind than in the fit, or ``interval_level`` is out of range.
         """
         aligned = self.aligned(observations)
-        columns = self.predictor(interval_level, aligned.slots)(self.reports(aligned))
+        parameters = sampled_parameters(self.tree, aligned.slots)
+        columns = predict(self.reports(aligned), parameters, self.recalibration, interval_level)
         pairs = zip(aligned.candidates, columns.pop("candidate"), strict=True)
         return pd.DataFrame(
             {
@@ -217,7 +217,7 @@ class Fit:
             As :meth:`predict` does.
         """
         aligned = self.aligned(observations)
-        parameters = self.predictor(slots=aligned.slots).parameters
+        parameters = sampled_parameters(self.tree, aligned.slots)
         probability = distribution(self.reports(aligned), parameters, self.recalibration)
         rows = []
         for name, answers, states in zip(aligned.problem_id, aligned.candidates, probability, strict=True):
@@ -243,25 +243,6 @@ class Fit:
             )
         return observations.voting_as(self.fitted.voting).align(self.level_names)
 
-    def predictor(self, interval_level: float = 0.9, slots: Sequence[int] | None = None) -> PatternPredictor:
-        """Return a predictor with the parameters and the final calibration of this fit, and nothing else of it.
-
-        Parameters
-        ----------
-        interval_level
-            As in :meth:`predict`.
-        slots
-            The level of each column of the reports; by default, each column is a level.
-
-        Raises
-        ------
-        DirEAGError
-            If ``interval_level`` is out of range.
-        """
-        if not 0 < interval_level < 1:
-            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
-        return PatternPredictor(sampled_parameters(self.tree, slots), self.recalibration, interval_level)
-
     def parameters(self) -> pd.DataFrame:
         """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""
         return parameter_table(self.tree)
@@ -281,7 +262,7 @@ class Fit:
         """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""
         final = self.recalibration.to_dataset()
         values = {str(name): value.to_numpy().ravel().tolist() for name, value in final.items()}
-        parameters = self.predictor().parameters._asdict()
+        parameters = sampled_parameters(self.tree)._asdict()
         recorded = ("method", "seed", "observations_sha256", "versions")
         content = {
             "format": FORMAT,

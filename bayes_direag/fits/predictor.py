@@ -16,15 +16,13 @@ from typing import get_args
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from bayes_direag.errors import DirEAGError, FitFileError, LevelError, ObservationError
+from bayes_direag.errors import FitFileError, LevelError, ObservationError
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
     IsotonicRecalibration,
     LogisticRecalibration,
     Recalibration,
-    evaluate,
-    select,
-    summary,
+    predict,
 )
 
 FORMAT, VERSION = "bayes-direag predictor", 1
@@ -153,8 +151,6 @@ class Predictor:
         DirEAGError
             If the interval level is out of range.
         """
-        if not 0 < interval_level < 1:
-            raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
         if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
             raise _unusable(
                 "this value cannot be used", "reports", reports, "a list of reports", "Make a list of them."
@@ -181,11 +177,9 @@ class Predictor:
         label = np.array([self.labels.index(text) if text in self.labels else -1 for _, text, _ in used], int)
         candidate = np.array([number[text] for _, text, _ in used], int)
         asked = Reports(confidence[None], candidate[None], np.array([len(candidates)]), label[None])
-        (selection,) = evaluate(asked, self.parameters.of_slots(level), select)
-        columns = summary(selection, self.recalibration, interval_level)
+        columns = predict(asked, self.parameters.of_slots(level), self.recalibration, interval_level)
         values = {name: column[0].item() for name, column in columns.items()}
         place = values.pop("candidate")
-        del values["tied"]
         plain = {name: None if value != value else value for name, value in values.items()}
         answer = candidates[place] if place >= 0 else None
         return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
@@ -17,9 +18,9 @@ from bayes_direag.data.files import write_table
 from bayes_direag.data.long_table import QuestionArrays, level_columns
 from bayes_direag.data.parquet import ParquetScan, scan_parquet
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.prediction import PatternPredictor
-from bayes_direag.inference.posterior import label_names, signal_names
+from bayes_direag.inference.posterior import label_names, sampled_parameters, signal_names
 from bayes_direag.model.equations import Reports, logit_signals
+from bayes_direag.model.selection import predict
 
 
 class Predicted(NamedTuple):
@@ -60,10 +61,11 @@ def predict_parquet(
     n_columns = len(fit.level_names)
     if scan.groups is not None:
         slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
-    predictor = fit.predictor(interval_level, slots)
+    parameters = sampled_parameters(fit.tree, slots)
+    predicted = partial(predict, parameters=parameters, final=fit.recalibration, interval_level=interval_level)
     voting = frozenset(number for number, name in zip(scan.levels, names, strict=True) if name in fit.fitted.voting)
     scan = replace(scan, voting=voting, signals=signal_names(fit.tree))
-    prediction = _Prediction(scan, predictor, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
+    prediction = _Prediction(scan, predicted, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
     tables = _counted(prediction.tables(), scan.n_questions, on_step)
     if target.suffix.lower() != ".parquet":
         table = pyarrow.concat_tables(tables)
@@ -86,7 +88,7 @@ class _Prediction:
     """Predict the questions of a file."""
 
     scan: ParquetScan
-    predictor: PatternPredictor
+    predicted: Callable[[Reports], dict[str, np.ndarray]]
     eps: float
     columns: tuple[int, ...]
     n_levels: int
@@ -94,7 +96,7 @@ class _Prediction:
 
     def tables(self) -> Iterator[pyarrow.Table]:
         for names, questions in self.scan.arrays():
-            predicted = self.predictor(self._reports(questions))
+            predicted = self.predicted(self._reports(questions))
             yield pyarrow.table(
                 {
                     "problem_id": names,

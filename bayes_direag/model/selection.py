@@ -14,15 +14,13 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Float, Int, Shaped
 
+from bayes_direag.errors import DirEAGError
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 
 if TYPE_CHECKING:
     import xarray
-
-#: Columns of a table of questions, by name.
-Columns = dict[str, Shaped[np.ndarray, " problem"]]
 
 _TABLE_CELLS = 1 << 23
 _PIECE_CELLS = 1 << 16  # small enough to stay in a core's own cache
@@ -122,15 +120,12 @@ class Selection(NamedTuple):
         Mean support of every state, the null last; 0 for states that a question lacks.
     change_probability : (problem,) array
         Share of the samples in which another candidate would be selected; NaN without candidates.
-    tied : (problem,) array
-        Whether another candidate has equal support, in the mean or in a sample, so that their order decides.
     """
 
     candidate: Int[np.ndarray, " problem"]
     support: Float[np.ndarray, "sample problem"]
     mean_support: Float[np.ndarray, "problem state"]
     change_probability: Float[np.ndarray, " problem"]
-    tied: Bool[np.ndarray, " problem"]
 
 
 class Worth(NamedTuple):
@@ -318,15 +313,13 @@ def select(states: States) -> Selection:
     mean = support.mean(axis=2)
     best = mean[:-1].argmax(axis=0)
     selected = support[best, question]
-    changes, tied = np.zeros(selected.shape, bool), (mean[:-1] == mean[best, question]).sum(axis=0) > 1
+    changes = np.zeros(selected.shape, bool)
     for other, of_other in enumerate(support[:-1] if len(support) > 2 else ()):
-        equal = of_other == selected
-        changes |= (of_other > selected) | (equal & (other < best)[:, None])
-        tied |= (other != best) & equal.any(axis=1)
+        changes |= (of_other > selected) | ((of_other == selected) & (other < best)[:, None])
     answered = states.n_candidates > 0
     selected[~answered] = np.nan
     change_probability = np.where(answered, changes.mean(axis=1), np.nan)
-    return Selection(np.where(answered, best, -1), selected.T, mean.T, change_probability, answered & tied)
+    return Selection(np.where(answered, best, -1), selected.T, mean.T, change_probability)
 
 
 def final_distribution(
@@ -359,21 +352,34 @@ def final_distribution(
     return np.asarray(states)
 
 
-def summary(selection: Selection, final: Recalibration, interval_level: float) -> Columns:
-    """Return the columns of a prediction."""
-    confidence = final.of_selected(selection.support)
-    mean = confidence.mean(axis=0)
-    columns = {"candidate": selection.candidate, "confidence": mean}
-    if len(confidence) > 1:
-        tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
-        low, high = np.quantile(confidence, tails, axis=0)
-        columns |= {
-            "confidence_low": low,
-            "confidence_high": high,
-            "change_probability": selection.change_probability,
+def predict(
+    reports: Reports, parameters: Parameters, final: Recalibration, interval_level: float
+) -> dict[str, Shaped[np.ndarray, " problem"]]:
+    """Return the computed columns of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`, and ``candidate``.
+
+    Raises DirEAGError if ``interval_level`` is out of range.
+    """
+    if not 0 < interval_level < 1:
+        raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
+
+    def of_piece(states: States) -> dict[str, Shaped[np.ndarray, " problem"]]:
+        selection = select(states)
+        confidence = final.of_selected(selection.support)
+        mean = confidence.mean(axis=0)
+        columns = {"candidate": selection.candidate, "confidence": mean}
+        if len(confidence) > 1:
+            tails = [(1 - interval_level) / 2, (1 + interval_level) / 2]
+            low, high = np.quantile(confidence, tails, axis=0)
+            columns |= {
+                "confidence_low": low,
+                "confidence_high": high,
+                "change_probability": selection.change_probability,
+            }
+        return columns | {
+            "support": selection.support.mean(axis=0),
+            "null_probability": final_distribution(selection.mean_support, selection.candidate, mean)[:, -1],
         }
-    return columns | {
-        "support": selection.support.mean(axis=0),
-        "null_probability": final_distribution(selection.mean_support, selection.candidate, mean)[:, -1],
-        "tied": selection.tied,
-    }
+
+    order = np.argsort(reports.n_candidates, kind="stable")  # a piece has as many states as its largest question
+    parts = list(evaluate(reports.select(order), parameters, of_piece))
+    return {name: np.concatenate([part[name] for part in parts])[np.argsort(order)] for name in parts[0]}

@@ -33,7 +33,7 @@ from scipy.stats import binom
 
 from bayes_direag import LikelihoodData, Observations, Preset, fit_nuts, preset, simulate_observations
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import prior_draws
+from bayes_direag.inference.posterior import prior_draws, sampled_parameters
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.model import log_likelihood, log_prior
 from bayes_direag.model.selection import LogisticRecalibration, distribution, evaluate, select
@@ -75,7 +75,7 @@ def compared(
     for seed, truth in enumerate(worlds):
         correct = (asked.candidate == truth["target"][:, None]) & (asked.candidate >= 0)
         fit = fit_nuts(replace(asked, correct=correct), preset=preset, variant=variant, sampling=sampling, seed=seed)
-        reports, parameters = fit.reports(fit.aligned(fresh)), fit.predictor().parameters
+        reports, parameters = fit.reports(fit.aligned(fresh)), sampled_parameters(fit.tree)
         selections = list(evaluate(reports, parameters, select))
         support = np.concatenate([selection.support for selection in selections], axis=1)
         selected = np.concatenate([selection.candidate for selection in selections])

@@ -35,8 +35,8 @@ EVERYTHING = simulate_observations(160, seed=3)
 LABELLED, TESTED = EVERYTHING.select(slice(0, 60)), EVERYTHING.select(slice(60, 160))
 
 
-def made() -> direag.Fitted:
-    return direag.Fitted(made_fit(LABELLED, natural(LABELLED.n_levels), intercept=0.3, slope=0.8))
+def made() -> Fit:
+    return made_fit(LABELLED, natural(LABELLED.n_levels), intercept=0.3, slope=0.8)
 
 
 def said(method: Method, labelled: Observations, tested: Observations) -> Answers:
@@ -131,7 +131,7 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
 
     def fit(subset: Observations, **settings: object) -> Fit:
         asked.append((subset, settings))
-        return made().fit
+        return made()
 
     monkeypatch.setattr(direag, f"fit_{way}", fit)
     sampling = SamplingSettings(n_chains=2, n_draws=40)
@@ -141,7 +141,7 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
     learned = before.learn(LABELLED, 5)
     expected = {"preset": "bayes", "variant": "confidence", "seed": 5}
     assert asked == [(LABELLED, expected | ({"sampling": sampling, "allow_weighted": False} if way == "nuts" else {}))]
-    table = made().fit.predict(TESTED)
+    table = made().predict(TESTED)
     for method, column in ((before, "support"), (after, "confidence")):
         found = method.answer(learned, TESTED)
         np.testing.assert_allclose(found.confidence, table[column])
@@ -150,13 +150,13 @@ def test_a_fit_before_and_after_its_calibration(way: str, monkeypatch: pytest.Mo
 
 
 def test_the_distribution_of_a_posterior_is_its_mean() -> None:
-    fitted = direag.Fitted(made_posterior(LABELLED, gaussian_draws(1, n_draws=40), calibrated=(0.3, 0.8)))
+    fit = made_posterior(LABELLED, gaussian_draws(1, n_draws=40), calibrated=(0.3, 0.8))
     for stage in (direag.before_calibration, direag.after_calibration):
-        found = stage(fitted, TESTED)
+        found = stage(fit, TESTED)
         own = found.distribution[np.arange(100), np.maximum(found.candidate, 0)]
         np.testing.assert_allclose(own[TESTED.answered], found.confidence[TESTED.answered])
         np.testing.assert_allclose(found.distribution.sum(axis=1), 1)
-    np.testing.assert_allclose(found.null_probability, fitted.fit.predict(TESTED)["null_probability"])
+    np.testing.assert_allclose(found.null_probability, fit.predict(TESTED)["null_probability"])
 
 
 def test_every_name_has_words_in_the_report() -> None:

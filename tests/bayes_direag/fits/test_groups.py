@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from analysis.methods.direag import Fitted, after_calibration
+from analysis.methods.direag import after_calibration
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError, ObservationError
@@ -149,7 +149,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     predict_parquet(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
     aligned = new.align(fit.level_names)
-    answers = after_calibration(Fitted(fit), aligned)
+    answers = after_calibration(fit, aligned)
     np.testing.assert_allclose(answers.confidence, table["confidence"])
 
 

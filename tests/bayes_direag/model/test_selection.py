@@ -13,7 +13,7 @@ from bayes_direag.data.long_table import ranks
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.evidence import evidence, log_scores
-from bayes_direag.model.selection import evaluate, select, supports
+from bayes_direag.model.selection import LogisticRecalibration, evaluate, predict, select, supports
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
 
@@ -152,11 +152,12 @@ def spread_parameters(n_samples: int, n_levels: int = 4) -> Parameters:
     )
 
 
-def some_reports(n: int, n_levels: int = 4) -> Reports:
+def some_reports(n: int, n_levels: int = 4, *, all_differ: bool = False) -> Reports:
     rng = np.random.default_rng(9)
     candidate = ranks(rng.integers(-1, 3, (n, n_levels)))
     candidate[0] = -1
-    stated = clipped_logit(rng.choice([0.0, 0.3, 0.5, 1.0], (n, n_levels)), EPS)
+    shape = n, n_levels
+    stated = clipped_logit(rng.random(shape) if all_differ else rng.choice([0.0, 0.3, 0.5, 1.0], shape), EPS)
     return Reports(stated, candidate.astype(np.int32), candidate.max(axis=1) + 1)
 
 
@@ -219,3 +220,94 @@ def test_a_weight_that_dwarfs_the_others_leaves_the_null_its_digits(largest: flo
         assert found.candidate[question] == max([-1, *map(int, expected)], key=lambda k: expected.get(str(k), 0.0))
         if expected:
             np.testing.assert_allclose(found.support[:, question], max(expected.values()), rtol=1e-12)
+
+
+def recalibration(n_samples: int) -> LogisticRecalibration:
+    rng = np.random.default_rng(2)
+    coefficients = {"intercept": rng.normal(size=(1, n_samples)), "slope": rng.gamma(2, 1, (1, n_samples))}
+    return LogisticRecalibration("platt", coefficients, 1e-6)
+
+
+def assert_predicted_as_by_plain_equations(given_reports: Reports, parameters: Parameters) -> dict[str, np.ndarray]:
+    """Predict; compare with the plain equations, every state of every question in every sample; return the columns."""
+    n_samples = len(parameters.weight)
+    final = recalibration(n_samples)
+    every = np.zeros((n_samples, len(given_reports.n_candidates), given_reports.candidate.shape[1] + 1))
+    for sample, question in np.ndindex(every.shape[:2]):
+        own = {k: v[sample] for k, v in parameters._asdict().items() if v is not None}
+        reported = [(level, int(k), stated) for level, k, stated in said(given_reports, question)]
+        found = brute_force.scores(reported, own, EPS)
+        states = [*range(len(found) - 1), -1]
+        every[sample, question, states] = np.array([*(found[k] for k in states[:-1]), found[brute_force.NULL]])
+    every /= every.sum(axis=2, keepdims=True)
+    mean, some = every.mean(axis=0), given_reports.n_candidates > 0
+    best = mean[:, :-1].argmax(axis=1)
+    selected = np.where(some, every[:, np.arange(len(best)), best], np.nan)
+    a, b = (final.coefficients[name].reshape(-1, 1) for name in ("intercept", "slope"))
+    clipped = np.clip(selected, 1e-6, 1 - 1e-6)
+    confidence = 1 / (1 + np.exp(-(a + b * (np.log(clipped) - np.log1p(-clipped)))))
+    null = []
+    for own, n, k, probability in zip(mean, given_reports.n_candidates, best, confidence.mean(axis=0), strict=True):
+        of_states = dict(enumerate(own[:n])) | {brute_force.NULL: own[-1]}
+        null.append(brute_force.null_probability(of_states, k, probability) if n else 1.0)
+    expected = {
+        "candidate": np.where(some, best, -1),
+        "confidence": confidence.mean(axis=0),
+        "confidence_low": np.quantile(confidence, 0.1, axis=0),
+        "confidence_high": np.quantile(confidence, 0.9, axis=0),
+        "change_probability": np.where(some, (every[:, :, :-1].argmax(axis=2) != best).mean(axis=0), np.nan),
+        "support": selected.mean(axis=0),
+        "null_probability": np.array(null),
+    }
+    columns = predict(given_reports, parameters, final, 0.8)
+    assert list(columns) == list(expected)
+    for name, values in expected.items():
+        np.testing.assert_allclose(columns[name], values, rtol=1e-12, atol=1e-13, err_msg=name)
+    return columns
+
+
+@pytest.mark.parametrize(
+    "left_out",
+    [
+        (),
+        ("slope", "vote_slope"),
+        ("bias", "slope", "null_gain", "vote_slope"),
+        ("sharpness", "vote", "vote_slope"),
+        ("sharpness",),
+        ("sharpness", "vote"),
+        ("vote", "vote_slope"),
+    ],
+    ids=lambda names: f"without {' '.join(names)}",
+)
+@pytest.mark.parametrize("all_differ", [False, True], ids=["few confidences", "all different"])
+def test_a_prediction_is_what_the_equations_say(left_out: tuple[str, ...], all_differ: bool) -> None:
+    parameters = without(spread_parameters(5), *left_out)
+    assert_predicted_as_by_plain_equations(some_reports(150, all_differ=all_differ), parameters)
+
+
+def test_a_map_has_no_intervals() -> None:
+    columns = predict(some_reports(10), spread_parameters(1), recalibration(1), 0.8)
+    assert set(columns) == {"candidate", "confidence", "support", "null_probability"}
+
+
+def test_between_equals_string_order_decides() -> None:
+    """Two levels that count alike, each with its own answer: whichever comes first, answer 0 is selected."""
+    every = spread_parameters(5, n_levels=2)
+    alike = Parameters(*(v if v is None or v.ndim == 1 else v[:, :1].repeat(2, axis=1) for v in every))
+    given_reports = Reports(np.full((3, 2), 0.4), np.array([[0, 1], [1, 0], [0, 0]], np.int32), np.array([2, 2, 1]))
+    columns = assert_predicted_as_by_plain_equations(given_reports, alike)
+    assert columns["candidate"].tolist() == [0, 0, 0]
+
+
+def test_string_order_decides_within_a_sample_too() -> None:
+    """Reports of no weight in one sample leave both answers with what every state has."""
+    parameters = without(spread_parameters(5, n_levels=2), "vote", "vote_slope")
+    parameters.weight[1] = 1e-30
+    given_reports = Reports(np.array([[2.2, -2.2]] * 2), np.array([[0, 1], [1, 0]], np.int32), np.array([2, 2]))
+    columns = assert_predicted_as_by_plain_equations(given_reports, parameters)
+    assert columns["change_probability"][0] != columns["change_probability"][1]
+
+
+def test_without_questions_every_column_is_empty() -> None:
+    nothing = some_reports(5).select(np.arange(0))
+    assert all(len(values) == 0 for values in predict(nothing, spread_parameters(5), recalibration(5), 0.8).values())
