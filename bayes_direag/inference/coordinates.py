@@ -15,8 +15,8 @@ the mean of its logits.
 **Levels.** A raw weight (bias, vote) is an offset from the levels' centre in units of their spread. With few labels for
 a level, its offset is nearly independent of the spread; with many, its distance from the centre is. NUTS samples a
 compromise (Papaspiliopoulos, Roberts and Sköld 2007, doi:10.1214/088342307000000014): ``offset * spread ** centring``,
-with the spread in units of its prior median. The centring is the share by which the labels reduce the distance's prior
-variance; it is learned in warm-up.
+with the spread in units of its prior median. The centring is the share by which the labels reduce the offset's prior
+variance at the mode.
 
 The Jacobian makes the density that of the raw parameters, and the draws are returned as raw parameters.
 """
@@ -30,7 +30,7 @@ from jaxtyping import Array, Float
 
 from bayes_direag.model.evidence import calibrate
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import Raw, RawDraws, linked, natural_parameters
+from bayes_direag.model.model import Raw, linked, natural_parameters
 from bayes_direag.model.settings import Link, Preset
 
 _NULL = ("null_base", "null_gain")
@@ -79,41 +79,34 @@ def log_spread(raw: Float[Array | np.ndarray, "*shape"], name: str, preset: Pres
     return jnp.log(linked(jnp.asarray(raw), spread.link)) - jnp.log(linked(jnp.asarray(spread.loc), spread.link))
 
 
-def learned_centring(places: RawDraws, before: Centring, preset: Preset) -> Centring:
-    """Learn the centring of each offset from the draws of all chains together.
+def centring_from(curvature: Float[Array, "raw raw"], mode: Raw) -> Centring:
+    """Return the centring of each offset, given the Hessian of minus the log density where offsets are not centred.
 
-    It is 1 minus the ratio of the distance's variance, given the spread, to the spread's square. The centring before
-    counts as many draws as there are offsets.
+    Without labels an offset has variance 1. The centring is the share of it that the labels take away: 1 minus the
+    offset's variance under the Laplace approximation, given the spreads.
 
     Parameters
     ----------
-    places
-        Draws, (chain, draw, ...).
-    before
-        The centring under which they were drawn, (chain, ...).
+    curvature
+        The Hessian, in the order of the names.
+    mode
+        Where it was taken.
     """
-    learned = {}
-    for name, shares in before.items():
-        spread = np.exp(np.asarray(log_spread(places[f"{name}_spread"], name, preset)))[
-            ..., *[None] * (shares.ndim - 1)
-        ]
-        distance = np.asarray(places[name]) * spread ** (1 - shares[:, None])
-        s, d = (draws.reshape(-1, *draws.shape[2:]) for draws in (spread, distance))
-        mean_square = (s**2).mean(axis=0)
-        s, d = s - s.mean(axis=0), d - d.mean(axis=0)
-        slope = (s * d).sum(axis=0) / np.maximum((s**2).sum(axis=0), 1e-300)
-        ratio = ((d - slope * s) ** 2).mean(axis=0) / mean_square
-        n, size = len(d), shares[0].size
-        learned[name] = np.broadcast_to((n * np.clip(1 - ratio, 0, 1) + size * shares) / (n + size), shares.shape)
-    return learned
+    names = np.concatenate([np.full(np.size(value), name) for name, value in sorted(mode.items())])
+    spread = np.char.endswith(names, "_spread")
+    variance = np.zeros(len(names))
+    variance[~spread] = np.diag(np.linalg.inv(np.asarray(curvature)[np.ix_(~spread, ~spread)]))
+    pooled = [name for name in mode if f"{name}_spread" in mode]
+    return {
+        name: jnp.asarray(np.clip(1 - variance[names == name], 0, 1).reshape(np.shape(mode[name]))) for name in pooled
+    }
 
 
-def recentred(places: RawDraws, change: Centring, preset: Preset) -> RawDraws:
-    """Return draws, (chain, draw, ...), in coordinates whose centring, (chain, ...), is changed by ``change``."""
-    spread = {name: np.asarray(log_spread(places[f"{name}_spread"], name, preset)) for name in change}
-    return places | {
-        name: places[name] * np.exp(difference[:, None] * spread[name][..., *[None] * (difference.ndim - 1)])
-        for name, difference in change.items()
+def recentred(place: Raw, centring: Centring, preset: Preset) -> Raw:
+    """Return the coordinates of a place whose offsets are not centred under a centring."""
+    return place | {
+        name: place[name] * jnp.exp(shares * log_spread(place[f"{name}_spread"], name, preset))
+        for name, shares in centring.items()
     }
 
 

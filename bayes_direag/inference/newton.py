@@ -166,7 +166,7 @@ def minimise_in_box(
         stuck = (halvings > _HALVINGS) | (jnp.all(moved == 0) & (here.n_steps > 0))
         look = (here.projected_gradient > tolerance) & ((age >= steps_by_hessian) | (stuck & (age > 0)))
         held = _held(here.point, here.gradient, here.projected_gradient, low, high)
-        near = lax.cond(look, lambda: _convex(_free(_hessian(fn, here.point), held)), lambda: here.curvature)
+        near = lax.cond(look, lambda: convex(_free(hessian(fn, here.point), held)), lambda: here.curvature)
         step = jnp.where(falls | look, _newton_step(_free(near, held), here.gradient), state.step)
         done = ~(here.projected_gradient > tolerance) | (stuck & ~look) | (here.n_steps >= max_steps)
         return _Progress(
@@ -206,14 +206,15 @@ class _Progress(NamedTuple):
     done: Bool[Array, ""]
 
 
-def _hessian(
+def hessian(
     fn: Callable[[Float[Array, " parameter"]], Float[Array, ""]], x: Float[Array, " parameter"]
 ) -> Float[Array, "parameter parameter"]:
+    """Return the Hessian of a function."""
     _, curved_along = jax.linearize(jax.grad(fn), x)
     return jnp.asarray(lax.map(curved_along, jnp.eye(len(x), dtype=x.dtype)))  # row by row takes less memory
 
 
-def _convex(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
+def convex(hessian: Float[Array, "parameter parameter"]) -> Float[Array, "parameter parameter"]:
     """Return the Hessian with its eigenvalues replaced by their absolute values, bounded away from 0."""
     curvature, basis = jnp.linalg.eigh(hessian)
     floor = jnp.maximum(_SMALLEST_CURVATURE * jnp.max(jnp.abs(curvature)), _NO_CURVATURE)

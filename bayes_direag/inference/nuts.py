@@ -1,20 +1,22 @@
 """Draws from the posterior by NUTS, on the same density of the NumPyro model that a MAP fit maximises.
 
-Steps and step size adaptation are those of numpyro's :class:`~numpyro.infer.NUTS`. Three things are added:
+Steps and step size adaptation are those of numpyro's :class:`~numpyro.infer.NUTS`. Four things are added:
 
 - It samples in the coordinates of :mod:`bayes_direag.inference.coordinates`.
-- The chains of a posterior share one mass matrix. Warm-up starts from the identity; after 10, 20, 40, ... steps the
-  matrix becomes the covariance of the draws of all chains since the last update, shrunk towards the matrix before it.
-  With the draws of four chains it is useful much earlier than with those of one.
+- It starts at the Laplace approximation: the mode in these coordinates, and a normal with the inverse Hessian there as
+  its covariance. The Hessian gives the centring of the levels, the normal gives every chain its start, and its
+  covariance is the first mass matrix.
+- The chains share one mass matrix. Twice in warm-up it becomes the covariance of the draws of all chains since the last
+  time, shrunk towards the matrix before it.
 - Chains advance in blocks of steps, each a call of one compiled computation. So progress can be shown, a run can be
   interrupted, and fits of similar size share their compilation.
 
 Chains are distributed over JAX's devices (call ``numpyro.set_host_device_count(4)`` before JAX is first used to split a
 CPU), and on an accelerator the chains of a device advance together. The draws do not depend on the number of devices.
-All runs are in double precision, whatever JAX's global setting.
+Parameters, and sums over questions, are in double precision, whatever JAX's global setting. The work of each question
+is in single precision, which is twice as fast: it changes the log density by less than 1e-4.
 """
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import pairwise
@@ -24,6 +26,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.flatten_util import ravel_pytree
 from jax.sharding import AxisType, Mesh, PartitionSpec
 from jax.typing import ArrayLike
 from jaxtyping import Array, Float, Int, Shaped
@@ -33,19 +36,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bayes_direag.errors import DirEAGError
-from bayes_direag.inference.coordinates import Centring, learned_centring, recentred, to_raw
+from bayes_direag.inference.coordinates import Centring, centring_from, recentred, to_raw
+from bayes_direag.inference.newton import convex, hessian, minimise_in_box
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import Raw, RawDraws, log_joint, sites
-from bayes_direag.model.settings import Preset, SamplingSettings, raw_shape
+from bayes_direag.model.settings import SamplingSettings, raw_shape
 
 #: Steps of each chain in one call of the compiled computation.
 BLOCK = 250
 
-#: Every raw parameter of a chain starts at a random value between minus this and this.
-_START = 2.0
+#: The shares of warm-up after which the mass matrix is updated.
+_LEARNING = (0.16, 0.4)
 
-#: Steps of warm-up before the first mass matrix, and the share of warm-up in which the matrix is updated.
-_FIRST_WINDOW, _LEARNING = 10, 0.8
+#: The step size before any adaptation, and the largest standard deviation of a coordinate at the start.
+_STEP_SIZE, _WIDEST = 0.5, 3.0
 
 #: Most doublings of a trajectory in warm-up, where long ones help little while the matrix is poor, and after it.
 _TREE_DEPTHS = (6, 10)
@@ -59,6 +63,9 @@ NUMPYRO_STATISTICS = {
     "accept_prob": "acceptance_rate",
     "adapt_state.step_size": "step_size",
 }
+
+#: The search for the mode ends at this projected gradient of the mean log density.
+_NEAR_ENOUGH = 1e-6
 
 _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-untyped-call]
 
@@ -107,7 +114,6 @@ class _Chain(NamedTuple):
 
     number: Int[np.ndarray, "*chain"]
     place: RawDraws
-    centring: Centring
     step_size: Float[np.ndarray, "*chain"]
     inverse_mass_matrix: Float[np.ndarray, "*chain raw raw"]
 
@@ -121,14 +127,8 @@ class _Run(NamedTuple):
 
     def kernel(self, data: LikelihoodData, centring: Centring, **start: ArrayLike) -> NUTS:
         """Return a NUTS kernel that adapts only its step size."""
-        rows, raw_of = _transposed(data), to_raw(data, centring)
-
-        def potential(place: Raw) -> Float[Array, ""]:
-            raw, log_jacobian = raw_of(place)
-            return -log_joint(raw, _transposed(rows)) - log_jacobian
-
         return NUTS(
-            potential_fn=potential,
+            potential_fn=_potential(data, centring),
             dense_mass=True,
             adapt_mass_matrix=False,
             target_accept_prob=self.target_accept,
@@ -157,33 +157,28 @@ def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, p
         )
     n, n_steps = sampling.n_chains, sampling.n_warmup + sampling.n_draws
     run = _Run(sampling.n_warmup, sampling.target_accept, min(n, jax.local_device_count()))
-    padded = np.arange(n + -n % run.n_devices) % n  # the same number for each device; surplus chains are dropped
-    names = data.preset.free_parameters(data.variant)
-    shapes = {name: raw_shape(name, **data.sizes) for name in names}
-    rng, n_raw = np.random.default_rng(seed), sum(math.prod(shape) for shape in shapes.values())
-    place: RawDraws = {name: rng.uniform(-_START, _START, (n, *shape)) for name, shape in shapes.items()}
-    centring: Centring = {name: np.zeros((n, *shape)) for name, shape in shapes.items() if data.preset.pools(name)}
-    chains = _Chain(np.arange(n), place, centring, np.ones(n), np.tile(np.eye(n_raw), (n, 1, 1)))
+    surplus = -n % run.n_devices  # the same number for each device; surplus chains are dropped
     with jax.enable_x64(True), Progress(console=Console(stderr=True), disable=not progress) as bar:
         task = bar.add_task(f"NUTS, {n} chains", total=n_steps)
         # the model sums over levels along whole rows of questions, so the data are laid out level by level
-        by_level = jax.jit(_transposed)(data)
+        by_level = jax.jit(_transposed)(data.in_single_precision())
+        chains, centring = _laplace(data, jax.jit(_transposed)(data), n + surplus, np.random.default_rng(seed))
         for start, stop in pairwise([0, *learning_steps(sampling.n_warmup), n_steps]):
-            starts = jax.tree.map(lambda value: value[padded], chains)
-            kernel_states = _started(starts, by_level, start, seed, run=run)
+            states = _started(chains, centring, by_level, start, seed, run=run)
             blocks: list[_Recorded] = []
             for done in range(start, stop, BLOCK):
                 size = min(BLOCK, stop - done)
-                kernel_states, recorded = _advanced((starts, kernel_states), by_level, size, run=run)
-                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:n, :size], recorded))
+                states, recorded = _advanced(states, centring, by_level, size, run=run)
+                blocks.append(jax.tree.map(lambda value, size=size: np.asarray(value)[:, :size], recorded))
                 bar.advance(task, size)
             window: _Recorded = jax.tree.map(lambda *parts: np.concatenate(parts, axis=1), *blocks)
             if stop < n_steps:
-                chains = _learned(chains, window, data.preset)
-        kept: _Recorded = jax.tree.map(lambda value: value[:, sampling.n_warmup - start :], window)
-        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, chains.centring, by_level))
+                chains = _learned(chains, window)
+        kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
+        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, centring, by_level))
     kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
-    return Draws({name: raw[name] for name in shapes}, statistics_of(kept.fields, (n, sampling.n_draws)))
+    names = data.preset.free_parameters(data.variant)
+    return Draws({name: raw[name] for name in names}, statistics_of(kept.fields, (n, sampling.n_draws)))
 
 
 def learning_steps(n_warmup: int) -> list[int]:
@@ -191,27 +186,69 @@ def learning_steps(n_warmup: int) -> list[int]:
 
     Examples
     --------
-    >>> learning_steps(500)
-    [10, 20, 40, 80, 160, 320]
+    >>> learning_steps(250)
+    [40, 100]
     """
-    last = _LEARNING * n_warmup
-    return [step for doubling in range(n_warmup.bit_length()) if (step := _FIRST_WINDOW << doubling) <= last]
+    return sorted({int(share * n_warmup) for share in _LEARNING} - {0})
 
 
-def _learned(chains: _Chain, window: "_Recorded", preset: Preset) -> _Chain:
-    """Return the chains at their last draws, with the centring and mass matrix learned from the window."""
-    centring = learned_centring(window.place, chains.centring, preset)
-    change = {name: shares - chains.centring[name] for name, shares in centring.items()}
-    places = recentred(window.place, change, preset)
-    matrix = inverse_mass_matrix(places, chains.inverse_mass_matrix)
-    last = {name: value[:, -1] for name, value in places.items()}
-    return _Chain(chains.number, last, centring, window.fields["adapt_state.step_size"][:, -1], matrix)
+def _potential(data: LikelihoodData, centring: Centring) -> Callable[[Raw], Float[Array, ""]]:
+    """Return minus the log density in the coordinates of NUTS."""
+    rows, raw_of = _transposed(data), to_raw(data, centring)
+
+    def potential(place: Raw) -> Float[Array, ""]:
+        raw, log_jacobian = raw_of(place)
+        return -log_joint(raw, _transposed(rows)) - log_jacobian
+
+    return potential
+
+
+def _laplace(
+    data: LikelihoodData, by_level: LikelihoodData, n: int, rng: np.random.Generator
+) -> tuple[_Chain, Centring]:
+    """Return chains at draws of the Laplace approximation, and the centring from its Hessian."""
+    shapes = {name: raw_shape(name, **data.sizes) for name in data.preset.free_parameters(data.variant)}
+    mode: Raw = {name: jnp.full(shape, data.preset.parameter(name).start) for name, shape in shapes.items()}
+    centring: Centring = {name: jnp.zeros(shape) for name, shape in shapes.items() if data.preset.pools(name)}
+    mode, curvature = _mode(mode, centring, by_level)
+    centring = centring_from(curvature, mode)
+    mode, curvature = _mode(recentred(mode, centring, data.preset), centring, by_level)
+    variance, basis = np.linalg.eigh(np.linalg.inv(curvature))
+    variance = np.clip(variance, 0, _WIDEST**2)
+    point, unravel = ravel_pytree(mode)
+    starts = np.asarray(point) + (rng.normal(size=(n, len(point))) * np.sqrt(variance)) @ basis.T
+    place: RawDraws = {name: np.asarray(value) for name, value in jax.vmap(unravel)(starts).items()}
+    matrix = (basis * variance) @ basis.T
+    return _Chain(np.arange(n), place, np.full(n, _STEP_SIZE), np.tile(matrix, (n, 1, 1))), centring
+
+
+@jax.jit
+def _mode(start: Raw, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "raw raw"]]:
+    """Return the mode in the coordinates of NUTS, and the Hessian there, made positive definite."""
+    data = _transposed(by_level)
+    point, unravel = ravel_pytree(start)
+    total, potential = jnp.sum(data.weight), _potential(data, centring)
+
+    @jax.jit  # so that the model is traced once, and not for every derivative
+    def loss(point: Float[Array, " raw"]) -> Float[Array, ""]:
+        return potential(unravel(point)) / total
+
+    everywhere = jnp.full_like(point, jnp.inf)
+    mode = minimise_in_box(loss, point, -everywhere, everywhere, tolerance=_NEAR_ENOUGH).point
+    return unravel(mode), convex(total * hessian(loss, mode))
+
+
+def _learned(chains: _Chain, window: "_Recorded") -> _Chain:
+    """Return the chains at their last draws, with the mass matrix learned from the window."""
+    matrix = inverse_mass_matrix(window.place, chains.inverse_mass_matrix)
+    last = {name: value[:, -1] for name, value in window.place.items()}
+    return _Chain(chains.number, last, window.fields["adapt_state.step_size"][:, -1], matrix)
 
 
 @jax.jit
 def _raw_of(places: RawDraws, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
-    data = _transposed(by_level)
-    mapped: tuple[Raw, Array] = jax.vmap(lambda draws, chain: jax.vmap(to_raw(data, chain))(draws))(places, centring)
+    raw_of = to_raw(_transposed(by_level), centring)
+    mapped: tuple[Raw, Array] = jax.vmap(jax.vmap(raw_of))(places)
     return mapped
 
 
@@ -221,13 +258,13 @@ def _transposed(data: LikelihoodData) -> LikelihoodData:
 
 
 def inverse_mass_matrix(
-    raw: RawDraws, before: Float[np.ndarray, "chain raw raw"]
+    places: RawDraws, before: Float[np.ndarray, "chain raw raw"]
 ) -> Float[np.ndarray, "chain raw raw"]:
-    """Return the covariance of all chains' draws, shrunk towards the matrix before, for each chain.
+    """Return the covariance of all chains' draws together, shrunk towards the matrix before.
 
     The matrix before counts as many draws as there are parameters.
     """
-    draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(raw)], axis=2)
+    draws = np.concatenate([np.reshape(part, (*part.shape[:2], -1)) for part in jax.tree.leaves(places)], axis=2)
     pooled = draws.reshape(-1, draws.shape[2])
     n, size = pooled.shape
     centred = pooled - pooled.mean(axis=0)
@@ -237,38 +274,27 @@ def inverse_mass_matrix(
 
 @partial(jax.jit, static_argnames="run")
 def _started(
-    chains: _Chain,
-    by_level: LikelihoodData,
-    step: ArrayLike,
-    seed: ArrayLike,
-    *,
-    run: _Run,
+    chains: _Chain, centring: Centring, by_level: LikelihoodData, step: ArrayLike, seed: ArrayLike, *, run: _Run
 ) -> HMCState:
     """Start every chain's kernel after ``step`` steps, at its place and with its mass matrix."""
 
-    def start(chain: _Chain, data: LikelihoodData) -> HMCState:
-        kernel = run.kernel(
-            data, chain.centring, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix
-        )
+    def start(chain: _Chain, centring: Centring, data: LikelihoodData) -> HMCState:
+        kernel = run.kernel(data, centring, step_size=chain.step_size, inverse_mass_matrix=chain.inverse_mass_matrix)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), step), chain.number)
         state: HMCState = kernel.init(key, run.n_warmup, chain.place)
         return state._replace(i=jnp.asarray(step, state.i.dtype))
 
-    return _for_each_chain(start, chains, by_level, run)
+    return _for_each_chain(start, chains, centring, by_level, run)
 
 
 @partial(jax.jit, static_argnames="run")
 def _advanced(
-    chains: tuple[_Chain, HMCState],
-    by_level: LikelihoodData,
-    n_steps: ArrayLike,
-    *,
-    run: _Run,
+    states: HMCState, centring: Centring, by_level: LikelihoodData, n_steps: ArrayLike, *, run: _Run
 ) -> tuple[HMCState, "_Recorded"]:
     """Let every chain take ``n_steps`` steps, at most a block; the rest of the record is 0."""
 
-    def advance(chain: tuple[_Chain, HMCState], data: LikelihoodData) -> tuple[HMCState, _Recorded]:
-        kernel, state = run.kernel(data, chain[0].centring), chain[1]
+    def advance(state: HMCState, centring: Centring, data: LikelihoodData) -> tuple[HMCState, _Recorded]:
+        kernel = run.kernel(data, centring)
         jax.eval_shape(lambda: kernel.init(state.rng_key, run.n_warmup, state.z))  # numpyro's sample needs an init
 
         def step(index: ArrayLike, carry: tuple[HMCState, _Recorded]) -> tuple[HMCState, _Recorded]:
@@ -279,7 +305,7 @@ def _advanced(
         advanced: tuple[HMCState, _Recorded] = jax.lax.fori_loop(0, n_steps, step, (state, empty))
         return advanced
 
-    return _for_each_chain(advance, chains, by_level, run)
+    return _for_each_chain(advance, states, centring, by_level, run)
 
 
 class _Recorded(NamedTuple):
@@ -304,20 +330,24 @@ def statistics_of(
 
 
 def _for_each_chain[Chain, Result](
-    function: Callable[[Chain, LikelihoodData], Result], chains: Chain, by_level: LikelihoodData, run: _Run
+    function: Callable[[Chain, Centring, LikelihoodData], Result],
+    chains: Chain,
+    centring: Centring,
+    by_level: LikelihoodData,
+    run: _Run,
 ) -> Result:
-    """Apply a function to each chain and the data, distributed over the devices."""
+    """Apply a function to each chain, distributed over the devices."""
 
-    def on_device(chains: Chain, by_level: LikelihoodData) -> Result:
-        n_chains = len(jax.tree.leaves(chains)[0])
-        side_by_side = None if jax.default_backend() == "cpu" else n_chains
-        result: Result = jax.lax.map(
-            lambda chain: function(chain, _transposed(by_level)), chains, batch_size=side_by_side
+    def on_device(chains: Chain, centring: Centring, by_level: LikelihoodData) -> Result:
+        data, side_by_side = (
+            _transposed(by_level),
+            None if jax.default_backend() == "cpu" else len(jax.tree.leaves(chains)[0]),
         )
+        result: Result = jax.lax.map(lambda chain: function(chain, centring, data), chains, batch_size=side_by_side)
         return result
 
     devices = Mesh(np.array(jax.local_devices()[: run.n_devices]), ("chain",), axis_types=(AxisType.Auto,))
     # no check: the carries of numpyro's loops start as constants, which are not marked as varying over the mesh
-    return jax.shard_map(on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE), out_specs=_BY_CHAIN, check_vma=False)(
-        chains, by_level
-    )
+    return jax.shard_map(
+        on_device, mesh=devices, in_specs=(_BY_CHAIN, _WHOLE, _WHOLE), out_specs=_BY_CHAIN, check_vma=False
+    )(chains, centring, by_level)

@@ -44,9 +44,9 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
     The level axis comes first, because most of a fit's time goes into sums over levels, which then run along whole
     rows.
     """
+    logits = jnp.swapaxes(jnp.asarray(reports.logit_confidence), 0, 1)
     weights, usable = parameters.weight, jnp.asarray(reports.candidate).T >= 0
     by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
-    logits = jnp.swapaxes(jnp.asarray(reports.logit_confidence, weights.dtype), 0, 1)
     calibrated, complement = (jnp.where(usable, part, 0.0) for part in calibrate(logits, by_level))
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
     share = parameters.prior_strength / (reports.n_candidates + 1)

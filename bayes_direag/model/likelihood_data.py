@@ -128,6 +128,11 @@ class LikelihoodData:
         """The same reports without states, for prior and posterior prediction."""
         return replace(self, target=None)
 
+    def in_single_precision(self) -> "LikelihoodData":
+        """Return the same data for work in single precision on each question; sums stay in double precision."""
+        logits = np.asarray(self.reports.logit_confidence, np.float32)
+        return replace(self, reports=self.reports._replace(logit_confidence=logits))
+
     def with_weight(self, weight: Float[Array | np.ndarray, "*batch problem"]) -> "LikelihoodData":
         """Return the same data with other weights."""
         return replace(self, weight=weight)

@@ -76,7 +76,8 @@ class State(dist.Distribution):  # type: ignore[misc]
     pytree_data_fields = ("_data", "_parameters", "_evidence")
 
     def __init__(self, data: LikelihoodData, parameters: Parameters) -> None:
-        parameters = parameters.of_slots(data.slots)
+        precision = jnp.asarray(data.reports.logit_confidence).dtype
+        parameters = jax.tree.map(lambda value: value.astype(precision), parameters.of_slots(data.slots))
         self._data, self._parameters, self._evidence = data, parameters, evidence(data.reports, parameters)
         super().__init__(batch_shape=(len(data.weight),))
 

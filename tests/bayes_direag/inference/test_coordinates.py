@@ -10,7 +10,7 @@ import pytest
 from jax.flatten_util import ravel_pytree
 
 from bayes_direag import LikelihoodData, Observations, preset, simulate_observations
-from bayes_direag.inference.coordinates import learned_centring, recentred, to_raw
+from bayes_direag.inference.coordinates import centring_from, recentred, to_raw
 from bayes_direag.model.evidence import evidence
 from bayes_direag.model.model import natural_parameters
 from bayes_direag.model.settings import raw_shape
@@ -83,33 +83,19 @@ def test_centring_goes_from_the_offset_to_the_distance(labelled: Observations) -
         raw_of = jax.jit(to_raw(data, centring))
         first, second = (raw_of(one)[0] for one in (place, wider))
         np.testing.assert_allclose(second["weight"] / first["weight"], np.exp(-share), rtol=1e-12)
-        draws = {name: np.asarray(value)[None, None] for name, value in place.items()}
-        moved = recentred(draws, {name: np.asarray(value)[None] for name, value in centring.items()}, data.preset)
-        back, _ = raw_of({name: jnp.asarray(value[0, 0]) for name, value in moved.items()})
+        back, _ = raw_of(recentred(place, centring, data.preset))
         np.testing.assert_allclose(back["weight"], place["weight"], rtol=1e-12)
 
 
-@pytest.mark.parametrize("before", [0.0, 0.6])
-def test_levels_that_labels_settle_are_centred_and_open_ones_are_not(before: float) -> None:
-    """Draws by hand of an open level, one half settled, and one settled far from the centre."""
-    rng, n = np.random.default_rng(0), 20_000
-    spread_raw = rng.normal(np.log(0.25), 0.4, (2, n))
-    spread = np.exp(spread_raw)
-    information = 1 / 0.25**2
-    half = rng.normal(size=(2, n)) / np.sqrt(1 / spread**2 + information)
-    raw = np.stack([rng.normal(size=(2, n)), half / spread, rng.normal(1.0, 0.01, (2, n)) / spread], axis=2)
-    centring = {"weight": np.full((2, 3), before)}
-    places = recentred({"weight": raw, "weight_spread": spread_raw}, centring, preset("bayes"))
-    found = learned_centring(places, centring, preset("bayes"))["weight"]
-    settled = 1 - np.mean(1 / (1 / spread**2 + information)) / np.mean(spread**2)
-    np.testing.assert_allclose(found, [[0, settled, 1]] * 2, atol=0.02)
-    assert (found[0] == found[1]).all()
-
-
-def test_few_draws_teach_little_of_the_centring() -> None:
-    places = {"weight": np.ones((1, 6, 2)), "weight_spread": np.zeros((1, 6))}
-    found = learned_centring(places, {"weight": np.array([[0.2, 0.6]])}, preset("bayes"))["weight"]
-    np.testing.assert_allclose(found, (6 * 1 + 2 * np.array([[0.2, 0.6]])) / 8)
+def test_levels_that_labels_settle_are_centred_and_open_ones_are_not() -> None:
+    """A Hessian by hand, in the order of the names: an open level, a half settled and a settled one; and a centre."""
+    mode = {"weight": jnp.zeros(3), "weight_centre": jnp.zeros(()), "weight_spread": jnp.zeros(())}
+    information = np.array([0.0, 1.0, 999.0])
+    curvature = np.diag([*(1 + information), 1 / 0.3**2, 1 / 0.5**2])
+    curvature[2, 4] = curvature[4, 2] = 20.0  # given the spread, what it has to do with the level does not count
+    found = centring_from(jnp.asarray(curvature), mode)
+    assert found.keys() == {"weight"}
+    np.testing.assert_allclose(found["weight"], [0.0, 0.5, 0.999])
 
 
 @pytest.mark.parametrize("fixed", ["null_base", "null_gain"])

@@ -22,14 +22,17 @@ from tests.bayes_direag.conftest import NUTS_SAMPLING
 
 class TestStatistics:
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
-        """Of labels and raw parameters together, every constant included, and not its negative."""
+        """Of labels and raw parameters together, every constant included, and not its negative.
+
+        The sampler works on each question in single precision.
+        """
         posterior = parameter_draws(nuts.tree)
         raw = {name: posterior[f"{name}_raw"] for name in nuts.preset.free_parameters("confidence")}
         expected = nuts.tree["log_likelihood"]["target"].sum("problem")
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
             terms = stats.norm.logpdf(raw[name].to_numpy(), loc, scale)
             expected = expected + (terms.sum(axis=2) if terms.ndim == 3 else terms)
-        np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-10)
+        np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-6)
         assert (expected < 0).all()
 
     def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, one_level_nuts: Fit) -> None:
@@ -115,11 +118,11 @@ class TestDraws:
 
 
 class TestMassMatrix:
-    def test_it_is_learned_ever_more_seldom_and_the_last_steps_keep_it(self) -> None:
-        assert learning_steps(1000) == [10, 20, 40, 80, 160, 320, 640]
+    def test_it_is_learned_twice_and_most_steps_keep_it(self) -> None:
+        assert learning_steps(1000) == [160, 400]
         for n_warmup in (1, 12, 13, 60, 5000):
-            assert all(step <= 0.8 * n_warmup for step in learning_steps(n_warmup))
-        assert learning_steps(12) == []
+            assert all(0 < step <= 0.4 * n_warmup for step in learning_steps(n_warmup))
+        assert learning_steps(2) == []
 
     def test_draws_give_their_covariance(self) -> None:
         """In the order in which JAX lays out a dictionary: by name."""
@@ -128,7 +131,6 @@ class TestMassMatrix:
         before = np.broadcast_to(np.eye(3), (2, 3, 3))
         found = inverse_mass_matrix({"weight": draws[..., 1:], "slope": draws[..., 0]}, before)
         np.testing.assert_allclose(found, np.broadcast_to(root @ root.T, (2, 3, 3)), atol=0.15)
-        assert (found[0] == found[1]).all()
 
     def test_few_draws_count_for_little(self) -> None:
         """Chains that stand still keep their matrix but for its scale, and it stays one that can be inverted."""
