@@ -31,6 +31,7 @@ from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
 from bayes_direag.model.equations import Parameters
+from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import State, natural_parameters, raw_from_vector
 
@@ -175,9 +176,11 @@ def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:
 
 @jax.jit
 def _total_log_likelihoods(parameters: Parameters, data: LikelihoodData) -> Float[Array, " sample"]:
-    totals: Array = jax.lax.map(
-        lambda sample: jnp.sum(State(data, sample).log_prob(jnp.asarray(data.target))), parameters
-    )
+    def total(sample: Parameters) -> Float[Array, ""]:
+        state = State(log_scores(data.reports, sample.of_slots(data.slots)), data.merged, data.weight)
+        return jnp.sum(state.log_prob(jnp.asarray(data.target)))
+
+    totals: Array = jax.lax.map(total, parameters)
     return totals
 
 

@@ -175,7 +175,7 @@ def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, p
             if stop < n_steps:
                 chains = _learned(chains, window)
         kept: _Recorded = jax.tree.map(lambda value: value[:n, sampling.n_warmup - start :], window)
-        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(kept.place, centring, by_level))
+        raw, log_jacobian = jax.tree.map(np.asarray, _raw_of(jax.tree.map(jnp.asarray, kept.place), centring, by_level))
     kept.fields["potential_energy"] = kept.fields["potential_energy"] + log_jacobian
     names = data.preset.free_parameters(data.variant)
     return Draws({name: raw[name] for name in names}, statistics_of(kept.fields, (n, sampling.n_draws)))
@@ -246,7 +246,7 @@ def _learned(chains: _Chain, window: "_Recorded") -> _Chain:
 
 
 @jax.jit
-def _raw_of(places: RawDraws, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
+def _raw_of(places: Raw, centring: Centring, by_level: LikelihoodData) -> tuple[Raw, Float[Array, "chain draw"]]:
     raw_of = to_raw(_transposed(by_level), centring)
     mapped: tuple[Raw, Array] = jax.vmap(jax.vmap(raw_of))(places)
     return mapped

@@ -1,6 +1,8 @@
 """The evidence equations in JAX, for what is differentiated or drawn inside NumPyro.
 
-The dtype of the parameters is kept; the project's own fits run in double precision.
+No candidate has an axis of its own: each distinct answer of a question is a state at the first level that gives it. The
+level axis comes first, because most of a fit's time goes into sums over levels, which then run along whole rows. The
+work has the precision of the confidences; the project's own MAP fits run in double precision.
 """
 
 import math
@@ -9,7 +11,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.model.equations import Parameters, Reports
 
@@ -25,8 +27,6 @@ class Evidence(NamedTuple):
         What each report adds to its answer, ``weight * calibrated``.
     null : (problem,) array
         Concentration of the null.
-    total : (problem,) array
-        Concentration of all states together.
     vote : (level, problem) array or None
         What each report adds to the log odds of its answer. None: the model has no votes.
     """
@@ -34,25 +34,36 @@ class Evidence(NamedTuple):
     share: Float[Array, " problem"]
     given: Float[Array, "level problem"]
     null: Float[Array, " problem"]
-    total: Float[Array, " problem"]
     vote: Float[Array, "level problem"] | None
 
 
-def evidence(reports: Reports, parameters: Parameters) -> Evidence:
-    """Return what every report adds to the states of its question.
+def log_scores(reports: Reports, parameters: Parameters) -> Float[Array, "state problem"]:
+    """Return log P up to a constant for each question: of the answer of every level, and of the null, last.
 
-    The level axis comes first, because most of a fit's time goes into sums over levels, which then run along whole
-    rows.
+    An answer that several levels give has its score at the first of them. The others, and levels without a usable
+    report, have minus infinity.
     """
+    precision = jnp.asarray(reports.logit_confidence).dtype
+    parameters = jax.tree.map(lambda value: jnp.asarray(value, precision), parameters)
+    candidate, weighed = jnp.asarray(reports.candidate).T, evidence(reports, parameters)
+    sharpness = 1.0 if parameters.sharpness is None else parameters.sharpness
+    answers = sharpness * jnp.log(weighed.share[None] + sums_by_answer(weighed.given, candidate))
+    if weighed.vote is not None:
+        answers = answers + sums_by_answer(weighed.vote, candidate)
+    scores = jnp.where(is_first_mention(candidate), answers, -jnp.inf)
+    return jnp.concatenate([scores, sharpness * jnp.log(weighed.null)[None]])
+
+
+def evidence(reports: Reports, parameters: Parameters) -> Evidence:
+    """Return what every report adds to the states of its question."""
     logits = jnp.swapaxes(jnp.asarray(reports.logit_confidence), 0, 1)
     weights, usable = parameters.weight, jnp.asarray(reports.candidate).T >= 0
     by_level = parameters if parameters.bias is None else parameters._replace(bias=parameters.bias[:, None])
     calibrated, complement = (jnp.where(usable, part, 0.0) for part in calibrate(logits, by_level))
     gain = 0.0 if parameters.null_gain is None else parameters.null_gain
-    share = parameters.prior_strength / (reports.n_candidates + 1)
-    # sums over levels as products of matrices: twice as fast as reductions
-    beyond_prior = parameters.null_base + gain * (weights @ complement)
-    total = parameters.prior_strength + beyond_prior + weights @ calibrated
+    share = parameters.prior_strength / (jnp.asarray(reports.n_candidates) + 1).astype(logits.dtype)
+    # a sum over levels as a product of matrices: twice as fast as a reduction
+    null = share + parameters.null_base + gain * (weights @ complement)
     vote = None
     if parameters.has_votes:
         constant = 0.0 if parameters.vote is None else parameters.vote[:, None]
@@ -61,7 +72,39 @@ def evidence(reports: Reports, parameters: Parameters) -> Evidence:
             constant = constant + label_votes[jnp.arange(len(weights))[:, None], jnp.asarray(reports.label).T]
         from_confidence = 0.0 if parameters.vote_slope is None else over_signals(logits, parameters.vote_slope)
         vote = jnp.where(usable, constant + from_confidence, 0.0)
-    return Evidence(share, weights[:, None] * calibrated, share + beyond_prior, total, vote)
+    return Evidence(share, weights[:, None] * calibrated, null, vote)
+
+
+def is_first_mention(candidate: Int[Array, "level problem"]) -> Bool[Array, "level problem"]:
+    """Tell whether each level is the first that gives its answer; False without a usable report."""
+    earlier = [jnp.any(candidate[:level] == candidate[level][None], axis=0) for level in range(len(candidate))]
+    return (candidate >= 0) & ~jnp.stack(earlier)
+
+
+@jax.custom_vjp
+def sums_by_answer(
+    values: Float[Array, "level problem"], candidate: Int[Array, "level problem"]
+) -> Float[Array, "level problem"]:
+    """Return for every report the sum of the values of all reports that give its answer; 0 without a usable report.
+
+    A sum for each report is faster than one for each candidate, whose places have to be looked up.
+    """
+    return _sums_by_answer(values, candidate)
+
+
+def _sums_by_answer(
+    values: Float[Array, "level problem"], candidate: Int[Array, "level problem"]
+) -> Float[Array, "level problem"]:
+    rows = zip(candidate, values, strict=True)
+    sums = sum(jnp.where(candidate == other[None], value[None], 0.0) for other, value in rows)
+    return jnp.where(candidate >= 0, sums, 0.0)
+
+
+# Agreement is symmetric, so the sum is its own transpose.
+sums_by_answer.defvjp(
+    lambda values, candidate: (_sums_by_answer(values, candidate), candidate),
+    lambda candidate, slopes: (_sums_by_answer(jnp.where(candidate >= 0, slopes, 0.0), candidate), None),
+)
 
 
 def calibrate(
@@ -100,34 +143,6 @@ def _slopes(
     belief, doubt = _belief_and_doubt(*primals)
     slope = belief * doubt * tangents[0]
     return (belief, doubt), (slope, -slope)
-
-
-def candidate_sums(
-    values: Float[Array, "level problem"], reports: Reports, n_candidates: int
-) -> Float[Array, "candidate problem"]:
-    """Add up the reports' values by candidate; 0 for a candidate that a question lacks."""
-    candidate = jnp.asarray(reports.candidate).T
-    zeros = jnp.zeros((n_candidates, candidate.shape[1]), values.dtype)
-    return zeros.at[candidate, jnp.arange(candidate.shape[1])].add(values)
-
-
-def log_scores(
-    reports: Reports, weighed: Evidence, parameters: Parameters, n_candidates: int
-) -> Float[Array, "state problem"]:
-    """Return log P up to a constant for each question, the null last; minus infinity for a state that it lacks.
-
-    Parameters
-    ----------
-    n_candidates
-        Length of the candidate axis, at least the most candidates of any question.
-    """
-    sharpness = 1.0 if parameters.sharpness is None else parameters.sharpness
-    exists = jnp.arange(n_candidates)[:, None] < jnp.asarray(reports.n_candidates)[None]
-    candidates = sharpness * jnp.log(weighed.share[None] + candidate_sums(weighed.given, reports, n_candidates))
-    if weighed.vote is not None:
-        candidates = candidates + candidate_sums(weighed.vote, reports, n_candidates)
-    scores = jnp.where(exists, candidates, -jnp.inf)
-    return jnp.concatenate([scores, sharpness * jnp.log(weighed.null)[None]])
 
 
 def padded_size(n: int, *, least: int = 1024, per_octave: int = 1) -> int:

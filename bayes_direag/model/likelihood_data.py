@@ -16,7 +16,7 @@ from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant
 
 #: How many of the fields are arrays, the first ones.
-_N_ARRAYS = 5
+_N_ARRAYS = 4
 
 
 @jax.tree_util.register_pytree_node_class
@@ -33,14 +33,10 @@ class LikelihoodData:
         states are drawn.
     merged : (problem, level) array
         The candidates of the reports; if several candidates are right, they share the index in ``target``.
-    n_merged : (problem,) array
-        Number of candidates that share the index in ``target``, at least 1; their concentrations add up.
     weight : (problem,) array
         Weight of each question's log-likelihood; 0 leaves the question out.
     preset, variant
         Which parameters there are, and their priors.
-    most_candidates : int
-        Length of the candidate axis, at least the most candidates of any question.
     slots : tuple of int or None
         The level of each column of the reports, where levels are groups. None: each column is a level.
     n_labels : int
@@ -59,11 +55,9 @@ class LikelihoodData:
     reports: Reports
     target: Int[Array | np.ndarray, "*batch problem"] | None
     merged: Int[Array | np.ndarray, "*batch problem level"]
-    n_merged: Int[Array | np.ndarray, "*batch problem"]
     weight: Float[Array | np.ndarray, "*batch problem"]
     preset: Preset
     variant: Variant
-    most_candidates: int
     slots: tuple[int, ...] | None = None
     n_labels: int = 0
     n_signals: int = 1
@@ -92,13 +86,10 @@ class LikelihoodData:
         labels = observations.labels if preset.label_vote else None
         reports = Reports.of(observations, preset.eps, labels)
         right = observations.correct_candidate
-        n_right = right.sum(axis=1)
-        target = np.where(n_right > 0, right.argmax(axis=1), -1)
+        target = np.where(right.any(axis=1), right.argmax(axis=1), -1)
         merged = np.where(observations.correct, target[:, None], reports.candidate)
-        # rounded up, so that few shapes are compiled
-        most = min(padded_size(int(observations.n_candidates.max(initial=0)), least=8), reports.candidate.shape[1])
-        sizes = most, observations.slots, len(labels or ()), len(observations.signal_names)
-        return cls(reports, target, merged, np.maximum(n_right, 1), weight, preset.model_settings, variant, *sizes)
+        sizes = observations.slots, len(labels or ()), len(observations.signal_names)
+        return cls(reports, target, merged, weight, preset.model_settings, variant, *sizes)
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """Return the arrays and the static parts."""
@@ -125,8 +116,8 @@ class LikelihoodData:
 
     @property
     def unlabelled(self) -> "LikelihoodData":
-        """The same reports without states, for prior and posterior prediction."""
-        return replace(self, target=None)
+        """The same reports without states, for prior and posterior prediction; no candidates are merged."""
+        return replace(self, target=None, merged=self.reports.candidate)
 
     def in_single_precision(self) -> "LikelihoodData":
         """Return the same data for work in single precision on each question; sums stay in double precision."""
@@ -150,23 +141,18 @@ class LikelihoodData:
             reports=self.reports.padded(size),
             target=None if self.target is None else np.pad(self.target, (0, missing), constant_values=-1),
             merged=np.pad(self.merged, ((0, missing), (0, 0)), constant_values=-1),
-            n_merged=np.pad(self.n_merged, (0, missing), constant_values=1),
             weight=np.pad(self.weight, (0, missing)),
         )
 
     def patterns(self) -> Patterns:
         """Find questions that have the same likelihood under all parameters; weights are ignored.
 
-        Such questions have the same number of answers and of right answers. At each level both reports are absent, both
-        wrong or both right, and equally confident if the model uses confidences. If evidence only adds up, it does not
-        matter which wrong answer a report gave; otherwise the same levels must agree with each other.
+        In such questions the same levels report, agree with each other, and are right; and they are equally confident
+        if the model uses confidences.
         """
-        target = np.asarray(self.target)
         usable = np.asarray(self.merged) >= 0
-        outcome = np.where(usable & (self.merged == target[:, None]), 2, usable.astype(np.int8))
-        columns = [np.asarray(self.reports.n_candidates), target < 0, np.asarray(self.n_merged), *outcome.T]
-        if not self.preset.is_additive:
-            columns += [*by_first_mention(np.asarray(self.reports.candidate)).T]
+        right = usable & (self.merged == np.asarray(self.target)[:, None])
+        columns = [*by_first_mention(np.asarray(self.reports.candidate)).T, *right.T]
         if self.reports.label is not None:
             columns += [*np.asarray(self.reports.label).T]
         if self.variant == "confidence":

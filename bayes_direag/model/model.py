@@ -10,9 +10,8 @@ finds the mode of the very density that NUTS samples.
 """
 
 import math
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from typing import Any
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -25,9 +24,18 @@ from numpyro.distributions import constraints
 from numpyro.infer.util import log_density
 
 from bayes_direag.model.equations import Parameters
-from bayes_direag.model.evidence import evidence, log_scores
+from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.settings import IDENTITY, SIGNAL_PARAMETERS, Link, Preset, Variant, raw_shape
+from bayes_direag.model.settings import (
+    IDENTITY,
+    LABEL_PARAMETERS,
+    LEVEL_PARAMETERS,
+    SIGNAL_PARAMETERS,
+    Link,
+    Preset,
+    Variant,
+    raw_shape,
+)
 
 Raw = dict[str, Float[Array, "..."]]
 RawDraws = dict[str, Float[Array | np.ndarray, "chain draw ..."]]
@@ -51,65 +59,56 @@ def direag(data: LikelihoodData) -> None:
     raw = {}
     total = jnp.sum(data.weight)
     for name, prior in raw_priors(data.preset, data.variant, total_weight=total, **data.sizes).items():
-        with _plates(name, data):
-            raw[name] = numpyro.sample(f"{name}_raw", prior)
+        with _plate(name, data):
+            by_label = prior.expand((data.n_labels,)).to_event(1) if name in LABEL_PARAMETERS else prior
+            raw[name] = numpyro.sample(f"{name}_raw", by_label)
     parameters = natural_parameters(raw, data.preset, data.variant)
     for name, value in named_parameters(parameters, raw, data.preset).items():
-        with _plates(name, data):
-            numpyro.deterministic(name, value)
+        numpyro.deterministic(name, value)
+    scores = log_scores(data.reports, parameters.of_slots(data.slots))
     with numpyro.plate("problem", len(data.weight)):
-        numpyro.sample("target", State(data, parameters), obs=data.target)
+        numpyro.sample("target", State(scores, data.merged, data.weight), obs=data.target)
 
 
 class State(dist.Distribution):  # type: ignore[misc]
-    """The distribution of each question's state: the index of a candidate, or -1 for the null, with probability P.
+    """The state of each question: the index of a candidate, or -1 for the null. A categorical distribution.
+
+    It is a distribution of its own because several candidates may be right, which makes them one state, and because a
+    question may count with any weight, or not at all.
 
     Parameters
     ----------
-    data : LikelihoodData
-        The reports, which candidates are merged into one state, and the weight of each question.
-    parameters : Parameters
-        Natural parameters.
+    scores : (state, problem) array
+        Log P up to a constant, as :func:`~bayes_direag.model.evidence.log_scores` returns it.
+    candidate : (problem, level) array
+        The index of each level's candidate. Candidates that are one state have the same index.
+    weight : (problem,) array
+        The log probability is multiplied by this.
     """
 
     support = constraints.integer_greater_than(-2)
-    pytree_data_fields = ("_data", "_parameters", "_evidence")
+    pytree_data_fields = ("_scores", "_values", "_weight")
 
-    def __init__(self, data: LikelihoodData, parameters: Parameters) -> None:
-        precision = jnp.asarray(data.reports.logit_confidence).dtype
-        parameters = jax.tree.map(lambda value: value.astype(precision), parameters.of_slots(data.slots))
-        self._data, self._parameters, self._evidence = data, parameters, evidence(data.reports, parameters)
-        super().__init__(batch_shape=(len(data.weight),))
+    def __init__(
+        self,
+        scores: Float[Array, "state problem"],
+        candidate: Int[Array | np.ndarray, "problem level"],
+        weight: Float[Array | np.ndarray, " problem"],
+    ) -> None:
+        values = jnp.asarray(candidate).T
+        self._scores, self._weight = scores, jnp.asarray(weight)
+        self._values = jnp.concatenate([values, jnp.full_like(values[:1], -1)])
+        super().__init__(batch_shape=(len(self._weight),))
 
     def log_prob(self, value: Int[Array | np.ndarray, "*sample problem"]) -> Float[Array, "*sample problem"]:
         """Return ``weight * log P(value)``: a question of weight 2 counts as two equal questions."""
-        value = jnp.asarray(value)
-        if self._parameters.is_additive:
-            share, given, null, total, _ = self._evidence
-            named = value[..., None, :] == jnp.asarray(self._data.merged).T
-            candidate = self._data.n_merged * share + jnp.sum(jnp.where(named, given, 0.0), axis=-2)
-            occurred = jnp.log(jnp.where(value < 0, null, candidate)) - jnp.log(total)
-        else:
-            scores = self._log_scores()
-            named = value[..., None, :] == self._states()
-            occurred = jax.nn.logsumexp(jnp.where(named, scores, -jnp.inf), axis=-2) - jax.nn.logsumexp(scores, axis=0)
-        return jnp.asarray(self._data.weight) * occurred
+        of_value = jnp.where(jnp.asarray(value)[..., None, :] == self._values, self._scores, -jnp.inf)
+        return self._weight * (jax.nn.logsumexp(of_value, axis=-2) - jax.nn.logsumexp(self._scores, axis=0))
 
     def sample(self, key: Array, sample_shape: tuple[int, ...] = ()) -> Int[Array, "*sample problem"]:
-        """Draw states; candidates that are merged in the data are drawn as separate states."""
-        scores = self._log_scores()
-        drawn = jax.random.categorical(key, scores, axis=0, shape=(*sample_shape, *self.batch_shape))
-        return jnp.where(drawn == len(scores) - 1, -1, drawn)
-
-    def _log_scores(self) -> Float[Array, "state problem"]:
-        return log_scores(self._data.reports, self._evidence, self._parameters, self._data.most_candidates)
-
-    def _states(self) -> Int[Array, "state problem"]:
-        """Return the value of each state; merged candidates share one."""
-        merged, reported = jnp.asarray(self._data.merged).T, jnp.asarray(self._data.reports.candidate).T
-        candidate = jnp.arange(self._data.most_candidates)[:, None, None]
-        candidates = jnp.max(jnp.where(reported[None] == candidate, merged[None], -2), axis=1)
-        return jnp.concatenate([candidates, jnp.full_like(candidates[:1], -1)])
+        """Draw states."""
+        drawn = jax.random.categorical(key, self._scores, axis=0, shape=(*sample_shape, *self.batch_shape))
+        return self._values[drawn, jnp.arange(len(self._weight))]
 
 
 def recalibration(
@@ -173,8 +172,9 @@ def named_parameters(parameters: Parameters, raw: Raw, preset: Preset) -> Raw:
 
 def log_likelihood(raw: Raw, data: LikelihoodData) -> Float[Array, " problem"]:
     """Return the log probability of each question's state, without weights."""
-    once = data.with_weight(jnp.ones_like(data.weight))
-    return State(once, natural_parameters(raw, data.preset, data.variant)).log_prob(jnp.asarray(data.target))
+    parameters = natural_parameters(raw, data.preset, data.variant).of_slots(data.slots)
+    state = State(log_scores(data.reports, parameters), data.merged, jnp.ones_like(data.weight))
+    return state.log_prob(jnp.asarray(data.target))
 
 
 def log_joint(raw: Raw, data: LikelihoodData) -> Float[Array, ""]:
@@ -234,15 +234,13 @@ def sites(raw: dict[str, Any]) -> dict[str, Any]:
     return {f"{name}_raw": value for name, value in raw.items()}
 
 
-@contextmanager
-def _plates(name: str, data: LikelihoodData) -> Iterator[None]:
-    """Open the plates of a parameter's axes, if it has any."""
-    shape = raw_shape(name, **data.sizes)
-    own_axis = "signal" if name in SIGNAL_PARAMETERS else "label" if name == "label_vote_centre" else None
-    with ExitStack() as stack:
-        for place, (dim, size) in enumerate(zip([own_axis] if own_axis else ["level", "label"], shape, strict=False)):
-            stack.enter_context(numpyro.plate(dim, size, dim=place - len(shape)))
-        yield
+def _plate(name: str, data: LikelihoodData) -> AbstractContextManager[object]:
+    """Return the plate of a parameter's levels or signals, if it has any; its labels are one event."""
+    if name in {*LEVEL_PARAMETERS, "label_vote"}:
+        return cast(AbstractContextManager[object], numpyro.plate("level", data.n_levels))
+    if name in SIGNAL_PARAMETERS and data.n_signals > 1:
+        return cast(AbstractContextManager[object], numpyro.plate("signal", data.n_signals))
+    return nullcontext()
 
 
 def _pooled_over_levels(raw: Raw, preset: Preset) -> Raw:

@@ -25,6 +25,8 @@ _VARIANT_PARAMETERS: dict[Variant, tuple[str, ...]] = {
     ),
 }
 LEVEL_PARAMETERS = frozenset({"weight", "bias", "vote"})
+#: Parameters with one value a label.
+LABEL_PARAMETERS = frozenset({"label_vote", "label_vote_centre"})
 #: Parameters with one value a signal, where reports carry several signals.
 SIGNAL_PARAMETERS = frozenset({"slope", "vote_slope"})
 #: The coefficients of the final calibration under which it leaves support as it is.
@@ -229,11 +231,6 @@ class Preset(Settings):
         """Whether some free raw parameter has bounds."""
         names = self.free_parameters("confidence")
         return any(not math.isinf(bound) for name in names for bound in self.parameter(name).bounds)
-
-    @property
-    def is_additive(self) -> bool:
-        """Whether support is a share of the evidence, as in the paper: no sharpness and no votes."""
-        return not (self.sharpness or self.vote or self.label_vote or self.vote_slope)
 
     def parameters(self, variant: Variant) -> tuple[str, ...]:
         """Return the natural parameters of the model, in order."""

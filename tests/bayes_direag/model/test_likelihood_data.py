@@ -28,9 +28,10 @@ def test_questions_of_one_pattern_have_one_likelihood_and_no_fewer_patterns_woul
     data = LikelihoodData.weighted(observations, np.ones(400), preset=preset(name), variant=variant)
     patterns = data.patterns()
     reached = np.asarray(log_likelihood(some_raw(data), data))
-    order = 0.0 if name == "paper" else 1e-14  # that of the candidates, which a sum over them rounds by
-    np.testing.assert_allclose(reached, reached[patterns.member][patterns.pattern], rtol=order)
-    assert len(np.unique(reached.round(10))) == len(patterns.member)
+    np.testing.assert_allclose(reached, reached[patterns.member][patterns.pattern], rtol=1e-14)
+    n_distinct = len(np.unique(reached.round(10)))
+    # where evidence adds up, it does not matter which wrong answer a report gives
+    assert n_distinct <= len(patterns.member) if name == "paper" else n_distinct == len(patterns.member)
     if variant != "confidence":
         assert len(patterns.member) < 200
 
@@ -43,8 +44,7 @@ def some_raw(data: LikelihoodData, n_levels: int = 5) -> Raw:
 def two_questions(name: str, candidate: list[list[int]]) -> LikelihoodData:
     """Return two whose first level is right, and all as sure."""
     reports = Reports(np.full((2, 4), 1.4), np.array(candidate), np.array([3, 3]))
-    once, all_ = np.ones(2, int), np.ones(2)
-    return LikelihoodData(reports, np.zeros(2, int), reports.candidate, once, all_, preset(name), "confidence", 3)
+    return LikelihoodData(reports, np.zeros(2, int), reports.candidate, np.ones(2), preset(name), "confidence")
 
 
 @pytest.mark.parametrize("name", ["paper", "bayes"])
@@ -52,17 +52,15 @@ def test_what_wrong_answers_are_called_does_not_matter(name: str) -> None:
     data = two_questions(name, [[0, 1, 2, 2], [0, 2, 1, 1]])
     assert len(data.patterns().member) == 1
     assert np.ptp(np.asarray(log_likelihood(some_raw(data, 4), data))) < 1e-14
-    assert len(replace(data, n_merged=np.array([1, 2])).patterns().member) == 2
     assert len(replace(data, target=np.array([0, -1])).patterns().member) == 2
 
 
-@pytest.mark.parametrize(("name", "n_patterns"), [("paper", 1), ("bayes", 2)])
-def test_how_wrong_answers_agree_matters_unless_evidence_adds_up(name: str, n_patterns: int) -> None:
+@pytest.mark.parametrize("name", ["paper", "bayes"])
+def test_how_wrong_answers_agree_matters_unless_evidence_adds_up(name: str) -> None:
     data = two_questions(name, [[0, 1, 2, 2], [0, 1, 1, 2]])
-    assert len(data.patterns().member) == n_patterns
+    assert len(data.patterns().member) == 2
     reached = np.asarray(log_likelihood(some_raw(data, 4), data))
-    assert (np.ptp(reached) > 0.01) == (n_patterns == 2)
-    assert (np.ptp(reached) < 1e-14) == (n_patterns == 1)
+    assert np.ptp(reached) < 1e-14 if name == "paper" else np.ptp(reached) > 0.01
 
 
 def test_counting_and_padding_leave_the_likelihood_as_it_is(simulated: Observations) -> None:

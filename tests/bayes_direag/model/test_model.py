@@ -99,7 +99,7 @@ def test_several_right_answers_share_one_state(name: str) -> None:
     expected, reached = np.log(support["a"] + support["c"]), jax.jit(log_likelihood)
     np.testing.assert_allclose(np.asarray(reached(raw, data)), [expected], rtol=1e-12)
     for target, state in ((1, "b"), (-1, brute_force.NULL)):
-        wrong = replace(data, target=np.array([target]), n_merged=np.array([1]))
+        wrong = replace(data, target=np.array([target]))
         np.testing.assert_allclose(np.asarray(reached(raw, wrong)), [np.log(support[state])], rtol=1e-12)
 
 
@@ -221,8 +221,7 @@ def test_without_labels_targets_are_drawn_from_the_support(preset: Preset, varia
     n = 4000
     candidate = np.tile([[0, 1, 0]], (n, 1))
     reports = Reports(clipped_logit(np.full((n, 3), 0.8), preset.eps), candidate, np.full(n, 2))
-    once = np.ones(n)
-    data = LikelihoodData(reports, None, candidate, once.astype(int), once, preset.model_settings, variant, 3)
+    data = LikelihoodData(reports, None, candidate, np.ones(n), preset.model_settings, variant)
     raw_sites = [f"{name}_raw" for name in preset.free_parameters(variant)]
 
     @jax.jit

@@ -44,14 +44,13 @@ class TestDocumentedSettings:
         assert (settings.eps, settings.penalty, settings.null_target_weight) == (1e-6, 0.001, null)
         assert settings.is_weighted == (name == "release")
         assert settings.recalibration == RecalibrationSettings(method=method, penalty=0.001, eps=1e-6, out_of_fold=0)
-        assert settings.is_additive
         assert settings.parameters("confidence") == PARAMETERS
         assert not any(settings.pools(one) for one in EVERY_PARAMETER)
 
     def test_bayes_has_the_prior_strength_as_its_unit(self):
         bayes = PRESETS["bayes"]
         assert (bayes.penalty, bayes.null_target_weight, bayes.eps, bayes.prior_strength.fixed) == (None, 1, 0.005, 1)
-        assert [bayes.is_weighted, bayes.is_bounded, bayes.is_additive] == [False] * 3
+        assert [bayes.is_weighted, bayes.is_bounded] == [False] * 2
 
     def test_a_pooled_parameter_is_an_offset_a_centre_and_a_spread(self):
         bayes = PRESETS["bayes"]
@@ -165,13 +164,11 @@ class TestOverride:
     def test_the_terms_beyond_the_paper_can_be_left_out_and_fixed(self):
         bayes = VOTING
         additive = PRESETS["bayes"].override(sharpness=None, vote=None, vote_spread=None)
-        assert additive.is_additive
         assert additive.parameters("confidence") == PARAMETERS
         for name in ("sharpness", "vote_slope"):
             fixed = bayes.override(**{name: {"fixed": 1.5}})
             assert set(bayes.free_parameters("confidence")) - set(fixed.free_parameters("confidence")) == {name}
             assert name in fixed.parameters("confidence")
-            assert not fixed.is_additive
 
     def test_bounded_is_a_preset_with_a_free_parameter_that_is(self):
         assert PRESETS["release"].is_bounded

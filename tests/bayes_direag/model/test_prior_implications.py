@@ -36,7 +36,7 @@ def support() -> dict[str, np.ndarray]:
     confidence = np.array([[stated / 100] * 5 for _, stated in CASES.values()])
     n, bayes = len(CASES), PRESETS["bayes"]
     reports = Reports(clipped_logit(confidence, bayes.eps), candidate, candidate.max(axis=1) + 1)
-    data = LikelihoodData(reports, None, candidate, np.ones(n, int), np.ones(n), bayes, "confidence", 5)
+    data = LikelihoodData(reports, None, candidate, np.ones(n), bayes, "confidence")
     drawn = prior_draws(data, n_draws=N_DRAWS, key=jax.random.key(0))
     parameters = Parameters(**{name: drawn[name] for name in Parameters._fields if name in drawn})
     return dict(zip(CASES, np.moveaxis(supports(reports, parameters), 1, 0), strict=True))

@@ -3,6 +3,7 @@
 from itertools import combinations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,7 +13,7 @@ from scipy.special import expit, softmax
 from bayes_direag.data.long_table import ranks
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
-from bayes_direag.model.evidence import evidence, log_scores
+from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.selection import LogisticRecalibration, evaluate, predict, select, supports
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import EPS, natural_parameters, reports
@@ -49,10 +50,11 @@ def as_dict(values: Parameters) -> dict[str, object]:
 
 @jax.jit
 def in_jax(given_reports: Reports, values: Parameters) -> jax.Array:
-    """Return the support of each state by the equations of the likelihood, with room for a candidate a level."""
-    n_levels = given_reports.candidate.shape[1]
-    scores = log_scores(given_reports, evidence(given_reports, values), values, n_levels)
-    return jax.nn.softmax(scores, axis=0).T
+    """Return the support of each state by the equations of the likelihood, in the order of the candidates."""
+    of_mention = jax.nn.softmax(log_scores(given_reports, values), axis=0)
+    question = jnp.arange(len(given_reports.candidate))
+    places = jnp.zeros((len(of_mention) + 1, len(question)))  # the last row stands for no report
+    return places.at[given_reports.candidate.T, question].add(of_mention[:-1]).at[-2].set(of_mention[-1])[:-1].T
 
 
 @pytest.mark.parametrize(("variant", "left_out"), FAMILY)
