@@ -141,11 +141,16 @@ def nuts_posterior(
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     with jax.enable_x64(True):
-        by_question = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
+        padded = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
+        by_question = np.asarray(padded)[..., : len(observations)]
+        priors = raw_priors(preset, variant, total_weight=weight.sum(), **data.sizes)
+        log_prior = {name: np.asarray(density.log_prob(draws.raw[name])) for name, density in priors.items()}
+    # in double precision, unlike the sampler's own
+    log_joint = by_question @ weight + sum(value.sum(axis=(*range(2, value.ndim),)) for value in log_prior.values())
     tree = _container(
         draws.raw,
-        draws.stats,
-        np.asarray(by_question)[..., : len(observations)],
+        draws.stats | {"lp": log_joint},
+        by_question,
         observations,
         weight,
         preset=preset,
@@ -156,8 +161,6 @@ def nuts_posterior(
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
         replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
-        priors = raw_priors(preset, variant, total_weight=weight.sum(), **data.sizes)
-        log_prior = {name: np.asarray(density.log_prob(draws.raw[name])) for name, density in priors.items()}
     groups = _datasets(
         {
             "log_prior": log_prior,

@@ -22,17 +22,14 @@ from tests.bayes_direag.conftest import NUTS_SAMPLING
 
 class TestStatistics:
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
-        """Of labels and raw parameters together, every constant included, and not its negative.
-
-        The sampler works on each question in single precision.
-        """
+        """Of labels and raw parameters together, every constant included, and not its negative."""
         posterior = parameter_draws(nuts.tree)
         raw = {name: posterior[f"{name}_raw"] for name in nuts.preset.free_parameters("confidence")}
         expected = nuts.tree["log_likelihood"]["target"].sum("problem")
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
             terms = stats.norm.logpdf(raw[name].to_numpy(), loc, scale)
             expected = expected + (terms.sum(axis=2) if terms.ndim == 3 else terms)
-        np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-6)
+        np.testing.assert_allclose(nuts.tree["sample_stats"]["lp"], expected, rtol=1e-10)
         assert (expected < 0).all()
 
     def test_energy_is_minus_lp_and_the_momentums_half_a_degree_of_freedom_each(self, one_level_nuts: Fit) -> None:
