@@ -77,6 +77,7 @@ _DOUBTFUL = re.compile(
             r"[\w)](?:[.,]?|[-+] ?¤? ?)@",
             r"(?<=[\w)])(?<!\bis)(?<!\bwas)(?<!\bare)(?<!\bby)(?<!\bto) (?:[-+]|minus|plus) ¤? ?@",
             r"(?<!\w)(?:-|minus\b) ?[^\W\d_]{1,4}\.? ?¤? ?@",  # a sign before the name of a currency
+            r"^\(¤ ?@\)$",  # a loss, as accountants write it
             rf"(?:{_DIGIT}|{_any('one double twice triple point')})(?:[ -]| of | the | a ){{0,3}}@|\bminus {_DIGIT}",
             r"@ ?(?:[*^+÷·_]|/(?! ?[^\W\d_]{2})|-(?: ?[^\W\d_](?!\w)|\W*$)|pi(?!\w))|@[\u0300-\u036f]|@\w*半",
             r"@(?! ?(?-i:[mgshlLJNVWACFHΩ])(?!\w)| (?-i:[KTtd])\W*$"  # a variable: no unit, and no part of a word
