@@ -231,7 +231,7 @@ def _evaluate(folder: Path, preset: PresetName, seed: int) -> None:
 def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: PresetName, seed: int) -> None:
     """Raise DirEAGError if an evaluation is of other replies or settings."""
     from bayes_direag.data.observations import Observations
-    from bayes_direag.model.presets import preset as named_preset
+    from bayes_direag.model import presets
 
     manifest = json.loads((folder / "evaluation" / "evaluation.json").read_text(encoding="utf-8"))
     same = all(
@@ -240,7 +240,7 @@ def _check_evaluation(folder: Path, parts: Mapping[str, str | None], preset: Pre
         for role, part in parts.items()
     )
     settings = manifest["settings"]
-    if not same or settings["preset"] != named_preset(preset).model_dump(mode="json") or settings["seed"] != seed:
+    if not same or settings["preset"] != presets.preset(preset).model_dump(mode="json") or settings["seed"] != seed:
         raise DirEAGError(
             f"{folder / 'evaluation'}: saw an evaluation of other replies or settings; expected one of the replies "
             "beside it. Move it away, or choose another --out."

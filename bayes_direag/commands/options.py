@@ -17,8 +17,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.records import Columns, Scale
 from bayes_direag.errors import DirEAGError
-from bayes_direag.model.presets import parse_overrides
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
 
 ObservationsFile = Annotated[Path, typer.Argument(help="Observation file: JSON Lines, Parquet or CSV.", metavar="OBS")]
@@ -96,7 +95,7 @@ def chosen_preset(
     """Return the preset of that name, with the changes of the other options."""
     final = {"method": recalibration, "out_of_fold": out_of_fold}
     given = [f"recalibration.{field}={value}" for field, value in final.items() if value is not None]
-    return named_preset(name).override(**parse_overrides([*(overrides or ()), *given]))
+    return presets.preset(name).override(**presets.parse_overrides([*(overrides or ()), *given]))
 
 
 def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) -> SamplingSettings:

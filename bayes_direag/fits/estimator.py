@@ -21,7 +21,7 @@ from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
 
 
@@ -83,7 +83,7 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
         y
             A gold answer for each row of X, in place of those in X.
         """
-        settings = named_preset(self.preset)
+        settings = presets.preset(self.preset)
         if self.recalibration is not None:
             settings = settings.override(recalibration={"method": self.recalibration})
         common: dict[str, Any] = {"preset": settings, "variant": self.variant, "seed": self.seed}

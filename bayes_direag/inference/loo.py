@@ -27,24 +27,16 @@ _CELLS = 1 << 21
 
 
 class LeaveOneOut(NamedTuple):
-    """The prediction of each question from all other questions.
+    """The prediction of each question from all other questions."""
 
-    Attributes
-    ----------
-    elpd : (problem,) array
-        Log predictive density of the observed state.
-    pareto_k : (problem,) array
-        Shape of the tail of the importance weights. If the tail is constant, as for chains that do not move, it is
-        infinite, and the weights are not smoothed.
-    support : (problem, state) array
-        Support of every state, the null last.
-    support_of_all : (problem, state) array
-        The same from all questions, including this one.
-    """
-
+    #: Log predictive density of the observed state.
     elpd: Float[np.ndarray, " problem"]
+    #: Shape of the tail of the importance weights; infinite, and the weights not smoothed, if the tail is constant, as
+    #: for chains that do not move.
     pareto_k: Float[np.ndarray, " problem"]
+    #: Support of every state, the null last.
     support: Float[np.ndarray, "problem state"]
+    #: The same from all questions, including this one.
     support_of_all: Float[np.ndarray, "problem state"]
 
     def outcomes(self, right: Bool[np.ndarray, "problem state"]) -> Outcomes:
@@ -84,16 +76,7 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """Predict every question from the draws, reweighted as if its label had not been observed.
 
-    Parameters
-    ----------
-    observations
-        The labelled, answered questions of the fit.
-    posterior
-        Raw parameters by chain and draw; their mean effective sample size determines the length of the smoothed tail.
-    log_likelihood
-        Log likelihood of each question in every draw.
-    parameters
-        Natural parameters of all draws, one chain after the other, for each column of the reports.
+    The mean effective sample size of the raw parameters (``posterior``) determines the length of the smoothed tail.
     """
     from arviz_stats import ess  # an import of a second, which a MAP fit does not need
 

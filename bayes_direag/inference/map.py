@@ -39,35 +39,23 @@ _QUASI_NEWTON, _NEWTON = 20, 1
 
 
 class Optimum(NamedTuple):
-    """The optima of a batch of MAP fits.
+    """The optima of a batch of MAP fits."""
 
-    Attributes
-    ----------
-    raw
-        Free raw parameters by name, each with a leading batch axis.
-    loss : (batch,) array
-        The penalised loss (:func:`penalised_loss`).
-    gradient : (batch,) array
-        Largest coordinate of its projected gradient.
-    curvature : (batch, raw, raw) array
-        An approximation to the Hessian of the loss, in the order of :func:`mode_of`.
-    n_steps : (batch,) array
-        Steps of the search.
-    log_likelihood : (batch, problem) array
-        Log probability of the observed state of each question, including those of weight 0.
-    n_starts : (batch,) array
-        Number of searches, of which this one ended lowest.
-    n_optima : (batch,) array
-        Number of different optima that they ended in.
-    """
-
+    #: Free raw parameters by name, each with a leading batch axis.
     raw: Raw
+    #: The penalised loss (:func:`penalised_loss`).
     loss: Float[Array | np.ndarray, "*batch"]
+    #: Largest coordinate of its projected gradient.
     gradient: Float[Array | np.ndarray, "*batch"]
+    #: An approximation to the Hessian of the loss, in the order of the sites' names.
     curvature: Float[Array | np.ndarray, "*batch raw raw"]
+    #: Steps of the search.
     n_steps: Int[Array | np.ndarray, "*batch"]
+    #: Log probability of the observed state of each question, including those of weight 0.
     log_likelihood: Float[Array | np.ndarray, "*batch problem"]
+    #: Number of searches, of which this one ended lowest.
     n_starts: Int[Array | np.ndarray, "*batch"]
+    #: Number of different optima that they ended in.
     n_optima: Int[Array | np.ndarray, "*batch"]
 
 
@@ -79,25 +67,13 @@ def map_estimates(
     variant: Variant,
     near: Optimum | None = None,
 ) -> Optimum:
-    """Find the MAP of every fit in a batch.
+    """Find the MAP of every fit in a batch, from the preset's start or ``near`` optima for almost the same questions.
 
     Under proper priors the loss seems to have a single optimum: under ``bayes``, 20 random starts led to one optimum on
     each of 50 random choices of 30 and 100 questions from five real files. Under the penalty of ``paper`` most of these
     choices had several optima, and in half of them the preset's start did not lead to the lowest. So fits with a
     penalty to fewer than :data:`FEW_QUESTIONS` are also started from seven random places, the same for every fit, and
     the lowest optimum is kept. With more questions, and under bounds (``release``), only the preset's start is used.
-
-    Parameters
-    ----------
-    weight : (batch, problem) array
-        Weight of each question in each fit: see :func:`~bayes_direag.model.likelihood_data.likelihood_weights`.
-    near
-        Optima for almost the same questions, as the only starts; by default, the preset's start.
-
-    Raises
-    ------
-    ConvergenceError
-        If a projected gradient is above :data:`GRADIENT_TOLERANCE`, or not a number.
     """
     data = LikelihoodData.weighted(observations, weight[0], preset=preset, variant=variant)
     n = len(observations)
@@ -149,16 +125,8 @@ def mode_of(
 ) -> tuple[dict[str, Array], Minimum]:
     """Find the mode of a model, all sites of which are on the real line, by SVI with an AutoDelta guide.
 
-    Pure: it can be compiled and mapped.
-
-    Parameters
-    ----------
-    model, *args
-        The model and its arguments.
-    start
-        Where to start, by site.
-    **search
-        Arguments of :class:`~bayes_direag.inference.newton.ProjectedNewton`.
+    Pure: it can be compiled and mapped. ``search`` holds arguments of
+    :class:`~bayes_direag.inference.newton.ProjectedNewton`.
     """
     optimiser = ProjectedNewton(**search)
     svi = SVI(model, AutoDelta(model, init_loc_fn=init_to_value(values=start)), optimiser, TraceMeanField_ELBO())

@@ -29,20 +29,11 @@ _RELEASE_STEPS, _RELEASE_RATE = 1200, 0.05
 
 
 class Outcomes(NamedTuple):
-    """The data of the final calibration, for a batch of fits.
-
-    Attributes
-    ----------
-    support : (batch, answer) array
-        Support of a selected answer.
-    right : (batch, answer) array
-        Whether it is right.
-    weight : (batch, answer) array
-        How often it counts; 0 leaves it out.
-    """
+    """The data of the final calibration, for a batch of fits: the support of selected answers, and whether right."""
 
     support: Float[np.ndarray, "batch answer"]
     right: Bool[np.ndarray, "batch answer"]
+    #: How often each answer counts; 0 leaves it out.
     weight: Float[np.ndarray, "batch answer"]
 
     @classmethod
@@ -74,22 +65,7 @@ def from_dataset(stored: xr.Dataset) -> Recalibration:
 
 
 def recalibrate(outcomes: Outcomes, settings: RecalibrationSettings) -> list[Recalibration]:
-    """Fit one recalibration for each row of a batch.
-
-    Parameters
-    ----------
-    outcomes
-        From :meth:`Outcomes.of_selected`.
-    settings
-        Method, penalty or prior scale, eps. See :class:`~bayes_direag.model.settings.RecalibrationSettings`.
-
-    Raises
-    ------
-    DirEAGError
-        For ``temperature``, if answers are all right or all wrong: the temperature would not be finite.
-    ConvergenceError
-        If an optimum is not reached.
-    """
+    """Fit one recalibration for each row of a batch; ``temperature`` needs right and wrong answers, to be finite."""
     match settings.method:
         case "none":
             return [LogisticRecalibration.identity((1, 1), settings.eps) for _ in outcomes.support]

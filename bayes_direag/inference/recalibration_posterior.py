@@ -49,29 +49,12 @@ def require_posterior(final: RecalibrationSettings) -> None:
 def draw_recalibration(
     outcomes: Outcomes, settings: RecalibrationSettings, shape: tuple[int, int], rng: np.random.Generator
 ) -> LogisticRecalibration:
-    """Draw the coefficients from their posterior.
+    """Draw the coefficients from their posterior, given a batch of one, for this number of chains and draws.
 
     Metropolis-Hastings with independent proposals from a mixture of t distributions with 8 degrees of freedom: 80 % at
     the mode with the scale of the normal approximation, and 20 % with the location and scale of the prior, for the long
     tails of a posterior with few labels or a single class. About three proposals in four are accepted. The first 50
     steps of each chain are dropped.
-
-    Parameters
-    ----------
-    outcomes
-        Leave-one-out support and correctness: a batch of one. A single class is allowed; the prior keeps the
-        coefficients finite.
-    settings
-        Prior scale and eps: see :class:`~bayes_direag.model.settings.RecalibrationSettings`.
-    shape
-        Number of chains and of draws in each.
-    rng
-        Source of the draws.
-
-    Raises
-    ------
-    ConvergenceError
-        If the mode is not found.
     """
     platt = recalibrate(outcomes, settings)[0]
     assert isinstance(platt, LogisticRecalibration)  # noqa: S101 - narrows the type, guards no input

@@ -9,10 +9,10 @@ from jaxtyping import Array, Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.model import presets
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.evidence import padded_size
 from bayes_direag.model.patterns import Patterns, by_first_mention, distinct_rows
-from bayes_direag.model.presets import preset as named_preset
 from bayes_direag.model.settings import Preset, Variant
 
 #: How many of the fields are arrays, the first ones.
@@ -181,7 +181,7 @@ def fitted_to(
     Signals that preset or variant do not use are dropped. Variant ``confidence`` becomes ``level`` if no report states
     a confidence.
     """
-    preset = named_preset(preset)
+    preset = presets.preset(preset)
     if preset.signals == "first" or variant != "confidence":
         observations = observations.of_signals(observations.signal_names[:1])
     if variant == "confidence" and not observations.stated.any():

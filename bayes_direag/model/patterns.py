@@ -9,17 +9,11 @@ from jaxtyping import Int, Shaped
 
 
 class Patterns(NamedTuple):
-    """Which pattern each question has.
+    """Which pattern each question has."""
 
-    Attributes
-    ----------
-    member : (pattern,) array
-        A question of each pattern; the order of the patterns does not depend on that of the questions.
-    pattern : (problem,) array
-        The pattern of each question.
-    """
-
+    #: A question of each pattern; the order of the patterns does not depend on that of the questions.
     member: Int[np.ndarray, " pattern"]
+    #: The pattern of each question.
     pattern: Int[np.ndarray, " problem"]
 
 

@@ -84,14 +84,7 @@ def label(preset: Preset) -> str:
 
 
 def parse_overrides(texts: Iterable[str]) -> dict[str, Any]:
-    """Read ``FIELD=VALUE`` texts, as a command line gives them, into the arguments of :meth:`Preset.override`.
-
-    A value is read as JSON if it is JSON, and as text otherwise. If a field is given twice, the last value counts.
-
-    Raises
-    ------
-    DirEAGError
-        If a text has no ``=``, or names a part of a field that has a plain value.
+    """Read ``FIELD=VALUE`` texts into the arguments of :meth:`Preset.override`; a value is JSON, or else text.
 
     Examples
     --------

@@ -29,17 +29,12 @@ _LARGEST = math.log(np.finfo(float).max) - 1
 
 @dataclass(frozen=True, eq=False)
 class LogisticRecalibration:
-    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw.
-
-    Attributes
-    ----------
-    coefficients
-        ``intercept`` and ``slope``, each (chain, draw).
-    """
+    """A final calibration on the logit scale, ``sigmoid(intercept + slope * logit(support))``, for every draw."""
 
     METHODS: ClassVar[tuple[str, ...]] = ("platt", "release", "temperature", "none")
 
     method: str
+    #: ``intercept`` and ``slope``.
     coefficients: dict[str, Float[np.ndarray, "chain draw"]]
     eps: float
 
@@ -89,60 +84,36 @@ Recalibration = LogisticRecalibration | IsotonicRecalibration
 
 
 class States(NamedTuple):
-    """The states of some questions.
+    """The states of some questions."""
 
-    Attributes
-    ----------
-    place : slice
-        The questions, among those that are evaluated.
-    n_candidates : (problem,) array
-        Number of distinct answers.
-    support : (state, problem, sample) array
-        The probability P of every state, the null last; 0 for states that a question lacks.
-    """
-
+    #: Which of the evaluated questions they are.
     place: slice
     n_candidates: Int[np.ndarray, " problem"]
+    #: The probability P of every state, the null last; 0 for states that a question lacks.
     support: Float[np.ndarray, "state problem sample"]
 
 
 class Selection(NamedTuple):
-    """The selected answer of each question.
+    """The selected answer of each question: the candidate with the greatest mean support over the samples."""
 
-    Attributes
-    ----------
-    candidate : (problem,) array
-        The candidate with the greatest mean support over the samples; -1 without candidates. Ties go to the first
-        candidate; candidates are in string order of their canonical answers.
-    support : (sample, problem) array
-        Its support in every sample; NaN without candidates.
-    mean_support : (problem, state) array
-        Mean support of every state, the null last; 0 for states that a question lacks.
-    change_probability : (problem,) array
-        Share of the samples in which another candidate would be selected; NaN without candidates.
-    """
-
+    #: -1 without candidates. Ties go to the first candidate, in string order of the canonical answers.
     candidate: Int[np.ndarray, " problem"]
+    #: Support of the selected candidate; NaN without candidates.
     support: Float[np.ndarray, "sample problem"]
+    #: Mean support of every state, the null last; 0 for states that a question lacks.
     mean_support: Float[np.ndarray, "problem state"]
+    #: Share of the samples in which another candidate would be selected; NaN without candidates.
     change_probability: Float[np.ndarray, " problem"]
 
 
 class Worth(NamedTuple):
-    """What reports add to the states of their questions.
+    """What reports add to the states of their questions."""
 
-    Attributes
-    ----------
-    given : (report, sample) array
-        Concentration added to the report's answer.
-    doubt : (report, sample) array
-        Concentration added to the null.
-    vote : (report, sample) array or None
-        What is added to the log odds of its answer; None without votes.
-    """
-
+    #: Concentration added to the report's answer.
     given: Float[np.ndarray, "report sample"]
+    #: Concentration added to the null.
     doubt: Float[np.ndarray, "report sample"]
+    #: What is added to the log odds of its answer; None without votes.
     vote: Float[np.ndarray, "report sample"] | None
 
 
@@ -188,13 +159,7 @@ def _over_signals(
 
 
 def evaluate[Result](reports: Reports, parameters: Parameters, then: Callable[[States], Result]) -> Iterator[Result]:
-    """Evaluate questions piece by piece, on all cores; yield ``then`` of the states of each piece, in order.
-
-    Parameters
-    ----------
-    parameters
-        Natural parameters, each with a leading sample axis.
-    """
+    """Evaluate questions in every sample, piece by piece, on all cores; yield ``then`` of each piece, in order."""
     size = max(_PIECE_CELLS // len(parameters.weight), 1)
 
     def result(block: _Block, first: int) -> Result:
@@ -208,14 +173,14 @@ def evaluate[Result](reports: Reports, parameters: Parameters, then: Callable[[S
 
 
 class _Block(NamedTuple):
-    """Some of the questions, with what reports of each distinct kind add to the states.
+    """Some of the questions, with what reports of each distinct kind add to the states."""
 
-    ``start``: the number of the first question. ``kind`` (problem, level): the kind of each report.
-    """
-
+    #: The number of the first question.
     start: int
     reports: Reports
+    #: The kind of each report.
     kind: Int[np.ndarray, "problem level"]
+    #: What a report of each kind adds.
     worth: Worth
 
 
@@ -323,26 +288,19 @@ def select(states: States) -> Selection:
 
 
 def final_distribution(
-    support: Float[np.ndarray, "problem state"],
+    mean_support: Float[np.ndarray, "problem state"],
     candidate: Int[np.ndarray, " problem"],
     probability: Float[np.ndarray, " problem"],
 ) -> Float[np.ndarray, "problem state"]:
-    """Return the final probability of every state, the null last; the states of a question sum to 1.
+    """Return the final probability of every state, given that of the selected candidate; a question's sum to 1.
 
     The other states share the rest in proportion to their support, but no other candidate gets as much as the selected
     answer; the null takes any excess, and everything where there are no candidates.
-
-    Parameters
-    ----------
-    support
-        Mean support of every state.
-    candidate, probability
-        The selected candidate and its final probability; -1 and NaN without candidates.
     """
     question = np.flatnonzero(candidate >= 0)
     selected = question, candidate[question]
     of_selected = np.where(candidate >= 0, probability, 0.0)[:, None]
-    others = support.copy()
+    others = mean_support.copy()
     others[selected] = 0.0
     total = others.sum(axis=1, keepdims=True)
     share = np.divide(1 - of_selected, total, out=np.zeros_like(total), where=total > 0)

@@ -19,7 +19,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LeaveOneOut
 from bayes_direag.inference.posterior import FORMAT
 from bayes_direag.inference.recalibration import from_dataset
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.settings import LEVEL_PARAMETERS, Preset, SamplingSettings, Variant
 from bayes_direag.model.simulate import simulate_observations
 
@@ -104,7 +104,7 @@ def made_fit(
     shape, groups = posterior["weight"].shape[:2], {"posterior": posterior}
     if log_likelihood is not None:
         groups["log_likelihood"] = {"target": log_likelihood}
-    settings = named_preset(preset)
+    settings = presets.preset(preset)
     tree = _container(groups, observations, settings, variant, method="nuts" if is_nuts else "map")
     terms = {"intercept": intercept, "slope": slope}
     tree["recalibration"] = _recalibration(
@@ -133,11 +133,11 @@ def random_fit(
     """Return a fit with random parameters that claims to have learned from the labelled, answered questions."""
     rng = np.random.default_rng(seed)
     seen = observations.select(np.flatnonzero(observations.labelled & observations.answered))
-    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in named_preset("paper").parameters(variant)}
+    draws = {name: np.exp(rng.normal(-1, 0.4, (1, n_draws))) for name in presets.preset("paper").parameters(variant)}
     draws["weight"] = np.exp(rng.normal(0, 0.5, (1, n_draws, seen.n_levels)))
     if "bias" in draws:
         draws["bias"] = rng.normal(-1, 1, (1, n_draws, seen.n_levels))
-    settings = named_preset("paper").override(recalibration={"method": recalibration})
+    settings = presets.preset("paper").override(recalibration={"method": recalibration})
     tree = _container({"posterior": draws}, seen, settings, variant, method="map" if n_draws == 1 else "nuts")
     if recalibration == "isotonic":
         knots = {"support": ("knot", [0.2, 0.5, 0.9]), "probability": ("knot", [0.1, 0.6, 0.8])}
@@ -158,7 +158,7 @@ def made_posterior(
     seed: int = 0,
 ) -> Fit:
     """Return a NUTS fit of these raw draws (chain, draw, ...); a good sampler's statistics unless others are given."""
-    settings, rng = named_preset(preset), np.random.default_rng(seed)
+    settings, rng = presets.preset(preset), np.random.default_rng(seed)
     n_chains, n_draws = raw["weight"].shape[:2]
     support = supports(observations, raw, settings)
     right = observations.correct_candidate
@@ -216,7 +216,7 @@ def with_level_names(fit: Fit, names: list[str]) -> Fit:
 def relabelled(observations: Observations, raw: Mapping[str, np.ndarray], *, seed: int) -> Observations:
     """Draw right answers anew, under preset bayes, from the first draw of these parameters."""
     first = {name: values[:1, :1] for name, values in raw.items()}
-    support = supports(observations, first, named_preset("bayes"))[0, 0]
+    support = supports(observations, first, presets.preset("bayes"))[0, 0]
     state = (np.random.default_rng(seed).random((len(support), 1)) > support.cumsum(axis=-1)).sum(axis=-1)
     questions = [
         question.model_copy(update={"gold_answer": own[k] if k < len(own) else "123456789"})

@@ -17,7 +17,7 @@ from analysis.display.style import figure_style, save_figure
 from analysis.display.text import number
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.figure_checks import said
 from tests.analysis.fits import (
@@ -59,7 +59,7 @@ def spoilt() -> Diagnosis:
 @pytest.fixture(scope="module")
 def weighted() -> Diagnosis:
     """Unequal weights, no calibration, a fixed slope, a parameter that nothing was learned of, and one far out."""
-    settings = named_preset("bayes").override(
+    settings = presets.preset("bayes").override(
         recalibration={"method": "none"}, slope={"fixed": 1.6}, null_target_weight=2.0
     )
     raw = gaussian_draws(8, spread=0.05)

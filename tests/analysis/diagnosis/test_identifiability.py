@@ -5,7 +5,7 @@ import pytest
 
 from analysis.diagnosis.identifiability import correlations, flat_direction, learning, scale, total_log_likelihood
 from bayes_direag.fits.convergence import ParameterDraws, raw_draws
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced
 
@@ -136,7 +136,7 @@ class TestOfAFit:
     def test_the_flat_direction_is_the_scale_where_only_the_scale_varies(self):
         step = np.random.default_rng(5).standard_normal((4, 250))
         raw = gaussian_draws(5, spread=1e-3)
-        settings = named_preset("bayes").override(prior_strength={"fixed": None, "link": "exp", "scale": 1.0})
+        settings = presets.preset("bayes").override(prior_strength={"fixed": None, "link": "exp", "scale": 1.0})
         settings = settings.override(null_base={"link": "exp"})
         raw |= {
             "weight_centre": raw["weight_centre"] + step,

@@ -20,7 +20,7 @@ from bayes_direag.fits.convergence import (
     sampler_summary,
 )
 from bayes_direag.inference.posterior import parameter_draws
-from bayes_direag.model.presets import preset as named_preset
+from bayes_direag.model import presets
 from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior, replaced
@@ -202,7 +202,7 @@ class TestParameterDraws:
     def test_a_penalty_is_read_as_a_prior(self):
         observations = simulate_observations(60, seed=1)
         raw = gaussian_draws(1, centre=APART) | {"prior_strength": np.full((4, 250), -1.0)}
-        paper = named_preset("paper")
+        paper = presets.preset("paper")
         draws = raw_draws(made_posterior(observations, raw, preset=paper))
         assert len(draws.parameter) == 14
         assert draws.prior_sd.tolist() == pytest.approx([np.sqrt(14 / (2 * 0.001 * 60))] * 14)
@@ -217,5 +217,5 @@ class TestParameterDraws:
 
     def test_no_recalibration_has_no_draws(self):
         observations = simulate_observations(30, seed=1)
-        settings = named_preset("bayes").override(recalibration={"method": "none"})
+        settings = presets.preset("bayes").override(recalibration={"method": "none"})
         assert recalibration_draws(made_posterior(observations, gaussian_draws(1), preset=settings)) is None
