@@ -1,21 +1,10 @@
 r"""Read the answer and the confidence of a reply, or report why they cannot be read without guessing.
 
-The last line with the label ``Answer and Confidence (0-100):`` is the final line. After the label it must have one
-answer and one confidence in percent, which can be read in only one way.
+A reply is read in three steps; ``docs/replies.md`` states the grammar, with a table of forms.
 
-- The last such line counts, because a model that corrects itself writes it again. A form copied from the prompt
-  (``<number>, <confidence>%``) is not a final line, and a new question that the model asks itself (``Question: ...``)
-  ends the reply.
-- Case, Markdown, LaTeX, brackets, full-width characters and a missing ``(0-100)`` do not matter. Without a final line,
-  two lines ``Answer: ...`` and ``Confidence: ...`` count. Numbers in free text never count.
-- The confidence comes last, after a comma, another separator or the word. The percent sign may be missing only after a
-  comma with a space, or after the word. A comma directly between digits may be part of a number: ``1,234`` is an
-  answer without a confidence, ``18,95%`` is two values, and ``1,234%`` is ambiguous.
-- A confidence above 0 and below 1 (or 1 without a percent sign) is ambiguous, as it may be on a scale from 0 to 1.
-- A truncated reply is not read.
-
-The same rules hold for the final lines of other protocols (``Final Answer: 51``, ``Guess 1: 51, 95%``,
-``1. 51, 95%``). The fall-back of the paper's released code, :func:`read_last_number`, does guess.
+1. Its frame is removed: reasoning, marks, later turns (:mod:`elicitation.frame`).
+2. Its fields are found: answers, confidences, or both in one (:mod:`elicitation.fields`).
+3. Each field is read by itself. What is doubtful is missing, and never takes another field with it.
 """
 
 import re
@@ -24,6 +13,8 @@ from decimal import Decimal
 from enum import StrEnum
 
 from bayes_direag.data.answers import AnswerKind, canonical
+from elicitation.fields import OTHER_LABEL, Field, Scale, find_fields, find_items
+from elicitation.frame import PLACEHOLDER, is_cut_off, next_question, plain, reply_of
 
 
 class ParseStatus(StrEnum):
@@ -59,113 +50,168 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class TopK:
+class Guesses:
     """A list of guesses: pairs of answer and probability in percent, in the order of the list."""
 
     answers: tuple[tuple[str, float], ...]
     status: ParseStatus
 
 
-_CUT_OFF = frozenset({"length", "max_tokens", "content_filter", "abort", "error"})  # finish reasons
-_MAX_CONTENT = 500  # characters of a final line
-_MAX_LINES = 8  # over which a final line may be broken
+_MAX_LINE = 500  # characters of an answer and a confidence in one
 _EMPHASIS = " \t*_`\"'"
-
-_CHARACTERS = (
-    {code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F)}  # full-width forms
-    | dict.fromkeys((0x00A0, 0x2007, 0x202F, 0x3000), " ")
-    | dict.fromkeys((0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF))  # invisible: removed
-    | {0x3001: ",", 0xFE50: ",", 0x3002: ".", 0x066A: "%", 0xFE6A: "%", 0x2236: ":", 0x2028: "\n", 0x0085: "\n"}
-)
-_LABEL = re.compile(
-    r"answer[ \t*_]*(?:and|&)[ \t*_]*confidence(?:[ \t]+level)?[ \t*_`\"']*"
-    r"(?:\([ \t]*0[ \t]*%?[ \t]*(?:[-\u2010-\u2015]|to)[ \t]*100[ \t]*%?[ \t]*\)[ \t*_`\"']*[:=]?|[:=])",
-    re.IGNORECASE,
-)
-_ANSWER = re.compile(r"^(?:[^\w\n]|_)*(?:(?:my|the|final)\s+)*answer[ \t*_]*[:=]", re.I | re.M)
-_CONFIDENCE = re.compile(
-    r"^(?:[^\w\n]|_)*(?:(?:my|the)\s+)?confidence(?:[ \t]+(?:level|score))?[ \t*_]*(?:\(0\s*-\s*100%?\))?[ \t*_]*[:=]",
-    re.I | re.M,
-)
-_NUMBERED = re.compile(r"^[^\w\n]*(?P<rank>\d{1,3})[ \t*_]*[.)](?=[ \t*_]*[^\s\d*_]|[ \t*_]+\S)", re.M)
-_TOP = re.compile(r"^[^\w\n]*top[ \t]+(?:\d+[ \t]+)?(?:answers|guesses)\b[^\n]*$", re.I | re.M)
-_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?")
-_PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
-_GUESS = re.compile(r"^(?:[^\w\n]|_)*guess[ \t]*#?(?P<rank>\d{1,3})[ \t*_]*[:.)=]", re.I | re.M)
-_NEW_QUESTION = re.compile(
-    r"^[^\w\n]*(?:(?:next|new)\s+)?(?:question|problem|user|human|instructions?)\b[ \t*_]*\d*[ \t*_]*:"
-    r"|<\|(?:im_start|start_header_id|user)\|>|<start_of_turn>|\[INST\]",
-    re.I | re.M,
-)
-_PLACEHOLDER = re.compile(
-    r"[<\[{(]\s*(?:(?:your|the|a|only|insert)\s+)*(?:number|answer|confidence|probability|final|level|value)\b"
-    r"[^<>\[\]{}()\d]*[>\]})]",
-    re.I,
-)
-_PAIR = re.compile(
-    r"""
-    (?P<answer>.*?)
-    (?P<gap>\s*[,;|(\[]\s*|\s*:\s+|\s+[-\u2013\u2014]\s+|\s+)
-    (?:[\s\[({<*_$"'~\u2248:=]|\\boxed(?=\{)
-      |\b(?:and|with|i|am|i'm|my|a|an|the|is|of|at|about|around|approximately|level|score)\b
-      |(?P<word>\b(?:confidence|confident|certainty|probability)\b))*+
-    (?P<number>[+-]?(?:\d+(?:\.\d*)?|\.\d+))
-    [\])}>*_$]*\s*
-    (?P<unit>%|percent\b|/\s*100\b|out\s+of\s+100\b)?
-    (?:[\s)\]}>*_`"'.$]|\b(?:confidence|confident|certain|sure)\b)*
-    (?:\([^()\d]*\))?
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
 _ENCLOSED = re.compile(
     r"\\(?:f?boxed|text(?:bf|it)?|math(?:rm|bf))\s*\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}|[(\[<{]([^()\[\]<>{}]*)[)\]>}]"
 )
+_FILLED_IN = re.compile(r"<\s*([\d.,]+\s*%?)\s*>")
+_COMMA = re.compile(r"\s*[,;|\u3001(\[]\s*")
+_SPACE = re.compile(r"\s*:\s+|\s+[-\u2013\u2014]\s+|\s+")
+_HEDGE = (
+    r"\b(?:and|with|i(?:'m|'d)?|am|say|my|an?|the|in|this|that|answer|is|of|about|around|roughly|approximately|approx"
+    r"|circa|nearly|almost|maybe|perhaps|probably|very|quite|fairly|pretty|extremely|high(?:ly)?|medium|moderate(?:ly)?"
+    r"|low|confidence|confident|certainty|certain|sure|probability|likelihood|likely|level|score|guess|think|estimate"
+    r"|would|it|as|at(?!\s+(?:least|most)))\b\.?|[\s*_$\"'`~\u2248:=]|\\boxed(?=\{)"
+)
+_BOUND = (
+    r"[<>\u2264\u2265]|\b(?:over|above|under|below|less|more|greater|than|at|least|most|up|to|between|from|not|or)\b"
+    r"(?!\s*[,;(])"
+)
+_NUMBER = r"[+-]?(?:\d++(?:\.\d*+)?+|\.\d++)(?!\w|,\d)"
+_UNIT = r"[\])}*_$]*\s*(?:%|percent\b|per\s?cent\b)"
+_SURE = r"(?:confiden|certain|sure|likel|probab)\w*"
+_CLOSE = r"[\s)\]}*_`\"'$.,;:!%|]*+"
+_CONFIDENCE = re.compile(
+    rf"""
+    (?P<before>(?:{_HEDGE}|[(\[{{,;]|(?P<bound>{_BOUND}))*+)
+    (?P<number>{_NUMBER})
+    (?:(?P<percent>{_UNIT})|\s*(?:/|out\s+of)\s*(?P<total>\d{{1,3}})(?![\d.,]*\d))?
+    (?:\s*(?:\u00b1|\+/?-)\s*{_NUMBER}(?:{_UNIT})?)?
+    (?P<range>(?:(?:[-\u2013\u2014/]|(?<=[%t])\s*[-\u2013\u2014]\s*|\s*\b(?:to|and|or)\b\s*){_NUMBER}(?:{_UNIT})?|\+)*)
+    {_CLOSE}(?P<sure>{_SURE})?{_CLOSE}
+    (?P<remark>
+      (?:(?:because|since|as|given|based|level|score)\b|\(|(?<=\s)[-\u2013\u2014]|-ish|(?<=[.!]\s)[^\W\d])[^\d+]*
+    )?
+    """,
+    re.VERBOSE | re.IGNORECASE,
+)
+_SPOKEN = re.compile(
+    r"[,;|(].*%|[,;(][^,;(]*\b(?:my|sure|certain|confident|probably|likely|high|low|roughly|perhaps|maybe)\b"
+    r"|\bi(?:'m|'d)?\s+(?:am|think|know|believe|guess|would|say|feel|suppose)\b|\bas far as\b",
+    re.IGNORECASE,
+)
+_LAST_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?(?:\s*/\s*\d+)?")
+_PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
+
+_Value = tuple[float | None, ParseStatus]
+_Pair = tuple[str, str, re.Match[str]]
 
 
-def read_reply(text: str, finish_reason: str | None, *, kind: AnswerKind = "numeric") -> Reading:
-    r"""Read the final line of a reply.
+def read_reply(
+    text: str,
+    finish_reason: str | None,
+    *,
+    kind: AnswerKind = "numeric",
+    scale: Scale = "percent",
+    confident: bool = True,
+) -> Reading:
+    r"""Read the last answer of a reply, and its confidence.
 
     Parameters
     ----------
     text : str
         The reply.
     finish_reason : str or None
-        Why the model stopped, as the server says; a truncated reply (``length``) is not read.
+        Why the model stopped, as the server says; a reply that was cut off is not read.
     kind : {"numeric", "choice", "text"}
         How answers are compared: a text without a canonical form of this kind is not an answer, or an ambiguous one.
+    scale : {"percent", "fraction"}
+        What a confidence is that has no unit, and whose label does not say.
+    confident : bool
+        Whether a confidence was asked for.
 
     Returns
     -------
     Reading
-        With status ``ok`` it has both values, otherwise those that are unambiguous.
+        With status ``ok`` it has all that was asked for, otherwise those values that are unambiguous.
 
     Examples
     --------
     >>> read_reply("3 + 4 = 7\nAnswer and Confidence (0-100): 7, 90%", "stop")
     Reading(answer='7', confidence=90.0, status=<ParseStatus.OK: 'ok'>)
-    >>> read_reply("Answer and Confidence (0-100): 1,234", "stop").status
-    <ParseStatus.NO_CONFIDENCE: 'no_confidence'>
+    >>> read_reply('{"answer": "Paris", "confidence": "high"}', "stop", kind="text")
+    Reading(answer='Paris', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
     """
-    if finish_reason in _CUT_OFF:
+    reply = None if is_cut_off(finish_reason) else reply_of(text)
+    if reply is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    content = _final_content(_plain(text))
-    return Reading(None, None, ParseStatus.NO_ANSWER) if content is None else _read_pair(content, kind)
+    answers = [(field, stated) for field, stated in _paired(find_fields(reply, scale)) if field.rank is None]
+    if not answers:
+        return Reading(None, None, ParseStatus.NO_ANSWER)
+    last = _read(*answers[-1], kind)
+    if answers[-1][0].word in ("guess", "box"):  # several are alternatives, and no corrections
+        others = {canonical(field.text, kind) for field, _ in answers if field.word == answers[-1][0].word}
+        if len(others) > 1:
+            return Reading(None, None, ParseStatus.AMBIGUOUS)
+    unsure = answers[-1][0].word == "line" or (answers[-1][0].word == "box" and "%" in answers[-1][0].text)
+    if unsure and last.confidence is None:
+        return Reading(None, None, ParseStatus.NO_ANSWER)
+    if not confident:
+        return Reading(last.answer, None, ParseStatus.OK if last.answer is not None else last.status)
+    return last
 
 
-def read_answer(text: str, finish_reason: str | None, *, kind: AnswerKind = "numeric") -> Reading:
-    r"""Read the last line ``Final Answer: ...`` of a reply that was not asked for a confidence.
+def read_guesses(
+    text: str, finish_reason: str | None, k: int = 5, *, kind: AnswerKind = "numeric", scale: Scale = "percent"
+) -> Guesses:
+    """Read a list of guesses: labelled ones (``Guess 1: 18, 60%``, ``G1: 18``, ``P1: 60%``), or numbered lines.
+
+    Of several lists the last counts of which a line has answer and probability. A list may be shorter than ``k``; a
+    longer one, or one that is not numbered 1, 2, 3 ..., is ambiguous. The first guess that cannot be read gives the
+    list its status; the others are kept. The other parameters are those of :func:`read_reply`.
+    """
+    reply = None if is_cut_off(finish_reason) else reply_of(text)
+    if reply is None:
+        return Guesses((), ParseStatus.TRUNCATED)
+    labelled = [(field, stated) for field, stated in _paired(find_fields(reply, scale)) if field.rank is not None]
+    lists: list[list[tuple[Field, list[Field]]]] = []
+    for field, stated in labelled or [(item, []) for item in find_items(reply, scale)]:
+        if not lists or field.rank == 1:
+            lists.append([])
+        lists[-1].append((field, stated))
+    read = ((guesses, [_read(field, stated, kind) for field, stated in guesses]) for guesses in reversed(lists))
+    whole = (pair for pair in read if any(reading.status is ParseStatus.OK for reading in pair[1]))
+    guesses, readings = next(whole, ([], []))
+    if not guesses and labelled:
+        guesses, readings = lists[-1], [_read(field, stated, kind) for field, stated in lists[-1]]
+    if not guesses:
+        return Guesses((), ParseStatus.NO_ANSWER)
+    answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
+    if [field.rank for field, _ in guesses] != list(range(1, len(guesses) + 1)) or len(guesses) > k:
+        return Guesses(answers[:k], ParseStatus.AMBIGUOUS)
+    bad = [reading.status for reading in readings if reading.status is not ParseStatus.OK]
+    return Guesses(answers, bad[0] if bad else ParseStatus.OK)
+
+
+def read_by_pattern(
+    text: str, finish_reason: str | None, pattern: re.Pattern[str], scale: Scale = "percent"
+) -> Reading:
+    r"""Read a reply by a pattern of the user: its first group is the answer, its second, if any, the confidence.
+
+    Of several matches the last counts. The confidence is read as in a field of its own.
 
     Examples
     --------
-    >>> read_answer("3 + 4 = 7\nFinal Answer: 7", "stop")
-    Reading(answer='7', confidence=None, status=<ParseStatus.OK: 'ok'>)
+    >>> read_by_pattern("So the answer is 18.\nI am 90% sure.", "stop", re.compile(r"answer is (\d+)"))
+    Reading(answer='18', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
     """
-    if finish_reason in _CUT_OFF:
+    reply = None if is_cut_off(finish_reason) else reply_of(text)
+    if reply is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    lines = _lines(_plain(text), _ANSWER)
-    if not lines:
+    answers = [match for match in pattern.finditer(reply) if match[1] and match[1].strip()]
+    if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    return _judged(_bare(_PLACEHOLDER.sub(" ", lines[-1][1])), None, ParseStatus.OK, kind)
+    end = next_question(reply, answers[0].end())
+    answer, *stated = [match for match in answers if end is None or match.start() < end][-1].groups()
+    return Reading(answer.strip(), *_confidence((stated and stated[0]) or "", scale))
 
 
 def read_last_number(text: str, *, confident: bool) -> Reading:
@@ -179,176 +225,169 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
     >>> read_last_number("I am 90% sure that 3 + 4 = 7.", confident=True)
     Reading(answer='7', confidence=90.0, status=<ParseStatus.GUESSED: 'guessed'>)
     """
-    answers, percentages = _NUMBER.findall(text), _PERCENTAGE.findall(text)
+    answers, percentages = _LAST_NUMBER.findall(text), _PERCENTAGE.findall(text)
     if not answers or (confident and not percentages):
         return Reading(None, None, ParseStatus.NO_ANSWER)
     return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
 
 
-def read_top_k(
-    text: str, finish_reason: str | None, k: int = 5, *, kind: AnswerKind = "numeric", numbered: bool = False
-) -> TopK:
-    """Read a list of guesses, each a line ``Guess 1: <number>, <probability>%``.
+def _paired(fields: list[Field]) -> list[tuple[Field, list[Field]]]:
+    """Return each answer with its confidences.
 
-    Of several lists the last counts. A list may be shorter than ``k``; a longer one, or one that is not numbered 1, 2,
-    3 ..., is ambiguous. The first guess that cannot be read gives the list its status; the others are kept.
-
-    Parameters
-    ----------
-    text, finish_reason, kind
-        As for :func:`read_reply`.
-    k : int
-        The maximum number of guesses.
-    numbered : bool
-        Whether the lines are ``1. <number>, <probability>%``. The list then follows the last line ``Top Answers``, or,
-        without one, consists of the numbered lines with a percentage.
+    These follow it. A confidence may also stand right before the first answer. ``Probability`` is a word of mathematics
+    too: it counts only right after its answer, or under the same number.
     """
-    if finish_reason in _CUT_OFF:
-        return TopK((), ParseStatus.TRUNCATED)
-    text = _plain(text)
-    headings = [*_TOP.finditer(text)] if numbered else []
-    labelled = _lines(text[headings[-1].end() if headings else 0 :], _NUMBERED if numbered else _GUESS)
-    lines = [(int(label["rank"]), line) for label, line in labelled if headings or not numbered or "%" in line]
-    starts = [place for place, (rank, _) in enumerate(lines) if rank == 1]
-    lines = lines[starts[-1] if starts else 0 :]
-    if not lines:
-        return TopK((), ParseStatus.NO_ANSWER)
-    readings = [_read_pair(content, kind) for _, content in lines]
-    answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
-    if [rank for rank, _ in lines] != list(range(1, len(lines) + 1)) or len(lines) > k:
-        return TopK(answers[:k], ParseStatus.AMBIGUOUS)
-    bad = [reading.status for reading in readings if reading.status is not ParseStatus.OK]
-    return TopK(answers, bad[0] if bad else ParseStatus.OK)
+    pairs: list[tuple[Field, list[Field]]] = []
+    ranked: dict[int | None, list[Field]] = {}
+    early: list[Field] = []
+    for field in fields:
+        if field.what != "confidence":
+            pairs.append((field, early if field.near else []))
+            ranked[field.rank] = pairs[-1][1]
+            early = []
+        elif field.rank is not None:
+            ranked.get(field.rank, []).append(field)
+        elif not pairs:
+            early = [field] if field.word.startswith("c") else []
+        elif field.near or field.word.startswith("c"):
+            pairs[-1][1].append(field)
+    return pairs
 
 
-def read_by_pattern(text: str, finish_reason: str | None, pattern: re.Pattern[str]) -> Reading:
-    r"""Read a reply by a pattern of the user: its first group is the answer, its second, if any, the confidence.
-
-    Of several matches the last counts. The confidence is read as in a final line.
-
-    Examples
-    --------
-    >>> read_by_pattern("So the answer is 18.\nI am 90% sure.", "stop", re.compile(r"answer is (\d+)"))
-    Reading(answer='18', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
-    """
-    if finish_reason in _CUT_OFF:
-        return Reading(None, None, ParseStatus.TRUNCATED)
-    answers = [match for match in pattern.finditer(text) if match[1] and match[1].strip()]
-    if not answers:
-        return Reading(None, None, ParseStatus.NO_ANSWER)
-    answer, *stated = answers[-1].groups()
-    pair = _PAIR.fullmatch(f"x, {stated[0].strip().removesuffix('%')}%") if stated and stated[0] else None
-    return Reading(answer.strip(), *((None, ParseStatus.NO_CONFIDENCE) if pair is None else _confidence(pair)))
-
-
-def _plain(text: str) -> str:
-    """Return a reply in plain characters, without marked reasoning and end marks."""
-    text = text.translate(_CHARACTERS).replace("\r", "\n")
-    text = text.rpartition("</think>")[2]
-    text = re.sub(r"<\|(?:im_end|eot_id|endoftext|end)\|>|<end_of_turn>|</s>|<eos>", "\n", text)
-    text = re.sub(r"<(\w+)>([^<>\n]*)</\1>", r"\2", text)
-    return re.sub(r"\\[()\[\]]|\\+(?=[%$#])", "", text)
-
-
-def _states(content: str) -> bool:
-    """Tell whether a line has any words apart from a form copied from the prompt."""
-    return re.search(r"\w", _PLACEHOLDER.sub("", content)) is not None
-
-
-def _lines(text: str, label: re.Pattern[str]) -> list[tuple[re.Match[str], str]]:
-    """Return the labels of a text with their contents, if not empty, up to the beginning of a new question.
-
-    The content follows the label, or is on the next line that is not empty.
-    """
-    lines: list[tuple[re.Match[str], str]] = []
-    matches = list(label.finditer(text))
-    for match, following in zip(matches, [*matches[1:], None], strict=False):
-        if lines and _NEW_QUESTION.search(text, lines[0][0].end(), match.start()):
-            break
-        content, *rest = text[match.end() : following.start() if following else None].split("\n")
-        for line in [line for line in rest if line.strip()][:_MAX_LINES]:
-            if re.search(r"\w", content) and not content.rstrip().endswith(","):
-                break
-            content = f"{content} {line}"
-        if _states(content):
-            lines.append((match, content))
-    return lines
-
-
-def _final_content(text: str) -> str | None:
-    """Return the content of the final line after its label, None if there is no such line."""
-    lines = _lines(text, _LABEL) or _lines(text, _ANSWER)
-    if not lines:
-        return None
-    label, content = lines[-1]
-    content = re.sub(r"^(?:[^\w\n]|_)*answer[ \t*_]*[:=]", "", content, flags=re.I)
-    if "%" not in content and "confidence" not in content.lower():
-        confidence = [line for match, line in _lines(text, _CONFIDENCE) if match.start() >= label.end()]
-        content = ", ".join([content.rstrip(" \t*_,;."), *confidence[:1]])
-    return content
-
-
-def _read_pair(content: str, kind: AnswerKind) -> Reading:
-    """Read one answer and one confidence from the content of a final line."""
-    content = _bare(_PLACEHOLDER.sub(" ", content))
-    if len(content) > _MAX_CONTENT:
-        return Reading(None, None, ParseStatus.AMBIGUOUS)
-    pair = _PAIR.fullmatch(content)
-    if pair is not None and _separates(pair):
-        if _may_be_one_number(pair):
-            return Reading(None, None, ParseStatus.AMBIGUOUS)
-        return _judged(pair["answer"], *_confidence(pair), kind)
-    if re.search(r"\d\s*(?:%|percent)", content):
-        return Reading(None, None, ParseStatus.AMBIGUOUS)
-    answer, _, comment = content.rpartition(", ")
-    if not answer or re.search(r"\d", comment):
-        answer = content
-    return _judged(answer, None, ParseStatus.NO_CONFIDENCE, kind)
-
-
-def _bare(content: str) -> str:
-    """Return the content of a line without emphasis, and without brackets or commands that enclose all of it."""
-    content = re.sub(r"(?<!\d)\*\*|\*\*(?!\d)|`", "", " ".join(content.split())).strip(_EMPHASIS)
-    while (enclosed := _ENCLOSED.fullmatch(content.strip(f"{_EMPHASIS}.$"))) is not None:
-        content = (enclosed[1] or enclosed[2] or "").strip(_EMPHASIS)
-    return content
-
-
-def _separates(pair: re.Match[str]) -> bool:
-    """Tell whether the last number is a confidence: it says so, or follows a comma and a space."""
-    if pair["unit"] or pair["word"]:
-        return True
-    before = pair.string[pair.start("gap") : pair.start("number")]
-    parts = re.match(r"\s*[,;|]", before) is not None and pair["gap"] != "," and "$" not in before
-    return parts and Decimal(pair["number"]) <= 100
-
-
-def _may_be_one_number(pair: re.Match[str]) -> bool:
-    """Tell whether answer and confidence may be parts of one number, or in the wrong order."""
-    answer, number = pair["answer"], pair["number"]
-    if not pair["unit"] and "%" in answer:
-        return True
-    if not re.search(r"(?<![\d.,])\d{1,3}(?:,\d{3})*$", answer):
-        return False
-    if pair["gap"] == ",":
-        return len(number) != 2 or re.search(r"(?<!\d)0$", answer) is not None
-    return pair["gap"] == " " and re.match(r"\d{3}", number) is not None
-
-
-def _confidence(pair: re.Match[str]) -> tuple[float | None, ParseStatus]:
-    """Return the confidence of a pair in percent, and its status."""
-    value = Decimal(pair["number"])
-    if not 0 <= value <= 100:
-        return None, ParseStatus.OUT_OF_RANGE
-    if 0 < value < 1 or (value == 1 and (not pair["unit"] or "." in pair["number"])):
-        return None, ParseStatus.AMBIGUOUS
-    return float(abs(value)), ParseStatus.OK
-
-
-def _judged(answer: str, confidence: float | None, status: ParseStatus, kind: AnswerKind) -> Reading:
-    """Return a reading, without the answer if it is not a single answer of its kind."""
-    answer = _bare(answer).strip(f"{_EMPHASIS},;:|%" if confidence is None else f"{_EMPHASIS},;:|")
+def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
+    """Read an answer, and its confidence in the same field or in others."""
+    text: str | None = field.text
+    values = [_confidence(other.text, other.scale) for other in stated]
+    content = _bare(_FILLED_IN.sub(r"\1", PLACEHOLDER.sub(" ", field.text)))
+    pair = _split(content, kind) if len(content) <= _MAX_LINE else None
+    both = field.what == "both" or field.rank is not None
+    if both and (not values or (pair is not None and pair[2]["percent"])):
+        text, own = _read_both(content, pair, field, kind)
+        values.append(own)
+    elif pair is not None and re.match("confiden|certain|sure", pair[2]["sure"] or "", re.IGNORECASE):
+        text = pair[0]
+        values.append(_percent(pair[2], field.scale))
+    elif _is_doubtful(field, None if values else pair, kind):
+        text = None
+    readable = [value for value in values if value[0] is not None]
+    confidence, defect = (readable or values or [(None, ParseStatus.NO_CONFIDENCE)])[0]
+    if len(set(readable)) > 1:
+        confidence, defect = None, ParseStatus.AMBIGUOUS
+    if text is None:
+        return Reading(None, confidence, ParseStatus.AMBIGUOUS)
+    answer = _bare(text, words=kind == "text").strip(" ,;:|")
     if canonical(answer, kind) is None:
         several = re.search(r"\d" if kind == "numeric" else r"\w", answer)
         return Reading(None, confidence, ParseStatus.AMBIGUOUS if several else ParseStatus.NO_ANSWER)
-    return Reading(answer, confidence, status)
+    return Reading(answer, confidence, defect)
+
+
+def _is_doubtful(field: Field, pair: _Pair | None, kind: AnswerKind) -> bool:
+    """Tell whether an answer may not be all of its text: there is a value, a sentence or another label with it."""
+    if field.word == "line" and re.search(r"\bnot\b" if kind != "text" else r"\b(?:not|answer)\b", field.text, re.I):
+        return True
+    if kind != "text":
+        return False
+    if field.word == "is":
+        return re.search(r"[.!?]\s", field.text) is not None
+    value = "" if pair is None or pair[1].isspace() or not field.word else pair[2]["percent"] or pair[2]["number"]
+    labelled = field.word == "line" and OTHER_LABEL.match(field.text) is not None
+    return labelled or "%" in value or value.startswith("0.")
+
+
+def _split(content: str, kind: AnswerKind) -> _Pair | None:
+    """Return an answer, the gap behind it and its confidence, if all the rest after a gap is one.
+
+    That says what it is, or follows a comma and a space. Without a comma it needs a unit or a word.
+    """
+    for separator in [*_COMMA.finditer(content), *_SPACE.finditer(content)]:
+        answer, gap = content[: separator.start()], separator[0]
+        if (stated := _CONFIDENCE.fullmatch(content, separator.end())) is None:
+            continue
+        unit, word = stated["percent"] or stated["total"], re.search(_SURE, stated[0], re.IGNORECASE)
+        if _COMMA.fullmatch(gap):
+            if unit or word or (gap != "," and "$" not in stated["before"] and Decimal(stated["number"]) <= 100):
+                return answer, gap, stated
+        elif not (stated["remark"] or stated["range"] or re.search(r"[,;(]", stated["before"])) and (
+            word or (unit and (not gap.isspace() or (kind != "text" and " " not in answer and canonical(answer, kind))))
+        ):
+            return answer, gap, stated
+    return None
+
+
+def _read_both(content: str, pair: _Pair | None, field: Field, kind: AnswerKind) -> tuple[str | None, _Value]:
+    """Return the text of the answer in a field with both, None if it cannot be told apart, and the confidence."""
+    if pair is not None:
+        answer, gap, stated = pair
+        torn = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
+        if torn or _may_be_one_number(answer, gap, stated, listed=field.rank is not None):
+            return None, (None, ParseStatus.AMBIGUOUS)
+        spoken = kind == "text" and (_SPOKEN.search(answer) or re.search(r"\w.*[,;(]", stated["before"]))
+        return None if spoken else answer, _percent(stated, field.scale)
+    unclear = len(content) > _MAX_LINE or re.search(r"\d\s*(?:%|percent)", content) is not None
+    missing = None, ParseStatus.AMBIGUOUS if unclear else ParseStatus.NO_CONFIDENCE
+    first = re.match(r"(.{1,100}?)[,;|(\[]\s*[^\W\d_]", content)
+    if kind != "text" and first is not None and canonical(first[1], kind) is not None:
+        return first[1], missing
+    if unclear:
+        return None, missing
+    last = re.fullmatch(r"(.+)[,;|(\[](.*)", re.sub(r"[\s,;|.%]+$", "", content))
+    if kind != "text" or last is None:
+        return re.sub(r"[\s,;|.%]+$", "", content), missing
+    hedged = re.fullmatch(rf"(?:{_HEDGE}|{_BOUND})*[)\]]*", last[2], re.IGNORECASE)
+    return last[1] if hedged else None, missing
+
+
+def _may_be_one_number(answer: str, gap: str, stated: re.Match[str], *, listed: bool) -> bool:
+    """Tell whether answer and confidence may be parts of one number, in the wrong order, or a range."""
+    number = stated["number"]
+    if (not stated["percent"] and "%" in answer) or (
+        gap.strip() in "-\u2013\u2014" and re.search(r"[,;|]\s*\d+$", answer)
+    ):
+        return True
+    if not re.search(r"(?<![\d.,])\d{1,3}(?:,\d{3})*$", answer):
+        return False
+    if gap == ",":
+        return (len(number) != 2 and not (listed and number == "100")) or re.search(r"(?<!\d)0$", answer) is not None
+    return gap == " " and re.match(r"\d{3}", number) is not None
+
+
+def _confidence(text: str, scale: Scale) -> _Value:
+    """Return the confidence that a text states, in percent, and ``ok``; or None and the defect.
+
+    It is one number with hedges around it. Of a margin it is the centre; a range, a bound or a word is missing.
+    """
+    text = _bare(_FILLED_IN.sub(r"\1", plain(text).replace("\\%", "%")))
+    text = re.sub(r"\d", lambda digit: str(int(digit[0])), re.sub(r"(?<=\d),(?=\d{1,2}(?!\d))", ".", text))
+    if (stated := _CONFIDENCE.fullmatch(text)) is not None:
+        return _percent(stated, scale)
+    return None, ParseStatus.AMBIGUOUS if re.search(r"\d", text) else ParseStatus.NO_CONFIDENCE
+
+
+def _percent(stated: re.Match[str], scale: Scale) -> _Value:
+    number, total = Decimal(stated["number"]), int(stated["total"] or 0)
+    point = "." in stated["number"]
+    if stated["bound"] or stated["range"] or total not in (0, 5, 10, 100):
+        return None, ParseStatus.AMBIGUOUS
+    if total:
+        number *= 100 // total
+    elif not stated["percent"] and (scale == "fraction" or (scale == "probability" and point and number <= 1)):
+        number *= 100
+    elif 0 < number < 1 or (number == 1 and (point or not stated["percent"])) or scale == "unknown":
+        return None, ParseStatus.AMBIGUOUS
+    if not 0 <= number <= 100:
+        return None, ParseStatus.OUT_OF_RANGE
+    return float(abs(number)), ParseStatus.OK
+
+
+def _bare(text: str, *, words: bool = False) -> str:
+    """Return a text without emphasis, and without brackets or commands that enclose all of it.
+
+    In a text of ``words``, brackets around numbers or several things are part of it.
+    """
+    text = re.sub(r"(?<!\d)\*\*|\*\*(?!\d)|`", "", re.sub(r"[ \t\r\n]+", " ", text)).strip(_EMPHASIS)
+    while (enclosed := _ENCLOSED.fullmatch(text.strip(f"{_EMPHASIS}.$"))) is not None:
+        if words and enclosed[1] is None and not re.fullmatch(r"[^\d,]+", enclosed[2]):
+            break
+        text = (enclosed[1] or enclosed[2] or "").strip(_EMPHASIS)
+    return text

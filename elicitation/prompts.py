@@ -93,9 +93,8 @@ class Protocol:
         Turns shown before the prompt, in the same frame without a note.
     reply_pattern : str
         A regular expression for a complete reply, for servers that can constrain a reply to it.
-    form : {"pair", "answer", "guesses", "numbered"}
-        How a reply ends: with an answer and a confidence, with an answer alone (``Final Answer: 51``), with lines
-        ``Guess 1: 51, 95%``, or with lines ``1. 51, 95%``.
+    holds : {"pair", "answer", "guesses"}
+        What a reply holds: an answer and a confidence, an answer alone, or a list of guesses with probabilities.
     repairs : int, optional
         The maximum number of re-asks of an unreadable reply, if a run's settings allow more.
     """
@@ -107,7 +106,7 @@ class Protocol:
     repair: _Text
     examples: tuple[Example, ...]
     reply_pattern: _Pattern
-    form: Literal["pair", "answer", "guesses", "numbered"] = "pair"
+    holds: Literal["pair", "answer", "guesses"] = "pair"
     repairs: Annotated[int, Field(ge=0, strict=True)] | None = None
 
     @model_validator(mode="after")
@@ -138,7 +137,7 @@ def load_protocol(
     ----------
     levels_file : path-like, optional
         A TOML file in the form of the shipped ones. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
-        ``repair``, ``reply_pattern``, ``form``, ``repairs``) replace the shipped ones.
+        ``repair``, ``reply_pattern``, ``holds``, ``repairs``) replace the shipped ones.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
     wording : {"ours", "released"}

@@ -8,7 +8,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.records import Observation
 from elicitation.generation import ChatRequest, Generation, Key, Sampling, answer_probability, request_seed
 from elicitation.journal import Entry, JournalError
-from elicitation.parsing import ParseStatus, read_answer, read_last_number, read_reply, read_top_k
+from elicitation.parsing import ParseStatus, read_guesses, read_last_number, read_reply
 from elicitation.prompts import Protocol, messages, repair_messages
 from elicitation.questions import Problem
 
@@ -99,13 +99,13 @@ class Task:
 
     def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""
-        form, text, finish_reason = self.protocol.form, reply.text, reply.finish_reason
-        if form in ("guesses", "numbered"):
-            guesses = read_top_k(text, finish_reason, kind=self.kind, numbered=form == "numbered")
+        holds, text, finish_reason = self.protocol.holds, reply.text, reply.finish_reason
+        if holds == "guesses":
+            guesses = read_guesses(text, finish_reason, kind=self.kind)
             return guesses.status, [*guesses.answers] or [(None, None)]
-        reading = (read_answer if form == "answer" else read_reply)(text, finish_reason, kind=self.kind)
+        reading = read_reply(text, finish_reason, kind=self.kind, confident=holds == "pair")
         if self.sampling.lenient and reading.status in (ParseStatus.NO_ANSWER, ParseStatus.TRUNCATED):
-            reading = read_last_number(reply.text, confident=form == "pair")
+            reading = read_last_number(reply.text, confident=holds == "pair")
         return reading.status, [(reading.answer, reading.confidence)]
 
     def _place(self, slot: Slot, rank: int) -> tuple[int, str]:

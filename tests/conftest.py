@@ -98,3 +98,12 @@ def fitted(observations) -> tuple[Path, str]:
 
     path = observations.parent / "fit.nc"
     return path, succeed("fit", observations, "--out", path, "--seed", 3)
+
+
+@pytest.fixture(scope="session")
+def real_replies() -> Path:
+    """Return the folder of real replies, which is not part of the project."""
+    folder = SHARED / "data" / "replies"
+    if not folder.is_dir():
+        pytest.skip(f"the real replies are not at {folder}")
+    return folder

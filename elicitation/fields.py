@@ -1,0 +1,238 @@
+"""The fields of a reply that name an answer or a confidence: lines, tags, members of JSON objects, boxes."""
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Literal, NamedTuple
+
+from elicitation.frame import PLACEHOLDER, next_question
+
+Scale = Literal["percent", "fraction", "probability", "unknown"]
+"""What a confidence without a unit is; a probability is a fraction if it has a decimal point, else a percentage."""
+
+
+class Field(NamedTuple):
+    """A field of a reply.
+
+    Attributes
+    ----------
+    start, end
+        Its place in the reply.
+    what, word
+        What it holds, and the label's own word; of an answer whose end is marked, as by a tag, it is empty.
+    rank : int or None
+        The number of a guess.
+    scale, text
+        What a confidence in it is without a unit; its text, as given.
+    near : bool
+        Whether no word stands between the field before and this one.
+    """
+
+    start: int
+    end: int
+    what: Literal["answer", "confidence", "both"]
+    word: str
+    rank: int | None
+    scale: Scale
+    text: str
+    near: bool = False
+
+
+_MAX_LINES = 12  # over which a field may be broken
+_MAX_BROKEN = 100  # objects that are no JSON, after which no more are looked for
+_TAKEN = "\0"  # stands for text that is a field
+_BACKSLASH = "\ue000"  # stands for one that is no escape in JSON
+
+_S = r"[^\S\n]"  # a space
+_D = rf"(?:{_S}|[*_`\"'])*+"  # decoration
+_M = r"(?:[^\w\n]|_)*+"  # marks at the beginning of a line
+_MEASURE = (
+    rf"(?:confidence|certainty|probability|likelihood)(?:{_S}*\#?\d{{1,3}})?+"
+    rf"(?:{_S}+(?:level|score|rating|value|estimate|percent(?:age)?|in|of|that|my|this|the|answer|guess|is|correct))*+"
+)
+_LABEL = re.compile(
+    rf"""
+    (?:
+      ^ (?:(?P<heading>{_S}*\#{{1,6}}{_D}) | {_M}) (?:(?:step{_S}*)?\d{{1,3}}{_S}*[.):]{_M})?
+      | (?P<inline>[,;.!?(|\[]{_D} | {_S}[-\u2013\u2014]{_D} | (?<![\s*_`"']){_S}{_D})
+    )
+    (?:(?:so|thus|hence|therefore|and|with|my|the|your|best|correct|corrected|overall|stated|final),?{_S}+){{0,4}}
+    (?:
+      (?P<answer>answer|guess|G(?=\d)) (?:{_S}*\#?(?P<rank>\d{{1,3}}))?+ (?:{_D}[(\[][^()\[\]\n]{{0,40}}[)\]])?+
+      | (?P<measure>{_MEASURE}|P\d{{1,3}}) (?:{_D}\((?P<range>[^()\n]{{0,30}})\))?+
+    )
+    (?: {_D}(?:is{_D})?[:=] | {_S}*(?:\*\*|__){_S}*$ | (?(heading){_D}$|(?!)) | (?<=\d){_D}[.)]
+      | (?<=final[ ]answer){_S}+is\b(?!{_S}+not\b) )
+    | \b(?P<both>answer|guess){_D}(?:and|&|/|\+){_D}(?P<second>{_MEASURE}){_D}
+      (?: \((?P<bounds>{_S}*0[^()\n]{{0,30}})\){_D}[:=]? | [:=] )
+    """,
+    re.VERBOSE | re.IGNORECASE | re.MULTILINE,
+)
+OTHER_LABEL = re.compile(rf"{_M}(?:\d{{1,3}}[.)]{_M})?[^\W\d][\w ]{{1,30}}{_D}:")
+_ITEM = re.compile(rf"^{_M}(?P<rank>\d{{1,3}}){_D}[.)](?={_D}[^\s\d*_`\"']|{_D}(?<=\s)\S)", re.MULTILINE)
+_TAG = re.compile(r"<(?P<tag>[A-Za-z][\w-]{0,20})>(?P<text>[^<]*)</(?P=tag)>")
+_OBJECT = re.compile(r'\{\s*"[^"\n]{1,40}"\s*:')
+_ESCAPE = re.compile(r'\\(?:["\\/]|u[0-9a-fA-F]{4}|[nrt](?![a-zA-Z]{1,20}\{))|\\')
+_LATEX = re.compile(r"\\[()\[\]]|(?<!\\)\\++(?=[%$#])|^[^\S\n]*(?:```|~~~)\w*", re.MULTILINE)  # and fences
+_BOX = re.compile(r"\\f?boxed\s*\{((?:[^{}]++|\{(?:[^{}]++|\{[^{}]*+\})*+\})*+)\}")
+_LAST_LINE = re.compile(rf"^####{_S}*([^\n]*\w[^\n]*)\Z", re.MULTILINE)
+_BARE_CONFIDENCE = re.compile(r"\W*(?:\d{1,3}(?:\.\d+)?\s*%|[01]?\.\d+)\W*")
+
+
+def find_fields(reply: str, scale: Scale = "percent") -> list[Field]:
+    """Return the fields of a reply in order, up to the next question that the model asks itself.
+
+    If no label names an answer, one without a label is looked for: a box, a last line with ``####``, or one line alone
+    before its confidence. ``scale`` is that of a confidence whose label does not say.
+    """
+    found: list[Field] = []
+    text = _take_tags(_take_objects(reply, scale, found), scale, found)
+    text = _LATEX.sub(lambda match: " " * len(match[0]), text)
+    found = sorted([*found, *_lines(text, scale)], key=lambda field: field.start)
+    if (end := next_question(text, found[0].end if found else len(text))) is not None:
+        text, found = text[:end], [field for field in found if field.start < end]
+    if all(field.what == "confidence" for field in found):
+        found = sorted([*_unlabelled(text, found), *found], key=lambda field: field.start)
+    ends = [0, *(field.end for field in found)]
+    return [
+        field._replace(near=not re.search(r"\w", text[end : field.start]))
+        for end, field in zip(ends, found, strict=False)
+    ]
+
+
+def find_items(reply: str, scale: Scale) -> list[Field]:
+    """Return the numbered lines of a reply, as answers and confidences in one."""
+    return [
+        Field(item.start(), end, "both", "item", int(item["rank"]), scale, text)
+        for item, text, end in _contents(reply, list(_ITEM.finditer(reply)))
+    ]
+
+
+def _take_objects(reply: str, scale: Scale, found: list[Field]) -> str:
+    """Find the members of JSON objects, and return the reply without these objects; one cut off ends the reply."""
+    text = _ESCAPE.sub(lambda escape: escape[0] if len(escape[0]) > 1 else _BACKSLASH, reply)
+    decoder = json.JSONDecoder(strict=False, parse_float=str, parse_int=str)
+    pieces, kept, place, broken = [], 0, 0, 0
+    while broken < _MAX_BROKEN and (brace := _OBJECT.search(text, place)) is not None:
+        start, members, cut_off = brace.start(), [], False
+        try:
+            value, place = decoder.raw_decode(text, start)
+            members = sorted(_members(value, None), key=lambda member: member[0]["measure"] is not None)
+        except RecursionError:
+            place, cut_off = len(text), True
+        except json.JSONDecodeError as error:
+            broken += 1
+            cut_off = error.msg.startswith("Unterminated") or not text[error.pos :].strip()
+            place = len(text) if cut_off else max(error.pos, brace.end())
+        if members or cut_off:
+            pieces += [text[kept:start], _TAKEN * (place - start)]
+            kept = place
+        found += [
+            _field(label, start, place, member.replace(_BACKSLASH, "\\"), scale, marked=True)._replace(rank=rank)
+            for label, rank, member in members
+        ]
+    return "".join([*pieces, text[kept:]]).replace(_BACKSLASH, "\\")
+
+
+def _members(value: object, rank: int | None) -> Iterator[tuple[re.Match[str], int | None, str]]:
+    """Yield the labelled members of an object and of objects in it, with the number of a guess."""
+    items = enumerate(value, 1) if isinstance(value, list) else value.items() if isinstance(value, dict) else ()
+    for key, item in items:
+        label = None if isinstance(key, int) else _key(key)
+        number = key if isinstance(key, int) else rank or (None if label is None else _rank(label))
+        if isinstance(item, list | dict):
+            yield from _members(item, number)
+        elif label is not None and item is not None and PLACEHOLDER.sub("", str(item)).strip():
+            yield label, number, item if isinstance(item, str) else str(item).lower()
+
+
+def _take_tags(text: str, scale: Scale, found: list[Field]) -> str:
+    """Find labelled tags, and return the text without them, and without other tags around words."""
+
+    def take(tag: re.Match[str]) -> str:
+        label = _key(tag["tag"])
+        if label is None or _LABEL.search(tag["text"]) or not PLACEHOLDER.sub("", tag["text"]).strip():
+            return f"{' ' * (len(tag['tag']) + 2)}{tag['text']}{' ' * (len(tag['tag']) + 3)}"
+        found.append(_field(label, tag.start(), tag.end(), tag["text"].strip(), scale, marked=True))
+        return _TAKEN * len(tag[0])
+
+    return _TAG.sub(take, text)
+
+
+def _lines(text: str, scale: Scale) -> list[Field]:
+    """Return the labelled lines; a confidence within a line counts only behind its answer."""
+    labels: list[re.Match[str]] = []
+    stop = text.find("\n", len(text) - len(text.lstrip()))  # the end of the line that may hold a confidence
+    for label in _LABEL.finditer(text):
+        inline, measure = label["inline"], label["measure"]
+        mathematics = measure and measure[0] in "PpLl" and label[0].endswith("=")
+        if mathematics or (inline and (0 <= stop < label.start() if measure else not inline.strip())):
+            continue
+        labels.append(label)
+        if not measure and 0 <= stop < label.end():
+            stop = text.find("\n", label.end())
+    return [_field(label, label.start(), end, content, scale) for label, content, end in _contents(text, labels)]
+
+
+def _contents(text: str, labels: list[re.Match[str]]) -> Iterator[tuple[re.Match[str], str, int]]:
+    """Yield each label, the rest of its line or, if that is empty, the next line (after a comma both), and its end."""
+    for label, following in zip(labels, [*labels[1:], None], strict=False):
+        rest = text[label.end() : following.start() if following else None].split(_TAKEN)[0]
+        content, *lines = rest.split("\n")
+        end = place = label.end() + len(content)
+        for line in lines[:_MAX_LINES]:
+            if (re.search(r"\w", content) and not content.rstrip().endswith(",")) or OTHER_LABEL.match(line):
+                break
+            place += 1 + len(line)
+            if line.strip():
+                content, end = f"{content} {line}", place
+        if re.search(r"\w", PLACEHOLDER.sub("", content)):
+            yield label, content, end
+
+
+def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
+    """Return the answers that have no label, and the confidence of a reply of two bare lines."""
+    boxes = [Field(box.start(), box.end(), "answer", "box", None, "percent", box[1]) for box in _BOX.finditer(text)]
+    if boxes := [box for box in boxes if not any(other.start <= box.start < other.end for other in confidences)]:
+        return boxes
+    before = text[: confidences[0].start if confidences else None].rstrip(f" \n{_TAKEN}")
+    start, end = len(before) - len(before.lstrip()), len(before)
+    if last := _LAST_LINE.search(before):
+        return [Field(last.start(), end, "answer", "####", None, "percent", last[1])]
+    first, _, rest = before[start:].partition("\n")
+    answer = Field(start, start + len(first), "answer", "line", None, "percent", first)
+    if first and confidences and not rest:
+        return [answer]
+    if first and not confidences and _BARE_CONFIDENCE.fullmatch(rest):
+        return [answer, Field(end - len(rest), end, "confidence", "line", None, "probability", rest)]
+    return []
+
+
+def _key(name: str) -> re.Match[str] | None:
+    """Return the label that a tag or a member is, None if it is none."""
+    return _LABEL.fullmatch(f"{re.sub('[_-]', ' ', name)}:")
+
+
+def _field(label: re.Match[str], start: int, end: int, text: str, scale: Scale, *, marked: bool = False) -> Field:
+    measure = label["measure"] or label["second"] or ""
+    if stated := label["range"] or label["bounds"]:
+        if re.search(r"%|percent|100", stated):
+            scale = "percent"
+        elif re.search(r"\d", stated):
+            scale = "fraction" if re.fullmatch(r"\s*0(\.0)?\s*(-|\u2013|to)\s*1(\.0)?\s*", stated) else "unknown"
+    elif "percent" in measure:
+        scale = "percent"
+    elif scale == "percent" and measure[:1].lower() in ("p", "l"):
+        scale = "probability"
+    word = "is" if label[0].endswith("is") else label["answer"] or label["both"] or measure
+    if marked and label["answer"]:
+        word = ""
+    what: Literal["answer", "both", "confidence"] = (
+        "answer" if label["answer"] else "both" if label["both"] else "confidence"
+    )
+    return Field(start, end, what, word.lower(), _rank(label), scale, text)
+
+
+def _rank(label: re.Match[str]) -> int | None:
+    number = re.search(r"\d+", label["rank"] or label["measure"] or "")
+    return None if number is None else int(number[0])
