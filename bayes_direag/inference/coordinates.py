@@ -45,15 +45,8 @@ def to_raw(data: LikelihoodData, centring: Centring) -> Callable[[Raw], _Mapped]
     """Return the map from the coordinates of NUTS to the raw parameters and the log of its Jacobian determinant.
 
     If both parameters of the null are free and cannot be negative, entry ``null_base`` of the coordinates holds v, and
-    ``null_gain`` holds t.
-
-    Parameters
-    ----------
-    data
-        Only the reports are used. One report with a confidence of one half is added to each level, so that levels
-        without reports have a mean.
-    centring
-        The centring of each offset.
+    ``null_gain`` holds t. Only the reports of the data are used. One report with a confidence of one half is added to
+    each level, so that levels without reports have a mean.
     """
     preset, free = data.preset, data.preset.free_parameters(data.variant)
     moves_null = all(name in free and preset.parameter(name).link != "identity" for name in _NULL)
@@ -80,17 +73,11 @@ def log_spread(raw: Float[Array | np.ndarray, "*shape"], name: str, preset: Pres
 
 
 def centring_from(curvature: Float[Array, "raw raw"], mode: Raw) -> Centring:
-    """Return the centring of each offset, given the Hessian of minus the log density where offsets are not centred.
+    """Return the centring of each offset, given the mode where offsets are not centred, and the Hessian there.
 
     Without labels an offset has variance 1. The centring is the share of it that the labels take away: 1 minus the
-    offset's variance under the Laplace approximation, given the spreads.
-
-    Parameters
-    ----------
-    curvature
-        The Hessian, in the order of the names.
-    mode
-        Where it was taken.
+    offset's variance under the Laplace approximation, given the spreads. The Hessian is that of minus the log density,
+    in the order of the names.
     """
     names = np.concatenate([np.full(np.size(value), name) for name, value in sorted(mode.items())])
     spread = np.char.endswith(names, "_spread")

@@ -104,24 +104,14 @@ class ProjectedNewton(Minimize):  # type: ignore[misc]
 
 
 class Minimum(NamedTuple):
-    """The last point of a minimisation.
-
-    Attributes
-    ----------
-    point : (parameter,) array
-    value : () array
-    gradient : (parameter,) array
-    projected_gradient : () array
-        Largest absolute coordinate of the projected gradient; 0 at an exact optimum of the box.
-    curvature : (parameter, parameter) array
-        A positive definite approximation to the Hessian.
-    n_steps : () array
-    """
+    """The last point of a minimisation."""
 
     point: Float[Array, " parameter"]
     value: Float[Array, ""]
     gradient: Float[Array, " parameter"]
+    #: Largest absolute coordinate of the projected gradient; 0 at an exact optimum of the box.
     projected_gradient: Float[Array, ""]
+    #: A positive definite approximation to the Hessian.
     curvature: Float[Array, "parameter parameter"]
     n_steps: Int[Array, ""]
 
@@ -139,15 +129,10 @@ def minimise_in_box(
 ) -> Minimum:
     """Minimise a twice differentiable function within ``low <= x <= high``.
 
-    The start is moved into the box first. If the loss is not finite at the start, or no longer falls, the search ends
-    with a projected gradient above the tolerance (or NaN), which the caller has to check.
-
-    Parameters
-    ----------
-    curvature
-        Approximate Hessian at the start. NaN or None: the Hessian is computed.
-    steps_by_hessian
-        Number of steps between two Hessians; 1 is Newton's method.
+    The start is moved into the box first. Its Hessian is computed unless an approximate ``curvature`` without NaN is
+    given, and again after every ``steps_by_hessian`` steps; 1 is Newton's method. If the loss is not finite at the
+    start, or no longer falls, the search ends with a projected gradient above the tolerance (or NaN), which the caller
+    has to check.
     """
 
     def advance(state: _Progress) -> _Progress:
@@ -189,19 +174,13 @@ def minimise_in_box(
 
 
 class _Progress(NamedTuple):
-    """The last accepted point, the step to try from there, and whether the search is done.
-
-    Attributes
-    ----------
-    halvings
-        How often the step has been halved.
-    age
-        Steps since the last Hessian.
-    """
+    """The last accepted point, the step to try from there, and whether the search is done."""
 
     minimum: Minimum
     step: Float[Array, " parameter"]
+    #: How often the step has been halved.
     halvings: Int[Array, ""]
+    #: Steps since the last Hessian.
     age: Int[Array, ""]
     done: Bool[Array, ""]
 

@@ -71,32 +71,18 @@ _BY_CHAIN, _WHOLE = PartitionSpec("chain"), PartitionSpec()  # type: ignore[no-u
 
 
 class Draws(NamedTuple):
-    """Draws of the raw parameters.
+    """Draws of the raw parameters."""
 
-    Attributes
-    ----------
-    raw
-        Free raw parameters by name, each with leading axes chain and draw.
-    stats
-        Statistics of every draw, (chain, draw), under ArviZ's names: ``lp``, the log joint density of the raw
-        parameters and the labels; ``energy``, in the coordinates of NUTS; ``diverging``; ``n_steps``, the number of
-        gradients; ``tree_depth``; ``acceptance_rate``; ``step_size``.
-    """
-
+    #: Free raw parameters by name.
     raw: RawDraws
+    #: Statistics of every draw under ArviZ's names: ``lp``, the log joint density of the raw parameters and the labels;
+    #: ``energy``, in the coordinates of NUTS; ``diverging``; ``n_steps``, the number of gradients; ``tree_depth``;
+    #: ``acceptance_rate``; ``step_size``.
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
     @classmethod
     def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", names: Sequence[str]) -> "Draws":
-        """Take raw parameters and statistics from a NumPyro run, from arrays by site, or from Draws.
-
-        Statistics that were not collected are NaN.
-
-        Raises
-        ------
-        DirEAGError
-            If a parameter's site is missing.
-        """
+        """Take raw parameters and statistics, NaN where not collected; raise DirEAGError if a site is missing."""
         if isinstance(draws, Draws):
             return draws
         samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
@@ -138,18 +124,7 @@ class _Run(NamedTuple):
 
 
 def nuts_draws(data: LikelihoodData, *, sampling: SamplingSettings, seed: int, progress: bool = False) -> Draws:
-    """Draw from the posterior over the raw parameters, with a dense mass matrix.
-
-    Parameters
-    ----------
-    progress
-        Show a bar on standard error.
-
-    Raises
-    ------
-    DirEAGError
-        If the preset bounds raw parameters: NUTS explores the whole real line.
-    """
+    """Draw from the posterior over the raw parameters, with a dense mass matrix and a bar of progress, if wanted."""
     if data.preset.is_bounded:
         raise DirEAGError(
             "the preset keeps raw parameters within bounds, which NUTS cannot; expected none. Take another preset, or "

@@ -17,23 +17,15 @@ from bayes_direag.model.equations import Parameters, Reports
 
 
 class Evidence(NamedTuple):
-    """The parts of each question's Dirichlet concentration, and its votes; 0 where there is no usable report.
+    """The parts of each question's Dirichlet concentration, and its votes; 0 where there is no usable report."""
 
-    Attributes
-    ----------
-    share : (problem,) array
-        Each state's part of the prior strength, ``eta / (K + 1)``.
-    given : (level, problem) array
-        What each report adds to its answer, ``weight * calibrated``.
-    null : (problem,) array
-        Concentration of the null.
-    vote : (level, problem) array or None
-        What each report adds to the log odds of its answer. None: the model has no votes.
-    """
-
+    #: Each state's part of the prior strength, ``eta / (K + 1)``.
     share: Float[Array, " problem"]
+    #: What each report adds to its answer, ``weight * calibrated``.
     given: Float[Array, "level problem"]
+    #: Concentration of the null.
     null: Float[Array, " problem"]
+    #: What each report adds to the log odds of its answer; None without votes.
     vote: Float[Array, "level problem"] | None
 
 

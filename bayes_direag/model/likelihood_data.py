@@ -195,12 +195,7 @@ def likelihood_weights(
     """Return the weight of each question in each fit of a batch.
 
     A chosen question has weight 1, or the preset's null-target weight if no level gave its right answer. Unlabelled and
-    unanswered questions have weight 0.
-
-    Raises
-    ------
-    DirEAGError
-        If a fit has no question left; or if ``balanced`` weights have no question with a right answer.
+    unanswered questions have weight 0. Raises DirEAGError if nothing can be learned.
     """
     usable = chosen & observations.labelled & observations.answered
     if not usable.any(axis=1).all():

@@ -74,16 +74,9 @@ class State(dist.Distribution):  # type: ignore[misc]
     """The state of each question: the index of a candidate, or -1 for the null. A categorical distribution.
 
     It is a distribution of its own because several candidates may be right, which makes them one state, and because a
-    question may count with any weight, or not at all.
-
-    Parameters
-    ----------
-    scores : (state, problem) array
-        Log P up to a constant, as :func:`~bayes_direag.model.evidence.log_scores` returns it.
-    candidate : (problem, level) array
-        The index of each level's candidate. Candidates that are one state have the same index.
-    weight : (problem,) array
-        The log probability is multiplied by this.
+    question may count with any weight, or not at all. The arguments are log P up to a constant, as
+    :func:`~bayes_direag.model.evidence.log_scores` returns it; the index of each level's candidate, equal for
+    candidates that are one state; and the weight of each question.
     """
 
     support = constraints.integer_greater_than(-2)
@@ -118,19 +111,7 @@ def recalibration(
     prior_scale: ArrayLike,
     weight: Float[Array, " problem"] | None = None,
 ) -> None:
-    """Draw intercept and slope around the identity, then whether each selected answer is right (site ``right``).
-
-    Parameters
-    ----------
-    logit_support
-        Logit of the selected answer's support.
-    right
-        Whether the selected answer is right. None: it is drawn.
-    prior_scale
-        Standard deviation of the coefficients' normal priors.
-    weight
-        How often each question counts; by default, once.
-    """
+    """Draw intercept and slope around the identity, then, unless given, whether each selected answer is ``right``."""
     drawn = {name: numpyro.sample(name, dist.Normal(value, prior_scale)) for name, value in IDENTITY.items()}
     outcome = dist.Bernoulli(logits=drawn["intercept"] + drawn["slope"] * logit_support)
     with numpyro.plate("problem", len(logit_support)):
