@@ -8,7 +8,7 @@ import typer
 from bayes_direag.commands import options
 from bayes_direag.commands.show import show_quality
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.records import Columns
+from bayes_direag.data.columns import Columns
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from jaxtyping import Float, Int
 
 from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.answers import canonical
+from bayes_direag.data.arrays import level_table
 from bayes_direag.data.level_remarks import level_remarks
-from bayes_direag.data.long_table import level_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
@@ -229,7 +229,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         gold_answer=canonical(question.questions[0].gold_answer, question.kind),
         correct=bool(states["right"].iloc[0]) if labelled and answer is not None else None,
         reports=_reports(parts, question, predicted.iloc[1:], interval_level),
-        unusable=_unusable(question, level_table(observations.questions, observations.origin)),
+        unusable=_unusable(question, level_table(observations.table)),
         states=states,
         calibration=_calibration(fit, parts, None if answer is None else order[0]),
         parts=_parts(parts, order),
@@ -246,7 +246,7 @@ def _row_of(problem_id: str, observations: Observations) -> int:
             f"question {problem_id!r}: saw {len(rows)} questions of this name; expected one. Leave the others out."
         )
     near = get_close_matches(problem_id, observations.problem_id, n=3) or observations.problem_id[:3]
-    place = "the observations" if observations.origin.path is None else str(observations.origin.path)
+    place = "the observations" if observations.table.path is None else str(observations.table.path)
     raise DirEAGError(
         f"{place}: saw no question {problem_id!r}; expected one of the {len(observations)} there, such as "
         f"{', '.join(map(repr, near))}."

@@ -18,8 +18,8 @@ from analysis.runs.evaluated_run import (
     read_evaluated_run,
 )
 from analysis.scores.scoring import Scored, scored_rows
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Columns
 from bayes_direag.fits.convergence import SamplerSummary, sampler_summary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE

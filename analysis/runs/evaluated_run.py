@@ -16,8 +16,8 @@ from analysis.learned import LabelledReports
 from analysis.methods.direag import after_calibration, before_calibration, methods_of
 from analysis.scores.paired import paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Columns
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import label

@@ -14,8 +14,7 @@ from rich.text import Text
 
 from bayes_direag.commands.console import PlainConsole
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.equality import read_equal
-from bayes_direag.data.records import Columns, Scale
+from bayes_direag.data.columns import Columns, Scale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
@@ -85,6 +84,8 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machine
 
 def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | None) -> Columns | None:
     """Return how a table is read, None if no option is given."""
+    from bayes_direag.data.equality import read_equal
+
     same_answer = None if equal is None else read_equal(equal)
     return Columns.named(column or (), scale, same_answer) if column or scale or same_answer else None
 

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import get_args
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from bayes_direag.data.files import json_lines
-from bayes_direag.data.records import Question, SameAnswer
+from bayes_direag.data.columns import SameAnswer
+from bayes_direag.data.json_lines import json_lines
+from bayes_direag.data.records import Question
 from bayes_direag.errors import ObservationError
 
 

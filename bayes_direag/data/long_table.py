@@ -1,395 +1,305 @@
-"""Observations in long form, by column: what every file format is turned into, whole or in parts.
+"""Questions in long form, by column: what every source becomes, whole or in parts.
 
-A row is the report of one level on one question. The rows give the levels of a file, the kind of its answers, and the
-arrays of its questions: which reports are usable, and which answers are right.
+Each distinct value of a column is checked once, by the rules that its field has in a record. A question with an error
+is then made a record, whose validation gives the message.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.data.records import NUMBER, Origin, Question, Status
-from bayes_direag.errors import LevelError, ObservationError
+from bayes_direag.data.coded import Coded, converted, whole
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.records import (
+    FIELDS,
+    NUMBER,
+    OF_OBSERVATION,
+    OF_QUESTION,
+    Observation,
+    Origin,
+    Question,
+    Row,
+    is_signal,
+    question_from_record,
+    signal_column,
+    signal_of,
+)
+from bayes_direag.errors import ObservationError
 
-
-class Texts(NamedTuple):
-    """A coded column of texts: the distinct ones, none of them blank, and the place of each row's text, or -1."""
-
-    values: tuple[str, ...]
-    code: Int[np.ndarray, " row"]
+#: Makes a record of a question's number, its own fields and those of its reports.
+type Recorder = Callable[[int, Row, list[Row]], Question]
 
 
 @dataclass(frozen=True, eq=False)
 class LongTable:
-    """Some whole questions, with one row for each report.
+    """Whole questions, with one row for each report, and one for a question without reports.
 
     Attributes
     ----------
-    record : callable
-        Returns a question by number, or raises ObservationError if its rows cannot be used.
-    question, level : (row,) arrays
-        The numbers of the question and of the level.
-    percents : dict of (row,) arrays
-        The stated confidence, ``number``, and any further signals, in percent; NaN if missing.
-    flag : (row,) array
-        1 if the answer is flagged as right, 0 as wrong, -1 if it is not flagged.
-    gold : Texts
-        The gold answer of each question.
+    columns : dict of Coded
+        The columns of :data:`~bayes_direag.data.records.COLUMNS` that there are, and those of further signals.
+    start : (problem,) array
+        The first row of each question.
+    is_report : (row,) array
+        Whether a row is a report.
+    path, line : Path or None, (row,) array
+        The file that they were read from, and the line of each row, 0 if it has none.
+    spelling : dict of str
+        The names that the file has for fields, where they differ.
+    is_long : bool
+        Whether reports are rows of the file.
+    recorder : callable, optional
+        Makes the record of a question that was a record already.
+    number : (problem,) array
+        The number by which the recorder knows each question.
     """
 
-    source: Origin
-    record: Callable[[int], Question]
-    question: Int[np.ndarray, " row"]
-    level: Int[np.ndarray, " row"]
-    level_name: Texts
-    answer: Texts
-    percents: dict[str, Float[np.ndarray, " row"]]
-    flag: Int[np.ndarray, " row"]
-    gold: Texts
-    group: Texts
+    columns: Mapping[str, Coded]
+    start: Int[np.ndarray, " problem"]
+    is_report: Bool[np.ndarray, " row"]
+    path: Path | None
+    line: Int[np.ndarray, " row"]
+    spelling: Mapping[str, str]
+    is_long: bool
+    recorder: Recorder | None
+    number: Int[np.ndarray, " problem"]
 
+    @classmethod
+    def of_rows(
+        cls, columns: Mapping[str, Coded], path: Path | None, line: Int[np.ndarray, " row"], names: Columns | None
+    ) -> "LongTable":
+        """Take the columns of a table, under our names; questions are in the order of their first rows.
 
-def long_table(questions: Sequence[Question], source: Origin) -> LongTable:
-    """Return the columns of records, at least one."""
-    reports = [report for question in questions for report in question.observations]
-    further = {name for report in reports for name in report.confidences} - {NUMBER}
-    return LongTable(
-        source=source,
-        record=questions.__getitem__,
-        question=np.repeat(np.arange(len(questions)), [len(question.observations) for question in questions]),
-        level=np.array([report.level for report in reports], np.int64),
-        level_name=_coded(report.level_name for report in reports),
-        answer=_coded(report.answer for report in reports),
-        percents={NUMBER: np.array([report.confidence for report in reports], float)}
-        | {name: np.array([report.confidences.get(name) for report in reports], float) for name in sorted(further)},
-        flag=np.array([-1 if report.correct is None else report.correct for report in reports], np.int8),
-        gold=_coded(question.gold_answer for question in questions),
-        group=_coded(report.group for report in reports),
-    )
-
-
-def _coded(texts: Iterable[str | None]) -> Texts:
-    place: dict[str, int] = {}
-    code = [-1 if text is None else place.setdefault(text, len(place)) for text in texts]
-    return Texts(tuple(place), np.array(code, np.int64))
-
-
-@dataclass
-class Overview:
-    """What must be known of a whole file before any of it becomes arrays; add all its parts first.
-
-    Attributes
-    ----------
-    pairs, grouped : dict
-        The line of the first question with each pair of level and level name, in the order of the file; likewise for
-        each pair of level and group.
-    kinds, flagged
-        The kinds of answers inferred from each part, and whether any answer is flagged.
-    stating
-        The levels that state a confidence in some report.
-    stated
-        For each stated signal: the number of values, the largest, and whether any is in (0, 1).
-    """
-
-    pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    kinds: set[AnswerKind] = field(default_factory=set)
-    flagged: bool = False
-    stating: set[int] = field(default_factory=set)
-    stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
-
-    def add(self, table: LongTable) -> None:
-        """Add some questions."""
-        for texts, pairs in ((table.level_name, self.pairs), (table.group, self.grouped)):
-            _, first = np.unique(table.level * (len(texts.values) + 1) + texts.code, return_index=True)
-            for row in np.sort(first).tolist():
-                code = int(texts.code[row])
-                pair = int(table.level[row]), texts.values[code] if code >= 0 else None
-                pairs.setdefault(pair, table.source.lines[table.question[row]])
-        self.flagged |= bool((table.flag >= 0).any())
-        if table.gold.values:
-            self.kinds.add(infer_kind(table.gold.values))
-        for name, percent in table.percents.items():
-            stated = ~np.isnan(percent)
-            self.stating.update(np.unique(table.level[stated]).tolist())
-            if stated.any():
-                n, largest, between = self.stated.get(name, (0, 0.0, False))
-                between |= bool(((percent > 0) & (percent < 1)).any())
-                self.stated[name] = n + int(stated.sum()), max(largest, float(percent[stated].max())), between
-
-    @property
-    def signals(self) -> tuple[str, ...]:
-        """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
-        return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
-
-    def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
-        """Return the declared kind of answers, or that of the gold answers; text if there are only flags.
-
-        Raises ObservationError if there are neither gold answers nor flags.
+        Raises ObservationError if a value cannot be used, or rows disagree about their question.
         """
-        if declared is not None:
-            return declared
-        if not self.kinds and not self.flagged:
-            return infer_kind([], path)
-        return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
-
-    def levels(self, path: Path | None) -> dict[int, str]:
-        """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
-
-        Raises ObservationError if a level has two names, or two levels have the same name.
-        """
-        table: dict[int, str] = {}
-        for level in sorted({level for level, _ in self.pairs}):
-            lines = {name: line for (number, name), line in self.pairs.items() if number == level and name is not None}
-            name, *others = list(lines) or [f"level_{level}"]
-            if others or name in table.values():
-                before = f"level {level} is called {name!r} before"
-                seen = others[0] if others else name
-                raise ObservationError(
-                    before if others else f"level {level} has the name of another level",
-                    path=path,
-                    line=lines.get(seen),
-                    field="level_name",
-                    seen=seen,
-                    expected="one name for each level number, and one number for each name, in all questions",
-                    remedy="Rename the level, or correct its number.",
-                )
-            table[level] = name
+        columns = {**columns, "level": columns.get("level", Coded.missing(len(line))).changed(whole)}
+        name, _ = _checked("problem_id", columns["problem_id"])
+        question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
+        columns = columns if names is None else converted(columns, names, question, line, path)
+        reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or is_signal(name)]
+        order = np.argsort(question, kind="stable")
+        columns = {name: column.take(order) for name, column in columns.items()}
+        start = np.flatnonzero(np.diff(question[order], prepend=-1))
+        is_report, spelling = np.logical_or.reduce(reports)[order], {} if names is None else names.spelling
+        table = cls(columns, start, is_report, path, line[order], spelling, True, None, np.arange(len(start)))
+        table.check()
         return table
 
-    def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
-        """Return the group of each level, or its name if it has no group; None if no level has a group.
+    @classmethod
+    def of_questions(
+        cls,
+        about: Mapping[str, Coded],
+        reports: Mapping[str, Coded],
+        n_reports: Int[np.ndarray, " problem"],
+        path: Path | None,
+        line: Int[np.ndarray, " problem"],
+        names: Columns | None = None,
+        *,
+        malformed: Bool[np.ndarray, " problem"] | None = None,
+        recorder: Recorder | None = None,
+    ) -> "LongTable":
+        """Take columns with a row for each question, and columns with a row for each report, under our names.
 
-        Raises ObservationError if a level is in two groups, or a group has the name of a level outside it.
+        Only the ``recorder`` can tell what is wrong with ``malformed`` questions. Raises ObservationError if a value
+        cannot be used.
         """
-        group: dict[int, str] = {}
-        for (level, name), line in self.grouped.items():
-            if name is None:
-                continue
-            other = group.setdefault(level, name) != name
-            if other or any(levels[number] == name and (number, name) not in self.grouped for number in levels):
-                before = f"level {levels[level]!r} is in group {group[level]!r} before"
-                raise ObservationError(
-                    before if other else "this group has the name of a level that is not in it",
-                    path=path,
-                    line=line,
-                    field="group",
-                    seen=name,
-                    expected="one group for each level in all questions, with a name that no other level has",
-                    remedy="Rename the group, or give the level's reports one group.",
-                )
-        return tuple(group.get(number, name) for number, name in levels.items()) if group else None
+        n_rows, spelling = np.maximum(n_reports, 1), {} if names is None else names.spelling
+        question, is_report = np.repeat(np.arange(len(line)), n_rows), np.repeat(n_reports > 0, n_rows)
+        report = np.where(is_report, np.cumsum(is_report) - 1, -1)
+        columns = {name: column.take(question) for name, column in about.items()}
+        columns |= {name: column.take(report) for name, column in reports.items()}
+        columns = columns if names is None else converted(columns, names, question, line[question], path)
+        start = np.cumsum(n_rows) - n_rows
+        table = cls(columns, start, is_report, path, line[question], spelling, False, recorder, np.arange(len(start)))
+        table.check(malformed)
+        return table
 
-    def voting(
-        self, levels: Mapping[int, str], groups: tuple[str, ...] | None, names: Sequence[str] | None = None
-    ) -> frozenset[int]:
-        """Return the levels that only vote: those with these names or, by default, that never state a confidence."""
-        named = dict(zip(levels, groups or levels.values(), strict=True))
-        if names is None:
-            names = list({*named.values()} - {named[level] for level in self.stating})
-        return frozenset(level for level, name in named.items() if name in names)
+    def __len__(self) -> int:
+        return len(self.start)
 
-    def check_percentages(self, path: Path | None) -> None:
-        """Raise ObservationError if at least five values of a signal look like fractions: all <= 1, some in (0, 1)."""
-        for name, (n, largest, any_between) in self.stated.items():
-            if n >= 5 and largest <= 1 and any_between:
-                raise ObservationError(
-                    f"all {n} confidences are at most 1, so they look like fractions",
-                    path=path,
-                    field="confidence" if name == NUMBER else f"confidences.{name}",
-                    seen=largest,
-                    expected="percentages, 0 to 100",
-                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
-                    "percentages, give --scale percent.",
-                )
+    @cached_property
+    def question(self) -> Int[np.ndarray, " row"]:
+        """The number of each row's question."""
+        return np.repeat(np.arange(len(self)), np.diff(self.start, append=len(self.line)))
 
+    @cached_property
+    def n_reports(self) -> Int[np.ndarray, " problem"]:
+        """The number of each question's reports."""
+        return np.bincount(self.question[self.is_report], minlength=len(self))
 
-def level_table(questions: Sequence[Question], source: Origin) -> dict[int, str]:
-    """Return the level numbers of records, in order, each with its name; see :meth:`Overview.levels`."""
-    overview = Overview()
-    overview.add(long_table(questions, source))
-    return overview.levels(source.path)
+    @cached_property
+    def _columns(self) -> dict[str, tuple[Coded, Bool[np.ndarray, " row"]]]:
+        return {name: _checked(name, column) for name, column in self.columns.items()}
 
+    def texts(self, name: str) -> Coded:
+        """Return a column of texts; blank ones are missing."""
+        return self._columns[name][0] if name in self.columns else Coded.missing(len(self.line))
 
-def level_columns(
-    level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
-) -> list[int]:
-    """Return the place of each level among those of a fit; LevelError, with the line, if the fit does not know it."""
-    for name in level_names:
-        if name not in known:
-            line = line_of(name)
-            place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
-            raise LevelError(
-                f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
-                "the level if it is one of these; otherwise remove its observations, or fit again with it."
+    def texts_of_questions(self, name: str) -> Coded:
+        """Return a column of texts with a row for each question."""
+        column = self.texts(name)
+        return Coded(column.values, np.maximum.reduceat(column.code, self.start) if len(self) else column.code)
+
+    def numbers(self, name: str) -> Float[np.ndarray, " row"]:
+        """Return a column of numbers or flags; NaN if missing."""
+        column = self.texts(name)
+        return np.asarray(np.array([*column.values, np.nan], float)[column.code])
+
+    @cached_property
+    def percents(self) -> dict[str, Float[np.ndarray, " row"]]:
+        """The stated confidence, ``number``, and the further signals by name, in percent; NaN if missing."""
+        signals = {signal_of(name): self.numbers(name) for name in sorted(self.columns) if is_signal(name)}
+        confidence = self.numbers("confidence")
+        return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
+
+    def check(self, malformed: Bool[np.ndarray, " problem"] | None = None) -> None:
+        """Raise ObservationError for the first question that is malformed or has a value that cannot be used."""
+        if not len(self):
+            return
+        unusable = [is_bad for _, is_bad in self._columns.values()]
+        unusable += [~self.texts("problem_id").given, self.is_report & ~self.texts("level").given]
+        for name in filter(is_signal, self.columns):
+            if not _is_signal_name(signal_of(name)):
+                unusable.append(self.columns[name].given)
+        if (number := signal_column(NUMBER)) in self.columns:
+            twice = self.columns[number].given & self.texts("confidence").given
+            unusable.append(twice & (self.numbers(number) != self.numbers("confidence")))
+        wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start)
+        wrong |= False if malformed is None else malformed
+        for name in OF_QUESTION:
+            column = self.texts(name)
+            first = np.where(column.given, column.code, len(column.values))
+            wrong |= np.minimum.reduceat(first, self.start) < np.maximum.reduceat(column.code, self.start)
+        for question in np.flatnonzero(wrong).tolist():
+            self.record(question)
+        if wrong.any():
+            raise ObservationError(
+                "a column holds values of a type that cannot be used",
+                path=self.path,
+                expected="texts, numbers, flags and nulls",
+                remedy="Convert the column and write the table again.",
             )
-    return [known.index(name) for name in level_names]
 
+    def require_unique(self) -> "LongTable":
+        """Return the table itself; raise ObservationError if it has no question, or two of the same name."""
+        if not len(self):
+            raise ObservationError(
+                "there are no questions",
+                path=self.path,
+                expected="at least one question",
+                remedy="Check that the run that should have written them has finished.",
+            )
+        name = self.texts_of_questions("problem_id")
+        _, first = np.unique(name.code, return_index=True)
+        for again in np.setdiff1d(np.arange(len(self)), first)[:1].tolist():
+            line = self.line_of(int(np.argmax(name.code == name.code[again])))
+            raise ObservationError(
+                f"this question occurs twice{f', first on line {line}' if line else ''}",
+                path=self.path,
+                line=self.line_of(again),
+                field="problem_id",
+                seen=name.value(again),
+                expected="every question once",
+                remedy="Remove one of the two, or give them different ids.",
+            )
+        return self
 
-#: The arrays that describe each question, apart from its confidences.
-ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting")
+    def record(self, question: int) -> Question:
+        """Return a question as a record, or raise ObservationError if it cannot be used."""
+        rows = range(*[*self.start[question : question + 2].tolist(), len(self.line)][:2])
+        own: Row = {}
+        for name in ("problem_id", *OF_QUESTION):
+            for row in rows if name in self.columns else ():
+                value = self.columns[name].value(row)
+                is_blank = name != "problem_id" and not str(value).strip()
+                if value is not None and not is_blank and own.setdefault(name, value) != value:
+                    raise ObservationError(
+                        f"question {own['problem_id']!r} has {own[name]!r} in an earlier row",
+                        path=self.path,
+                        line=int(self.line[row]) or None,
+                        field=self.spelling.get(name, name),
+                        seen=value,
+                        expected="one value in all rows of a question",
+                        remedy="Make the rows agree, or give the questions different ids.",
+                    )
+        reports = [row for row in rows if self.is_report[row]]
+        observations = [self._report(row) for row in reports]
+        if self.recorder is not None:
+            return self.recorder(int(self.number[question]), own, observations)
+        lines = [int(self.line[row]) or None for row in reports if self.is_long]
+        record = {**own, "observations": observations}
+        return question_from_record(record, self.path, self.line_of(question), self.spelling, lines)
 
+    def records(self) -> tuple[Question, ...]:
+        """Return all questions as records."""
+        return tuple(map(self.record, range(len(self))))
 
-@dataclass(frozen=True, eq=False)
-class QuestionArrays:
-    """Some whole questions as arrays.
+    def _report(self, row: int) -> Row:
+        given = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
+        report = {name: given[name] for name in OF_OBSERVATION if name in given}
+        signals = {signal_of(name): value for name, value in given.items() if is_signal(name) and signal_of(name)}
+        return report | ({"confidences": signals} if signals else {})
 
-    Attributes
-    ----------
-    texts : tuple of str
-        The distinct canonical answers, in string order.
-    answer : (problem, level) array
-        The answer given, as its place among the texts; -1 if not usable.
-    confidence : (problem, level) array
-        Stated confidences as fractions, 0..1, not clipped; NaN if the observation is not usable, or only a vote.
-    signals : dict of (problem, level) arrays
-        Any further signals by name, likewise.
-    candidate : (problem, level) array
-        The answer given, as its place among the question's own answers in string order; -1 if not usable.
-    status : (problem, level) array
-        Why an observation is or is not usable, as :class:`Status`.
-    correct : (problem, level) array
-        Whether the answer given is right; False if not usable or not labelled.
-    labelled : (problem,) array
-        Whether correctness is known: there is a gold answer, or all usable observations are flagged.
-    conflicting : (problem,) array
-        The number of answers whose ``correct`` flags disagree.
-    """
+    @property
+    def origin(self) -> Origin:
+        """Where the questions were read."""
+        return Origin(self.path, tuple(map(self.line_of, range(len(self)))))
 
-    texts: tuple[str, ...]
-    answer: Int[np.ndarray, "problem level"]
-    confidence: Float[np.ndarray, "problem level"]
-    signals: dict[str, Float[np.ndarray, "problem level"]]
-    candidate: Int[np.ndarray, "problem level"]
-    status: Int[np.ndarray, "problem level"]
-    correct: Bool[np.ndarray, "problem level"]
-    labelled: Bool[np.ndarray, " problem"]
-    conflicting: Int[np.ndarray, " problem"]
+    def line_of(self, question: int) -> int | None:
+        """Return the line on which a question begins."""
+        return int(self.line[self.start[question]]) or None
 
-    def candidates(self) -> tuple[tuple[str, ...], ...]:
-        """Return the distinct answers to each question, in string order."""
-        return tuple(tuple(self.texts[k] for k in sorted({*row} - {-1})) for row in self.answer.tolist())
+    def unlabelled(self) -> "LongTable":
+        """Return the questions without gold answers and flags."""
+        kept = {name: column for name, column in self.columns.items() if name not in ("gold_answer", "correct")}
+        return replace(self, columns=kept)
 
-
-def question_arrays(
-    table: LongTable,
-    levels: Iterable[int],
-    kind: AnswerKind,
-    voting: frozenset[int] = frozenset(),
-    signals: Sequence[str] = (NUMBER,),
-) -> QuestionArrays:
-    """Turn the rows of questions into arrays, given the numbers of all levels, in order, and of those that only vote.
-
-    The first of the signals becomes the ``confidence``. Reports of levels that only vote are usable without a
-    confidence, and one that they state is ignored. An answer is right if more than half of its flags in that question
-    say so, or, if it has none, if it equals the gold answer. Raises ObservationError if a gold answer is not of this
-    kind, a question without one is flagged in part, or a question has two reports of one level.
-    """
-    texts, (given, gold) = _canonical((table.answer, table.gold), kind)
-    numbers = np.array(list(levels), np.int64)
-    shape = (len(table.source.lines), len(numbers))
-    place = table.question, np.searchsorted(numbers, table.level)
-    n_reports = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
-    votes = np.isin(table.level, list(voting))
-    percents = [table.percents.get(name, np.full(len(votes), np.nan)) for name in signals]
-    unstated = np.isnan([*table.percents.values()]).all(axis=0) & ~votes
-    answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
-    status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
-    reasons = {Status.NO_ANSWER: table.answer.code < 0, Status.UNPARSABLE: given < 0, Status.NO_CONFIDENCE: unstated}
-    status[place] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
-    usable = (given >= 0) & ~unstated
-    place = place[0][usable], place[1][usable]
-    answer[place] = given[usable]
-    for fractions, percent in zip(stated, percents, strict=True):
-        fractions[place] = np.where(votes, np.nan, percent)[usable] / 100
-    flag[place] = table.flag[usable]
-
-    candidate = ranks(answer)
-    correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
-    n_usable = (candidate >= 0).sum(axis=1)
-    unreadable = (gold < 0) & (table.gold.code >= 0)
-    flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
-    for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
-        raise _unusable(table, number, kind, int(n_flags[number]), int(n_usable[number]))
-    return QuestionArrays(
-        texts=texts,
-        answer=answer,
-        confidence=stated[0],
-        signals=dict(zip(signals[1:], stated[1:], strict=True)),
-        candidate=candidate.astype(np.int32),
-        status=status,
-        correct=correct,
-        labelled=(gold >= 0) | (n_flags > 0),
-        conflicting=conflicting.astype(np.int32),
-    )
-
-
-def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
-    """Rank the distinct answers of each question from 0; -1 stays.
-
-    Examples
-    --------
-    >>> ranks(np.array([[7, 3, -1, 7], [-1, -1, -1, -1]]))
-    array([[ 1,  0, -1,  1],
-           [-1, -1, -1, -1]])
-    """
-    order = np.argsort(answer, axis=1)
-    is_new = np.diff(np.take_along_axis(answer, order, axis=1), axis=1, prepend=-1) > 0
-    numbered = np.empty_like(answer)
-    np.put_along_axis(numbered, order, np.cumsum(is_new, axis=1) - 1, axis=1)
-    return numbered
-
-
-def _canonical(columns: Sequence[Texts], kind: AnswerKind) -> tuple[tuple[str, ...], list[Int[np.ndarray, " _"]]]:
-    """Return the distinct canonical answers in string order, and for each row of a column the place of its answer."""
-    spelled = [[canonical(text, kind) for text in column.values] for column in columns]
-    texts = sorted({text for column in spelled for text in column if text is not None})
-    place: dict[str | None, int] = {text: number for number, text in enumerate(texts)}
-    codes = [np.array([*(place.get(text, -1) for text in column), -1]) for column in spelled]
-    return tuple(texts), [code[column.code] for code, column in zip(codes, columns, strict=True)]
-
-
-def _judged(
-    candidate: Int[np.ndarray, "problem level"],
-    flag: Int[np.ndarray, "problem level"],
-    is_gold: Bool[np.ndarray, "problem level"],
-) -> tuple[Bool[np.ndarray, "problem level"], Int[np.ndarray, " problem"], Int[np.ndarray, " problem"]]:
-    """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
-    row, level = np.nonzero(flag >= 0)
-    place, size = row * candidate.shape[1] + candidate[row, level], candidate.size
-    n_flags = np.bincount(place, minlength=size).reshape(candidate.shape)
-    n_true = np.bincount(place[flag[row, level] == 1], minlength=size).reshape(candidate.shape)
-    given = np.maximum(candidate, 0)
-    flagged = np.take_along_axis(n_flags, given, axis=1)
-    majority = 2 * np.take_along_axis(n_true, given, axis=1) > flagged
-    correct = np.where(flagged > 0, majority, is_gold) & (candidate >= 0)
-    return correct, n_flags.sum(axis=1), ((n_true > 0) & (n_true < n_flags)).sum(axis=1)
-
-
-def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
-    """Return the error of a question whose rows are valid one by one."""
-    question, path, line = table.record(number), table.source.path, table.source.lines[number]
-    if table.gold.code[number] >= 0:
-        return ObservationError(
-            f"the gold answer of question {question.problem_id!r} cannot be read as {kind}",
-            path=path,
-            line=line,
-            field="gold_answer",
-            seen=question.gold_answer,
-            expected=f"an unambiguous {kind} answer",
-            remedy="Correct it, or declare another kind with --answers.",
+    def take(self, questions: Int[np.ndarray, " taken"]) -> "LongTable":
+        """Return some questions, in the order given."""
+        n_rows = np.diff(self.start, append=len(self.line))[questions]
+        start = np.cumsum(n_rows) - n_rows
+        rows = np.repeat(self.start[questions] - start, n_rows) + np.arange(n_rows.sum())
+        return replace(
+            self,
+            columns={name: column.take(rows) for name, column in self.columns.items()},
+            start=start,
+            is_report=self.is_report[rows],
+            line=self.line[rows],
+            number=self.number[questions],
         )
-    return ObservationError(
-        f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
-        "observations have a flag",
-        path=path,
-        line=line,
-        field="correct",
-        expected="a gold answer, or a correct flag on all usable observations, or on none",
-        remedy="Add the gold answer or the missing flags, or remove the flags.",
-    )
+
+
+@cache
+def _rules(name: str) -> Callable[[list[Any]], list[Any]]:
+    """Return the check of a list of values of a field, which are plain already."""
+    rules = [rule for rule in FIELDS[name].metadata if not isinstance(rule, BeforeValidator)]
+    values: Any = list[Annotated[FIELDS[name].annotation, *rules] | None]  # type: ignore[misc]
+    return TypeAdapter(values, config=ConfigDict(coerce_numbers_to_str=True)).validate_python
+
+
+def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]:
+    """Return a column as its field has it in a record, and in which rows the value cannot be used."""
+    check, values = _rules("confidence" if is_signal(name) else name), list(column.values)
+    is_bad = np.zeros(len(values) + 1, bool)
+    try:
+        found = check(values)
+    except ValidationError as error:
+        is_bad[[int(detail["loc"][0]) for detail in error.errors(include_url=False, include_input=False)]] = True
+        found = check([None if bad else value for bad, value in zip(is_bad, values, strict=False)])
+    kept = (value for value in dict.fromkeys(found) if value is not None)
+    place = {value: number for number, value in enumerate(kept)}
+    code = np.array([*(place.get(value, -1) for value in found), -1])
+    return Coded([*place], code[column.code]), is_bad[column.code]
+
+
+def _is_signal_name(name: str) -> bool:
+    try:
+        return bool(Observation(level=0, confidences={name: None}))
+    except ValidationError:
+        return False

@@ -15,10 +15,13 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.arrays import Overview, level_columns, question_arrays, ranks
+from bayes_direag.data.columns import Columns, SameAnswer, Scale
 from bayes_direag.data.equality import merged
-from bayes_direag.data.long_table import ARRAYS, Overview, level_columns, long_table, question_arrays, ranks
+from bayes_direag.data.json_lines import table_of_questions, table_of_records
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.quality import ObservationQuality
-from bayes_direag.data.records import Columns, Origin, Question, SameAnswer, Scale, Status, check_unique
+from bayes_direag.data.records import Origin, Question, Status
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 
 #: More distinct answers than this are not labels.
 MOST_LABELS = 12
+_ARRAYS = ("candidate", "status", "correct", "labelled", "conflicting")
 _ABSENT = {"candidate": -1, "correct": False, "status": Status.ABSENT}
 
 
@@ -39,14 +43,26 @@ class Observations:
         The questions, in the order of the file; the levels, in the order of their numbers.
     kind : {"numeric", "choice", "text"}
         How answers are compared.
-    confidence, signals, candidate, status, correct, labelled, conflicting : arrays
-        As in :class:`~bayes_direag.data.long_table.QuestionArrays`.
+    confidence : (problem, level) array
+        Stated confidences as fractions, 0..1, not clipped; NaN if the observation is not usable, or only a vote.
+    signals : dict of (problem, level) arrays
+        Any further signals by name, likewise.
     candidates : tuple of tuples of str
         The distinct canonical answers of each question, in string order.
-    questions : tuple of Question
-        The records behind the arrays.
-    origin : Origin
-        The file they were read from, and the line of each question.
+    candidate : (problem, level) array
+        The answer given, as its place among the question's candidates; -1 if not usable.
+    status : (problem, level) array
+        Why an observation is or is not usable, as :class:`~bayes_direag.data.records.Status`.
+    correct : (problem, level) array
+        Whether the answer given is right; False if not usable or not labelled.
+    labelled : (problem,) array
+        Whether correctness is known: there is a gold answer, or all usable observations are flagged.
+    conflicting : (problem,) array
+        The number of answers whose ``correct`` flags disagree.
+    table : LongTable
+        The reports behind the arrays, perhaps of further questions.
+    row : (problem,) array
+        The number of each question in the table.
     cluster : tuple of str or None, optional
         The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
@@ -65,8 +81,8 @@ class Observations:
     labelled: Bool[np.ndarray, "problem"]
     status: Int[np.ndarray, "problem level"]
     conflicting: Int[np.ndarray, "problem"]
-    questions: tuple[Question, ...]
-    origin: Origin
+    table: LongTable
+    row: Int[np.ndarray, "problem"]
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
     signals: Mapping[str, Float[np.ndarray, "problem level"]] = field(default_factory=dict)
@@ -81,7 +97,7 @@ class Observations:
         With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels and
         fractions as confidences. With ``Columns(same_answer=...)``, answers that differ may be equal.
         """
-        return cls._of(files.read_records(Path(path), columns), answers, columns)
+        return cls.of_table(files.read_table(Path(path), columns), answers, columns)
 
     @classmethod
     def from_records(
@@ -97,7 +113,7 @@ class Observations:
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
         columns = columns or Columns()
-        return cls._of(files.questions_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
+        return cls.of_table(table_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
 
     @classmethod
     def from_frame(
@@ -125,8 +141,9 @@ class Observations:
         """
         names = question, level, answer, confidence, gold, correct, cluster, group
         columns = Columns(*names, levels, scale, same_answer)
-        header, rows = [str(name) for name in frame.columns], enumerate(files.as_records(frame), 1)
-        return cls._of(files.questions_of_rows(header, rows, None, columns), answers, columns)
+        from bayes_direag.data.tables import table_of_frame
+
+        return cls.of_table(table_of_frame(frame, columns), answers, columns)
 
     @classmethod
     def from_wide(
@@ -152,8 +169,10 @@ class Observations:
         columns = Columns(
             question=question, gold=gold, cluster=cluster, levels=levels, scale=scale, same_answer=same_answer
         )
-        records = files.questions_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
-        return cls._of(records, answers, columns)
+        from bayes_direag.data.tables import table_of_wide
+
+        table = table_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
+        return cls.of_table(table, answers, columns)
 
     @classmethod
     def from_questions(
@@ -170,41 +189,49 @@ class Observations:
         occurs twice, levels and their names contradict each other, the kind cannot be inferred, a gold answer is not of
         this kind, a question without one is flagged in part, or confidences look like fractions.
         """
-        questions = tuple(questions)
-        return cls._of(check_unique(questions, source or Origin(None, (None,) * len(questions))), answers)
+        return cls.of_table(table_of_questions(questions, source), answers)
 
     @classmethod
-    def _of(
+    def of_table(
         cls,
-        records: files.Records,
-        answers: AnswerKind | None,
+        table: LongTable,
+        answers: AnswerKind | None = None,
         columns: Columns | None = None,
         voting: Sequence[str] | None = None,
+        overview: Overview | None = None,
     ) -> "Observations":
-        (questions, origin), overview = records, Overview()
-        table, path = long_table(questions, origin), origin.path
+        """Build the arrays from questions in long form, as :meth:`from_questions` does.
+
+        ``voting`` names the levels that only vote; by default, those that never state a signal. The questions are added
+        to an ``overview`` of the file of which they are a part, and may name the levels of its other parts.
+        """
+        overview, path = overview or Overview(), table.require_unique().path
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
-        if columns is not None and columns.same_answer is not None:
-            questions = tuple(merged(question, kind, columns.same_answer) for question in questions)
-            table = long_table(questions, origin)
         groups = overview.groups(levels, path)
+        if columns is not None and columns.same_answer is not None:
+            questions = [merged(question, kind, columns.same_answer) for question in table.records()]
+            table = table_of_questions(questions, table.origin)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)
-        cluster = tuple(question.cluster for question in questions)
+        cluster = tuple(table.texts_of_questions("cluster").objects())
         return cls(
-            problem_id=tuple(question.problem_id for question in questions),
+            problem_id=tuple(table.texts_of_questions("problem_id").objects()),
             level_names=tuple(levels.values()),
             kind=kind,
-            candidates=arrays.candidates(),
-            questions=questions,
-            origin=origin,
+            table=table,
+            row=np.arange(len(table)),
             cluster=cluster if any(cluster) else None,
             groups=groups,
             first_signal=overview.signals[0],
-            **{name: getattr(arrays, name) for name in ("confidence", "signals", *ARRAYS)},
+            **arrays,
         )
+
+    @cached_property
+    def questions(self) -> tuple[Question, ...]:
+        """The records behind the arrays."""
+        return tuple(map(self.table.record, self.row.tolist()))
 
     def __len__(self) -> int:
         return len(self.problem_id)
@@ -250,7 +277,7 @@ class Observations:
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
-            return self._of((self.questions, self.origin), self.kind, Columns(scale="percent"), voting)
+            return self.of_table(self.table.take(self.row), self.kind, Columns(scale="percent"), voting)
         changed = replace(self, **self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
@@ -352,14 +379,13 @@ class Observations:
         def chosen[Value](values: Sequence[Value]) -> tuple[Value, ...]:
             return tuple(values[row] for row in rows)
 
-        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in ARRAYS}
+        arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return replace(
             self,
             **self._each_signal(lambda values: values[rows]),
             problem_id=chosen(self.problem_id),
             candidates=chosen(self.candidates),
-            questions=chosen(self.questions),
-            origin=Origin(self.origin.path, chosen(self.origin.lines)),
+            row=self.row[rows],
             cluster=None if self.cluster is None else chosen(self.cluster),
             **arrays,
         )
@@ -397,9 +423,9 @@ class Observations:
 
         def first_line(name: str) -> int | None:
             present = self.status[:, names.index(name)] != Status.ABSENT
-            return self.origin.lines[int(present.argmax())] if self.origin.lines else None
+            return self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
 
-        place = np.array(level_columns(names, level_names, self.origin.path, first_line), int)
+        place = np.array(level_columns(names, level_names, self.table.path, first_line), int)
         matches = (np.flatnonzero(place == number).tolist() or [-1] for number in range(len(level_names)))
         columns = [(k, name) for name, numbers in zip(level_names, matches, strict=True) for k in numbers]
         order = np.array([k for k, _ in columns], int)
@@ -420,18 +446,20 @@ class Observations:
 
     def to_frame(self) -> "pandas.DataFrame":
         """Return the records in long form: one row for each observation, in the columns that :meth:`write` writes."""
-        return files.long_frame(self.questions)
+        from bayes_direag.data.tables import long_frame
+
+        return long_frame(self.table.take(self.row))
 
     def __repr__(self) -> str:
-        source = "" if self.origin.path is None else f"; {self.origin.path}"
+        source = "" if self.table.path is None else f"; {self.table.path}"
         return f"Observations({self.quality().summary}; {self.kind} answers{source})"
 
     def _repr_html_(self) -> str:
         return f"<p>{escape(repr(self))}</p>\n{self.quality().to_html()}"
 
     def write(self, path: str | Path) -> None:
-        """Write the records as JSON Lines, Parquet or CSV, by suffix."""
-        files.write_questions(self.questions, path)
+        """Write JSON Lines or Parquet with one question a line or row, or CSV with one report a row, by suffix."""
+        files.write_observations(self.table.take(self.row), path)
 
     def quality(self) -> ObservationQuality:
         """Count the usable observations, overall and by level."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,9 @@ from numpyro.infer import MCMC
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import OF_QUESTION
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.parameter_table import parameter_table
@@ -40,6 +42,9 @@ from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likeli
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
 from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+
+if TYPE_CHECKING:
+    import pyarrow
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -200,6 +205,40 @@ class Fit:
                 "n_used": aligned.usable.sum(axis=1),
             }
         )
+
+    def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
+        """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
+
+        Parameters
+        ----------
+        table
+            A row for each question, with its reports as structs in the column ``observations``, as
+            :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question.
+            Gold answers and other columns are not looked at. It may be empty.
+        interval_level
+            As in :meth:`predict`.
+
+        Returns
+        -------
+        pyarrow.Table
+            The columns of :meth:`predict`.
+
+        Raises
+        ------
+        ObservationError, LevelError, DirEAGError
+            If a value cannot be used, or as :meth:`predict` does.
+        """
+        import pyarrow
+
+        from bayes_direag.data.tables import table_of_arrow
+
+        questions = self.fitted.select(slice(0))
+        if table.num_rows:
+            needed = [name for name in table.column_names if name not in OF_QUESTION]
+            reports = table_of_arrow(table.select(needed), None, Columns()).unlabelled()
+            questions = Observations.of_table(reports, self.answers)
+        predicted = self.predict(questions, interval_level=interval_level)
+        return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 
     def predict_candidates(self, observations: Source) -> pd.DataFrame:
         """Return the probability of every candidate of every question, and of the null.

@@ -1,26 +1,25 @@
 """From a Parquet file of observations to a table of predictions, in bounded memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 from time import monotonic
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow
-from jaxtyping import Int
 from pyarrow import parquet
 
+from bayes_direag.data.arrays import Overview
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
-from bayes_direag.data.long_table import QuestionArrays, level_columns
-from bayes_direag.data.parquet import ParquetScan, scan_parquet
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.tables import parquet_parts
+from bayes_direag.errors import ObservationError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import label_names, sampled_parameters, signal_names
-from bayes_direag.model.equations import Reports, logit_signals
-from bayes_direag.model.selection import predict
+
+#: The rows of a question need not be adjacent in files with at most this many rows.
+LARGEST_REGROUPED = 5_000_000
 
 
 class Predicted(NamedTuple):
@@ -28,6 +27,10 @@ class Predicted(NamedTuple):
 
     n: int
     n_unanswered: int
+
+
+class _ScatteredError(Exception):
+    """Rows of a question are not adjacent, or it occurs twice."""
 
 
 def predict_parquet(
@@ -51,22 +54,55 @@ def predict_parquet(
     Raises
     ------
     ObservationError, LevelError, DirEAGError
-        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do.
+        As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do, or if
+        rows of a question are not adjacent in a file of more than :data:`LARGEST_REGROUPED` rows.
     """
-    on_step(f"looking through {source}")
-    scan = scan_parquet(source, fit.tree.attrs["answers"], labels=False)
-    slots = None
-    names = scan.groups or tuple(scan.levels.values())
-    columns = level_columns(names, fit.level_names, source, scan.lines.get)
-    n_columns = len(fit.level_names)
-    if scan.groups is not None:
-        slots, columns, n_columns = columns, list(range(len(columns))), len(columns)
-    parameters = sampled_parameters(fit.tree, slots)
-    predicted = partial(predict, parameters=parameters, final=fit.recalibration, interval_level=interval_level)
-    voting = frozenset(number for number, name in zip(scan.levels, names, strict=True) if name in fit.fitted.voting)
-    scan = replace(scan, voting=voting, signals=signal_names(fit.tree))
-    prediction = _Prediction(scan, predicted, fit.preset.eps, tuple(columns), n_columns, label_names(fit.tree))
-    tables = _counted(prediction.tables(), scan.n_questions, on_step)
+
+    def predicted(parts: Iterable[Observations]) -> Iterator[pyarrow.Table]:
+        start, n = monotonic(), 0
+        on_step(f"predicting {source}")
+        for questions in parts:
+            yield pyarrow.Table.from_pandas(fit.predict(questions, interval_level=interval_level), preserve_index=False)
+            n += len(questions)
+            on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
+
+    try:
+        return _written(predicted(_parts(source, fit)), target)
+    except _ScatteredError:
+        return _written(predicted([Observations.read(source, fit.answers)]), target)
+
+
+def _parts(source: Path, fit: Fit) -> Iterator[Observations]:
+    """Yield the questions of a file in parts; names are compared by a hash of 64 bits."""
+    overview, hashes, lines = Overview(), [], []
+    for part in parquet_parts(source):
+        questions = Observations.of_table(part, fit.answers, overview=overview)
+        hashes.append(np.fromiter(map(hash, questions.problem_id), np.int64))
+        lines.append(part.line[part.start])
+        yield questions
+    line = np.concatenate(lines)
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    if len(first) == len(line):
+        return
+    with parquet.ParquetFile(source) as file:
+        n_rows = file.metadata.num_rows
+        if n_rows <= LARGEST_REGROUPED:
+            raise _ScatteredError
+        again = int(np.delete(line, first)[0])
+        raise ObservationError(
+            f"rows of this question are not adjacent to its other rows, and {n_rows:,} rows are too many to be sorted",
+            path=source,
+            line=again,
+            field="problem_id",
+            seen=file.read(columns=["problem_id"])["problem_id"][again - 1].as_py(),
+            expected="adjacent rows for each question",
+            remedy="Sort the file first, for example with DuckDB: COPY (FROM 'in.parquet' ORDER BY problem_id) TO "
+            "'sorted.parquet'.",
+        )
+
+
+def _written(tables: Iterator[pyarrow.Table], target: Path) -> Predicted:
+    """Write tables of predictions, and count them."""
     if target.suffix.lower() != ".parquet":
         table = pyarrow.concat_tables(tables)
         write_table(table.to_pandas(), target)
@@ -75,67 +111,8 @@ def predict_parquet(
     writer: parquet.ParquetWriter | None = None
     with atomic_path(target) as partial_path, ExitStack() as stack:
         for table in tables:
-            if writer is None:  # the schema that pandas would write, so that pandas reads the same types
-                schema = pyarrow.Schema.from_pandas(table.slice(0, 0).to_pandas(), preserve_index=False)
-                writer = stack.enter_context(parquet.ParquetWriter(partial_path, schema))
-            writer.write_table(table.cast(writer.schema))
+            if writer is None:
+                writer = stack.enter_context(parquet.ParquetWriter(partial_path, table.schema))
+            writer.write_table(table)
             n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
     return Predicted(n, n_unanswered)
-
-
-@dataclass(frozen=True, eq=False)
-class _Prediction:
-    """Predict the questions of a file."""
-
-    scan: ParquetScan
-    predicted: Callable[[Reports], dict[str, np.ndarray]]
-    eps: float
-    columns: tuple[int, ...]
-    n_levels: int
-    labels: tuple[str, ...] | None
-
-    def tables(self) -> Iterator[pyarrow.Table]:
-        for names, questions in self.scan.arrays():
-            predicted = self.predicted(self._reports(questions))
-            yield pyarrow.table(
-                {
-                    "problem_id": names,
-                    "answer": _answers(questions, predicted.pop("candidate")),
-                    **{name: pyarrow.array(values, from_pandas=True) for name, values in predicted.items()},
-                    "n_candidates": questions.candidate.max(axis=1, initial=-1).astype(np.int64) + 1,
-                    "n_used": (questions.candidate >= 0).sum(axis=1),
-                }
-            )
-
-    def _reports(self, questions: QuestionArrays) -> Reports:
-        """Return the reports with the levels in the order of the fit."""
-        shape = (len(questions.candidate), self.n_levels)
-        candidate = np.full(shape, -1, np.int32)
-        candidate[:, self.columns] = questions.candidate
-        signals = [np.full(shape, np.nan) for _ in self.scan.signals]
-        for signal, values in zip(signals, (questions.confidence, *questions.signals.values()), strict=True):
-            signal[:, self.columns] = values
-        label = None
-        if self.labels is not None:
-            number = {text: number for number, text in enumerate(self.labels)}
-            label_of_text = np.array([*(number.get(text, -1) for text in questions.texts), -1])
-            label = np.full(shape, -1)
-            label[:, self.columns] = label_of_text[questions.answer]
-        logits, n_candidates = logit_signals(signals, self.eps), candidate.max(axis=1, initial=-1) + 1
-        return Reports(logits, candidate, n_candidates, label)
-
-
-def _answers(questions: QuestionArrays, candidate: Int[np.ndarray, " problem"]) -> pyarrow.Array:
-    """Return the text of each question's selected candidate; missing for -1."""
-    text = np.where(questions.candidate == candidate[:, None], questions.answer, -1).max(axis=1, initial=-1)
-    return pyarrow.array(questions.texts, pyarrow.large_string()).take(pyarrow.array(text, mask=candidate < 0))
-
-
-def _counted(tables: Iterator[pyarrow.Table], n: int, on_step: Callable[[str], None]) -> Iterator[pyarrow.Table]:
-    """Yield the tables, and report how many questions have been predicted, and at what rate."""
-    start, done = monotonic(), 0
-    on_step(f"predicting {n:,} questions")
-    for table in tables:
-        done += table.num_rows
-        on_step(f"predicted {done:,} of {n:,} questions, {done / (monotonic() - start):,.0f} a second")
-        yield table

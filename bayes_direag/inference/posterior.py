@@ -39,8 +39,9 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
+from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Origin, Question, Status, signal_column
+from bayes_direag.data.records import Question, Status, signal_column
 from bayes_direag.inference.map import Optimum
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.model.equations import Parameters
@@ -225,8 +226,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         labelled=np.ones(len(names), bool),
         status=np.where(usable, Status.USABLE, Status.ABSENT).astype(np.int8),
         conflicting=np.zeros(len(names), np.int32),
-        questions=tuple(Question(problem_id=name, observations=()) for name in names),
-        origin=Origin(None, (None,) * len(names)),
+        table=table_of_questions([Question(problem_id=name, observations=()) for name in names]),
+        row=np.arange(len(names)),
         cluster=tuple(str(name) or None for name in data["cluster"].to_numpy()) if "cluster" in data else None,
     )
 

@@ -4,8 +4,8 @@ import pandas as pd
 import pytest
 
 from analysis.report.source import read_source
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Columns
 from tests.analysis.fits import random_fit
 from tests.command_line import refuse, succeed
 

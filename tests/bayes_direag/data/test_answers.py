@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Columns
 from bayes_direag.errors import ObservationError
 
 CASES = json.loads(Path(__file__).with_name("answer_cases.json").read_text(encoding="utf-8"))

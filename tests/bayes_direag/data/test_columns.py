@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Columns
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import ArgumentError, DirEAGError, ObservationError
 from tests.bayes_direag.long_tables import long_table
@@ -115,9 +115,9 @@ def test_there_and_back(tmp_path: Path, seed: int) -> None:
     again = Observations.from_frame(once.to_frame(), answers="numeric")
     assert again.fingerprint == once.fingerprint
     pd.testing.assert_frame_equal(again.to_frame(), once.to_frame())
-    once.write(tmp_path / "o.parquet")
-    written = pd.read_parquet(tmp_path / "o.parquet").astype(once.to_frame().dtypes)
-    pd.testing.assert_frame_equal(written, once.to_frame())
+    for name in ("o.parquet", "o.csv", "o.jsonl"):
+        once.write(tmp_path / name)
+        pd.testing.assert_frame_equal(Observations.read(tmp_path / name, "numeric").to_frame(), once.to_frame())
     assert once.to_frame()["level"].dtype == "Int64"
 
 

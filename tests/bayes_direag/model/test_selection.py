@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import expit, softmax
 
-from bayes_direag.data.long_table import ranks
+from bayes_direag.data.arrays import ranks
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters, Reports, clipped_logit
 from bayes_direag.model.evidence import log_scores

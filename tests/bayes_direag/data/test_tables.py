@@ -8,43 +8,55 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bayes_direag.data import parquet as parquet_parts
+from bayes_direag.data import tables
+from bayes_direag.data.arrays import Overview
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.parquet import scan_parquet
 from bayes_direag.data.records import Observation, Question
+from bayes_direag.data.tables import parquet_parts
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
-FIELDS = ("confidence", "candidate", "status", "correct", "labelled", "conflicting")
+FIELDS = ("confidence", "candidate", "status")
+LABELS = ("correct", "labelled", "conflicting")
 
 
-def in_parts(path: Path, kind: str | None = None) -> None:
+def in_parts(path: Path, kind: str | None = None) -> list[Observations]:
     """Read a file in parts, to the end."""
-    for _ in scan_parquet(path, kind, labels=True).arrays():
-        pass
+    overview = Overview()
+    return [Observations.of_table(part, kind, overview=overview) for part in parquet_parts(path)]
 
 
 def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
-    """Compare a file read in parts, the same in one piece, and its records."""
+    """Compare a file read in one piece, its records, and the same in parts."""
     whole = Observations.read(path, kind)
     records = Observations.from_questions(whole.questions, whole.kind)
     assert (whole.fingerprint, whole.problem_id) == (records.fingerprint, records.problem_id)
-    found = scan_parquet(path, kind, labels=True)
-    assert (found.kind, tuple(found.levels.values()), found.n_questions) == (whole.kind, whole.level_names, len(whole))
-    parts = list(found.arrays())
-    assert tuple(name for names, _ in parts for name in names.to_pylist()) == whole.problem_id
-    assert tuple(own for _, arrays in parts for own in arrays.candidates()) == whole.candidates
+    parts = in_parts(path, whole.kind)
+    assert (parts[-1].kind, parts[-1].level_names) == (whole.kind, whole.level_names)
+    assert tuple(name for part in parts for name in part.problem_id) == whole.problem_id
+    assert tuple(own for part in parts for own in part.candidates) == whole.candidates
+    for field in FIELDS + LABELS:
+        np.testing.assert_array_equal(getattr(whole, field), getattr(records, field), err_msg=field)
+    aligned = [part.align(whole.level_names) for part in parts]
     for field in FIELDS:
-        seen = np.concatenate([getattr(arrays, field) for _, arrays in parts])
+        seen = np.concatenate([getattr(part, field) for part in aligned])
         np.testing.assert_array_equal(seen, getattr(whole, field), err_msg=field)
-        np.testing.assert_array_equal(seen, getattr(records, field), err_msg=field)
+    assert not any(part.labelled.any() or part.correct.any() for part in parts)
 
 
 @pytest.mark.parametrize("kind", ["numeric", "choice", "text"])
 @pytest.mark.parametrize(("seed", "rows_at_once"), [(0, 30), (1, 1000), (2, 9)])
-def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once):
-    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
-    path = written(long_table(kind, seed=seed, flagged=seed % 2 == 0), tmp_path / "o.parquet")
+@pytest.mark.parametrize("form", ["a row a report", "a row a question"])
+def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once, form):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", rows_at_once)
+    table = long_table(kind, seed=seed, flagged=seed % 2 == 0)
+    table["level_name"] = table["level"].map({level: f"level {'dcba'[level]}" for level in range(4)})
+    path = written(table, tmp_path / "o.parquet")
+    if form == "a row a question":
+        long = Observations.read(path, kind)
+        long.write(path)
+        assert "observations" in parquet.read_schema(path).names
+        assert Observations.read(path, kind).fingerprint == long.fingerprint
     assert_parts_make_the_whole(path, kind if seed else None)
 
 
@@ -53,8 +65,11 @@ def test_scattered_rows_are_put_together(tmp_path, shuffle):
     table = long_table("numeric", seed=3)
     mixed = table.sort_values("level", kind="stable") if shuffle == "by level" else table.sample(frac=1, random_state=1)
     path = written(mixed, tmp_path / "o.parquet")
-    assert not scan_parquet(path, "numeric", labels=True).together
-    assert_parts_make_the_whole(path, "numeric")
+    names = list(dict.fromkeys(mixed["problem_id"]))
+    assert Observations.read(path, "numeric").problem_id == tuple(names)
+    first = Observations.read(written(table, tmp_path / "sorted.parquet"), "numeric")
+    place = [first.problem_id.index(name) for name in names]
+    assert Observations.read(path, "numeric").fingerprint == first.select(np.array(place)).fingerprint
 
 
 def test_foreign_types(tmp_path):
@@ -96,11 +111,10 @@ ROWS = [
         ({7: {"level": -1.0}}, 8, "field level: this value cannot be used; saw -1"),
         ({7: {"level": 1.5}}, 8, "field level: this value cannot be used; saw 1.5"),
         ({7: {"level": 2.0**50}}, 8, "field level: this value cannot be used; saw 1125899906842624"),
-        ({7: {"level": float("nan")}}, 8, "field level: this value cannot be used; saw nan"),
+        ({7: {"level": float("nan")}}, 8, "field level: this field is missing"),
         ({7: {"level": 0.0}}, 8, "field level: this level occurs twice in the question; saw 0"),
         ({7: {"confidence": 100.5}}, 8, "field confidence: this value cannot be used; saw 100.5"),
         ({7: {"confidence": -1.0}}, 8, "field confidence: this value cannot be used; saw -1.0"),
-        ({7: {"confidence": float("nan")}}, 8, "field confidence: this value cannot be used; saw nan"),
         ({7: {"gold_answer": "8"}}, 8, "field gold_answer: question 'q2' has '7' in an earlier row; saw '8'"),
         ({7: {"dataset": "e"}}, 8, "field dataset: question 'q2' has 'd' in an earlier row; saw 'e'"),
         ({6: {"gold_answer": "2 or 3"}, 7: {"gold_answer": None}, 8: {"gold_answer": None}}, 7,
@@ -112,7 +126,9 @@ ROWS = [
 )  # fmt: skip
 @pytest.mark.parametrize("read", [Observations.read, in_parts])
 def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, line, said, read):
-    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 5)
+    if read is in_parts and any(word in said for word in ("gold answer", "gold_answer", "dataset", "correct")):
+        pytest.skip("parts have no labels")
     rows = [row | changes.get(number, {}) for number, row in enumerate(ROWS)]
     types = {"level": pyarrow.float64(), "confidence": pyarrow.float64(), "correct": pyarrow.bool_()}
     flags = any(row["answer"] is True for row in rows)
@@ -126,12 +142,11 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, lin
     assert str(caught.value).startswith(f"{path}, line {line}, {said}")
 
 
-def test_labels_are_not_looked_at_unless_asked_for(tmp_path):
+def test_parts_have_no_labels(tmp_path):
     path = written(long_table("numeric", seed=1).assign(gold_answer="no number"), tmp_path / "o.parquet")
-    parts = list(scan_parquet(path, "numeric", labels=False).arrays())
-    assert not any(arrays.correct.any() or arrays.labelled.any() for _, arrays in parts)
+    assert in_parts(path, "numeric")
     with pytest.raises(ObservationError, match="gold answer"):
-        in_parts(path, "numeric")
+        Observations.read(path, "numeric")
 
 
 def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
@@ -147,34 +162,14 @@ def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
     )
 
 
-@pytest.mark.parametrize("rows_at_once", [2, 7, 1000])
-def test_parts_hold_whole_questions_and_all_of_them(tmp_path, monkeypatch, rows_at_once):
-    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", rows_at_once)
-    path = written(rows_of(20), tmp_path / "o.parquet", row_group=8)
-    seen = list(parquet_parts.parts(path, ("problem_id",)))
-    assert np.concatenate([part.line for part in seen]).tolist() == list(range(1, 61))
-    assert [name for part in seen for name in part.problem_id.to_pylist()] == [f"q{number}" for number in range(20)]
-
-
-def test_rows_apart_are_refused_where_they_are_too_many_to_sort(tmp_path, monkeypatch):
-    path = written(rows_of(20).sort_values("level", kind="stable"), tmp_path / "o.parquet")
-    assert not scan_parquet(path, "numeric", labels=False).together
-    monkeypatch.setattr(parquet_parts, "LARGEST_REGROUPED", 59)
-    with pytest.raises(ObservationError) as caught:
-        scan_parquet(path, "numeric", labels=False)
-    assert (caught.value.line, caught.value.seen) == (21, "q0")
-    assert "ORDER BY problem_id" in str(caught.value)
-
-
 @pytest.mark.parametrize(
     ("golds", "kind"), [(["7", "8"], "numeric"), (["A", "b"], "choice"), (["7", "A"], "text"), (["A", "rome"], "text")]
 )
-def test_the_kind_is_what_all_gold_answers_show(tmp_path, monkeypatch, golds, kind):
-    monkeypatch.setattr(parquet_parts, "ROWS_AT_ONCE", 3)
+def test_the_kind_is_what_all_gold_answers_show(tmp_path, golds, kind):
     table = rows_of(20)
     table["gold_answer"] = [golds[0]] * 30 + [golds[1]] * 30
     path = written(table, tmp_path / "o.parquet")
-    assert scan_parquet(path, None, labels=True).kind == Observations.read(path).kind == kind
+    assert Observations.read(path).kind == kind
 
 
 def test_no_rows_and_no_column(tmp_path):
@@ -188,8 +183,16 @@ def test_no_rows_and_no_column(tmp_path):
             read(path, "numeric")
 
 
-def test_a_level_is_first_met_where_it_is_reported_named_or_not(tmp_path):
+def test_a_level_has_its_name_where_some_report_names_it(tmp_path):
     table = rows_of(4)
     table["level_name"] = [None] * 6 + ["low", "mid", "high"] * 2
-    found = scan_parquet(written(table.drop(index=1), tmp_path / "o.parquet"), "numeric", labels=False)
-    assert (found.levels, found.lines) == ({0: "low", 1: "mid", 2: "high"}, {"low": 1, "mid": 3, "high": 1})
+    assert Observations.read(written(table, tmp_path / "o.parquet")).level_names == ("low", "mid", "high")
+
+
+def test_names_that_contradict_those_of_earlier_parts_are_errors(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 3)
+    table = rows_of(4).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
+    path = written(table, tmp_path / "o.parquet")
+    for read in (Observations.read, in_parts):
+        with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
+            read(path, "numeric")

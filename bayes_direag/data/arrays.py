@@ -1,0 +1,305 @@
+"""From a long table to arrays: the levels and signals of a whole file, then the reports of each question.
+
+A report is usable or not, and an answer right or not; both are decided here.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.coded import Coded
+from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.records import NUMBER, Status
+from bayes_direag.errors import LevelError, ObservationError
+
+
+@dataclass
+class Overview:
+    """What must be known of a whole file before any of it becomes arrays; add all its parts first.
+
+    Attributes
+    ----------
+    pairs, grouped : dict
+        The line of the first question with each pair of level and level name, in the order of the file; likewise for
+        each pair of level and group.
+    kinds, flagged
+        The kinds of answers inferred from each part, and whether any answer is flagged.
+    stating
+        The levels that state a confidence in some report.
+    stated
+        For each stated signal: the number of values, the largest, and whether any is in (0, 1).
+    """
+
+    pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
+    grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
+    kinds: set[AnswerKind] = field(default_factory=set)
+    flagged: bool = False
+    stating: set[int] = field(default_factory=set)
+    stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
+
+    def add(self, table: LongTable) -> None:
+        """Add some questions."""
+        row = np.flatnonzero(table.is_report)
+        level, line = table.numbers("level")[row].astype(int), table.line[table.start][table.question[row]]
+        for name, pairs in (("level_name", self.pairs), ("group", self.grouped)):
+            texts = table.texts(name)
+            code = texts.code[row]
+            _, first = np.unique(level * (len(texts.values) + 1) + code, return_index=True)
+            for place in np.sort(first).tolist():
+                text = texts.values[code[place]] if code[place] >= 0 else None
+                pairs.setdefault((int(level[place]), text), int(line[place]) or None)
+        self.flagged |= bool(table.texts("correct").given.any())
+        if golds := table.texts("gold_answer").values:
+            self.kinds.add(infer_kind(golds))
+        for name, column in table.percents.items():
+            percent = column[row]
+            stated = ~np.isnan(percent)
+            self.stating.update(np.unique(level[stated]).tolist())
+            if stated.any():
+                n, largest, between = self.stated.get(name, (0, 0.0, False))
+                between |= bool(((percent > 0) & (percent < 1)).any())
+                self.stated[name] = n + int(stated.sum()), max(largest, float(percent[stated].max())), between
+
+    @property
+    def signals(self) -> tuple[str, ...]:
+        """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
+        return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
+
+    def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
+        """Return the declared kind of answers, or that of the gold answers; text if there are only flags.
+
+        Raises ObservationError if there are neither gold answers nor flags.
+        """
+        if declared is not None:
+            return declared
+        if not self.kinds and not self.flagged:
+            return infer_kind([], path)
+        return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
+
+    def levels(self, path: Path | None) -> dict[int, str]:
+        """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
+
+        Raises ObservationError if a level has two names, or two levels have the same name.
+        """
+        table: dict[int, str] = {}
+        for level in sorted({level for level, _ in self.pairs}):
+            lines = {name: line for (number, name), line in self.pairs.items() if number == level and name is not None}
+            name, *others = list(lines) or [f"level_{level}"]
+            if others or name in table.values():
+                before = f"level {level} is called {name!r} before"
+                seen = others[0] if others else name
+                raise ObservationError(
+                    before if others else f"level {level} has the name of another level",
+                    path=path,
+                    line=lines.get(seen),
+                    field="level_name",
+                    seen=seen,
+                    expected="one name for each level number, and one number for each name, in all questions",
+                    remedy="Rename the level, or correct its number.",
+                )
+            table[level] = name
+        return table
+
+    def groups(self, levels: Mapping[int, str], path: Path | None) -> tuple[str, ...] | None:
+        """Return the group of each level, or its name if it has no group; None if no level has a group.
+
+        Raises ObservationError if a level is in two groups, or a group has the name of a level outside it.
+        """
+        group: dict[int, str] = {}
+        for (level, name), line in self.grouped.items():
+            if name is None:
+                continue
+            other = group.setdefault(level, name) != name
+            if other or any(levels[number] == name and (number, name) not in self.grouped for number in levels):
+                before = f"level {levels[level]!r} is in group {group[level]!r} before"
+                raise ObservationError(
+                    before if other else "this group has the name of a level that is not in it",
+                    path=path,
+                    line=line,
+                    field="group",
+                    seen=name,
+                    expected="one group for each level in all questions, with a name that no other level has",
+                    remedy="Rename the group, or give the level's reports one group.",
+                )
+        return tuple(group.get(number, name) for number, name in levels.items()) if group else None
+
+    def voting(
+        self, levels: Mapping[int, str], groups: tuple[str, ...] | None, names: Sequence[str] | None = None
+    ) -> frozenset[int]:
+        """Return the levels that only vote: those with these names or, by default, that never state a confidence."""
+        named = dict(zip(levels, groups or levels.values(), strict=True))
+        if names is None:
+            names = list({*named.values()} - {named[level] for level in self.stating})
+        return frozenset(level for level, name in named.items() if name in names)
+
+    def check_percentages(self, path: Path | None) -> None:
+        """Raise ObservationError if at least five values of a signal look like fractions: all <= 1, some in (0, 1)."""
+        for name, (n, largest, any_between) in self.stated.items():
+            if n >= 5 and largest <= 1 and any_between:
+                raise ObservationError(
+                    f"all {n} confidences are at most 1, so they look like fractions",
+                    path=path,
+                    field="confidence" if name == NUMBER else f"confidences.{name}",
+                    seen=largest,
+                    expected="percentages, 0 to 100",
+                    remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
+                    "percentages, give --scale percent.",
+                )
+
+
+def level_table(table: LongTable) -> dict[int, str]:
+    """Return the level numbers of some questions, in order, each with its name; see :meth:`Overview.levels`."""
+    overview = Overview()
+    overview.add(table)
+    return overview.levels(table.path)
+
+
+def level_columns(
+    level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
+) -> list[int]:
+    """Return the place of each level among those of a fit; LevelError, with the line, if the fit does not know it."""
+    for name in level_names:
+        if name not in known:
+            line = line_of(name)
+            place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
+            raise LevelError(
+                f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
+                "the level if it is one of these; otherwise remove its observations, or fit again with it."
+            )
+    return [known.index(name) for name in level_names]
+
+
+def question_arrays(
+    table: LongTable,
+    levels: Iterable[int],
+    kind: AnswerKind,
+    voting: frozenset[int] = frozenset(),
+    signals: Sequence[str] = (NUMBER,),
+) -> dict[str, Any]:
+    """Return the arrays of :class:`~bayes_direag.data.observations.Observations` by name.
+
+    Given are the numbers of all levels, in order, and of those that only vote. The first of the signals becomes the
+    ``confidence``. Reports of levels that only vote are usable without a confidence, and one that they state is
+    ignored. An answer is right if more than half of its flags in that question say so, or, if it has none, if it equals
+    the gold answer. Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in
+    part, or a question has two reports of one level.
+    """
+    rows = np.flatnonzero(table.is_report)
+    said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
+    texts, (given, gold) = _canonical((said, golds), kind)
+    given, said_code = given[rows], said.code[rows]
+    numbers = np.array(list(levels), np.int64)
+    shape, level = (len(table), len(numbers)), table.numbers("level")[rows].astype(int)
+    place = table.question[rows], np.searchsorted(numbers, level)
+    n_reports = np.bincount(place[0] * shape[1] + place[1], minlength=shape[0] * shape[1]).reshape(shape)
+    votes = np.isin(level, list(voting))
+    percents = {name: percent[rows] for name, percent in table.percents.items()}
+    unstated = np.isnan([*percents.values()]).all(axis=0) & ~votes
+    answer, stated = np.full(shape, -1), np.full((len(signals), *shape), np.nan)
+    status, flag = np.full(shape, Status.ABSENT, np.int8), np.full(shape, -1, np.int8)
+    reasons = {Status.NO_ANSWER: said_code < 0, Status.UNPARSABLE: given < 0, Status.NO_CONFIDENCE: unstated}
+    status[place] = np.select(list(reasons.values()), list(reasons), Status.USABLE)
+    usable = (given >= 0) & ~unstated
+    place = place[0][usable], place[1][usable]
+    answer[place] = given[usable]
+    for fractions, name in zip(stated, signals, strict=True):
+        fractions[place] = np.where(votes, np.nan, percents.get(name, np.nan))[usable] / 100
+    flag[place] = np.nan_to_num(table.numbers("correct"), nan=-1)[rows][usable]
+
+    candidate = ranks(answer)
+    correct, n_flags, conflicting = _judged(candidate, flag, (answer == gold[:, None]) & (answer >= 0))
+    n_usable = (candidate >= 0).sum(axis=1)
+    unreadable = (gold < 0) & golds.given
+    flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
+    for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
+        raise _unusable(table, number, kind, int(n_flags[number]), int(n_usable[number]))
+    return {
+        "confidence": stated[0],
+        "signals": dict(zip(signals[1:], stated[1:], strict=True)),
+        "candidate": candidate.astype(np.int32),
+        "candidates": _candidates(answer, texts),
+        "status": status,
+        "correct": correct,
+        "labelled": (gold >= 0) | (n_flags > 0),
+        "conflicting": conflicting.astype(np.int32),
+    }
+
+
+def ranks(answer: Int[np.ndarray, "problem level"]) -> Int[np.ndarray, "problem level"]:
+    """Rank the distinct answers of each question from 0; -1 stays.
+
+    Examples
+    --------
+    >>> ranks(np.array([[7, 3, -1, 7], [-1, -1, -1, -1]]))
+    array([[ 1,  0, -1,  1],
+           [-1, -1, -1, -1]])
+    """
+    order = np.argsort(answer, axis=1)
+    is_new = np.diff(np.take_along_axis(answer, order, axis=1), axis=1, prepend=-1) > 0
+    numbered = np.empty_like(answer)
+    np.put_along_axis(numbered, order, np.cumsum(is_new, axis=1) - 1, axis=1)
+    return numbered
+
+
+def _candidates(answer: Int[np.ndarray, "problem level"], texts: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """Return the distinct answers to each question, in string order."""
+    ordered = np.sort(answer, axis=1)
+    is_new = np.diff(ordered, axis=1, prepend=-1) > 0
+    said = [texts[place] for place in ordered[is_new].tolist()]
+    ends = np.cumsum(is_new.sum(axis=1)).tolist()
+    return tuple(tuple(said[start:end]) for start, end in zip([0, *ends], ends, strict=False))
+
+
+def _canonical(columns: Sequence[Coded], kind: AnswerKind) -> tuple[tuple[str, ...], list[Int[np.ndarray, " _"]]]:
+    """Return the distinct canonical answers in string order, and for each row of a column the place of its answer."""
+    spelled = [[canonical(text, kind) for text in column.values] for column in columns]
+    texts = sorted({text for column in spelled for text in column if text is not None})
+    place: dict[str | None, int] = {text: number for number, text in enumerate(texts)}
+    codes = [np.array([*(place.get(text, -1) for text in column), -1]) for column in spelled]
+    return tuple(texts), [code[column.code] for code, column in zip(codes, columns, strict=True)]
+
+
+def _judged(
+    candidate: Int[np.ndarray, "problem level"],
+    flag: Int[np.ndarray, "problem level"],
+    is_gold: Bool[np.ndarray, "problem level"],
+) -> tuple[Bool[np.ndarray, "problem level"], Int[np.ndarray, " problem"], Int[np.ndarray, " problem"]]:
+    """Return which answers are right, the number of flags of each question, and of candidates whose flags disagree."""
+    row, level = np.nonzero(flag >= 0)
+    place, size = row * candidate.shape[1] + candidate[row, level], candidate.size
+    n_flags = np.bincount(place, minlength=size).reshape(candidate.shape)
+    n_true = np.bincount(place[flag[row, level] == 1], minlength=size).reshape(candidate.shape)
+    given = np.maximum(candidate, 0)
+    flagged = np.take_along_axis(n_flags, given, axis=1)
+    majority = 2 * np.take_along_axis(n_true, given, axis=1) > flagged
+    correct = np.where(flagged > 0, majority, is_gold) & (candidate >= 0)
+    return correct, n_flags.sum(axis=1), ((n_true > 0) & (n_true < n_flags)).sum(axis=1)
+
+
+def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
+    """Return the error of a question whose rows are valid one by one."""
+    question = table.record(number)
+    if question.gold_answer is not None:
+        return ObservationError(
+            f"the gold answer of question {question.problem_id!r} cannot be read as {kind}",
+            path=table.path,
+            line=table.line_of(number),
+            field="gold_answer",
+            seen=question.gold_answer,
+            expected=f"an unambiguous {kind} answer",
+            remedy="Correct it, or declare another kind with --answers.",
+        )
+    return ObservationError(
+        f"question {question.problem_id!r} has no gold answer, and {n_flags} of its {n_usable} usable "
+        "observations have a flag",
+        path=table.path,
+        line=table.line_of(number),
+        field="correct",
+        expected="a gold answer, or a correct flag on all usable observations, or on none",
+        remedy="Add the gold answer or the missing flags, or remove the flags.",
+    )

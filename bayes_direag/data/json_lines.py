@@ -1,0 +1,223 @@
+"""JSON Lines and lists of records: a question a line, as in this project or in the paper's released code, or a report.
+
+A file of reports is a table in long form, and read as one if the names of its columns are given.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Int
+from pydantic_core import from_json
+
+from bayes_direag.data.coded import Coded
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.missing import plain
+from bayes_direag.data.records import (
+    OF_OBSERVATION,
+    OF_QUESTION,
+    Origin,
+    Question,
+    Row,
+    question_from_record,
+    signal_column,
+)
+from bayes_direag.errors import ObservationError
+
+# The fields of replies, samples and guesses in files of the paper's released implementation, and of their answers.
+_RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk_items": "answer_norm"}
+# A record with one of these fields is a question, one without is a row.
+_WITH_REPORTS = frozenset({"observations", *_RELEASED})
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file in UTF-8; raise ObservationError if it cannot be read."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder"}
+        raise ObservationError(
+            known.get(type(error), f"the file cannot be read ({error.strerror or error})"),
+            path=path,
+            expected="an observation file (JSON Lines, Parquet or CSV)",
+            remedy="Check the path.",
+        ) from error
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise ObservationError(
+            "this is not UTF-8 text",
+            path=path,
+            line=data.count(b"\n", 0, error.start) + 1,
+            seen=data[error.start : error.end],
+            expected="UTF-8",
+            remedy="Save the file in UTF-8, and check that it is an observation file.",
+        ) from error
+
+
+def json_lines(path: Path, text: str | None = None) -> Iterator[tuple[int, object]]:
+    """Yield the values of a JSON Lines file, each with its line number; ObservationError if it cannot be read."""
+    text = read_text(path) if text is None else text
+    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
+    for n_before, (number, line) in enumerate(numbered):
+        try:
+            yield number, from_json(line)
+        except ValueError as error:
+            reason = str(error).replace("line 1 ", "")
+            if 0 < n_before == len(numbered) - 1:
+                problem, seen = f"this last line is cut off ({reason})", line[-40:]
+                remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
+            else:
+                problem, seen = f"this line is not JSON ({reason})", line
+                remedy = "Correct the line. An object or a list must stand on one line."
+            raise ObservationError(
+                problem, path=path, line=number, seen=seen, expected="one complete JSON object a line", remedy=remedy
+            ) from error
+
+
+def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
+    """Take records with their lines: a question each, or a report each if ``names`` are given and none has reports.
+
+    Raises ObservationError if a value cannot be used.
+    """
+    line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
+    rows = [record for record in records if isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()]
+    if names is not None and len(rows) == len(records):
+        return _table_of_rows(rows, path, line, names)
+    questions = [_read(record, names) for record in records]
+    own = [question.record if isinstance(question.record, dict) else {} for question in questions]
+    reports = [report for question in questions for report in question.reports or ()]
+    return LongTable.of_questions(
+        {name: Coded.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
+        {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
+        np.array([len(question.reports or ()) for question in questions], int),
+        path,
+        line,
+        names,
+        malformed=np.array([question.reports is None for question in questions], bool),
+        recorder=partial(_record, questions, path, line, names),
+    )
+
+
+class _Read(NamedTuple):
+    """A record of a question under our names, its reports or None if they cannot be used, and its file's names."""
+
+    record: Any
+    reports: Sequence[Row] | None
+    spelling: Mapping[str, str]
+
+
+def _read(record: object, names: Columns | None) -> _Read:
+    spelling = {} if names is None else names.spelling
+    if not isinstance(record, Mapping):
+        return _Read(record, None, spelling)
+    record = dict(record) if names is None else names.ours(record)
+    for form, answer in _RELEASED.items():
+        if form in record and "observations" not in record:
+            spelling = {"observations": form, "level": "level_index", "gold_answer": "gold_answer_norm"}
+            record, spelling = _renamed(record, form), {**spelling, "answer": answer}
+    reports = record.get("observations")
+    if not isinstance(reports, list | tuple):
+        return _Read(record, None, spelling)
+    if names is not None:
+        reports = [names.ours(report) if isinstance(report, Mapping) else report for report in reports]
+        record["observations"] = reports
+    return _Read(record, reports if {*map(type, reports)} <= {dict} else None, spelling)
+
+
+def _record(
+    questions: Sequence[_Read],
+    path: Path | None,
+    line: Int[np.ndarray, " problem"],
+    names: Columns | None,
+    number: int,
+    own: Row,
+    observations: list[Row],
+) -> Question:
+    record, given, spelling = questions[number]
+    if given is not None and names is not None:
+        merged = (report | observation for report, observation in zip(given, observations, strict=False))
+        record = {**record, **own, "observations": [*merged]}
+    if isinstance(record, dict) and "observations" not in record:
+        raise _neither(record, path, int(line[number]))
+    return question_from_record(record, path, int(line[number]), spelling)
+
+
+def _neither(record: Row, path: Path | None, line: int) -> ObservationError:
+    return ObservationError(
+        "this object has neither observations nor outputs",
+        path=path,
+        line=line,
+        seen=sorted(record),
+        expected="observations (this project's form) or outputs (the released implementation's)",
+        remedy="Check that this is an observation file and not, for example, a question set; if it has a line a "
+        "report, name its columns (--column level=NAME).",
+    )
+
+
+def _renamed(record: Row, form: str) -> Row:
+    """Rename the fields of a record of the released implementation.
+
+    Its raw answers are used only if the field of the normalised ones is absent, as a null there means no answer. Its
+    ``level`` is the signed strength of the prompt, so the level is its ``level_index``.
+    """
+    items, gold = record[form], record.get("gold_answer_norm")
+    renamed = {name: value for name, value in record.items() if name not in (form, "confidence", "raw_output")}
+    renamed["gold_answer"] = record.get("gold_answer_raw") if gold is None else gold
+    if isinstance(items, list):
+        items = [_renamed_item(item, form, place) for place, item in enumerate(items)]
+    return {**renamed, "observations": items}
+
+
+def _renamed_item(item: object, form: str, place: int) -> object:
+    if not isinstance(item, dict):
+        return item
+    answer = _RELEASED[form]
+    kept = {name: value for name, value in item.items() if name not in ("level", "level_index")}
+    if form != "outputs":
+        kept |= {"level": place, "level_name": f"{'sample' if form == 'samples' else 'rank'}_{place}"}
+    elif "level_index" in item:
+        kept["level"] = item["level_index"]
+    return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
+
+
+def _table_of_rows(
+    rows: Sequence[Mapping[str, object]], path: Path | None, line: Int[np.ndarray, " row"], names: Columns
+) -> LongTable:
+    header = [*dict.fromkeys(str(name) for row in rows for name in row)]
+    names.check(header, path)
+    columns = {our: Coded.of([row.get(name) for row in rows]) for our, name in names.known(header).items()}
+    return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
+
+
+def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
+    """Return the columns of the signals that reports have in one field; what is no signals at all has no name."""
+    if not any("confidences" in report for report in reports):
+        return {}
+    given = [plain(report.get("confidences", {})) for report in reports]
+    named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in given]
+    names = dict.fromkeys(chain.from_iterable(named))
+    return {signal_column(name): Coded.of([signals.get(name) for signals in named]) for name in names}
+
+
+def table_of_questions(questions: Sequence[Question], origin: Origin | None = None) -> LongTable:
+    """Take records of questions; ``origin`` is where they were read."""
+    path, lines = origin or Origin(None, (None,) * len(questions))
+    reports = [vars(report) for question in questions for report in question.observations]
+    own = list(map(vars, questions))
+    return LongTable.of_questions(
+        {name: Coded.of([fields[name] for fields in own]) for name in ("problem_id", *OF_QUESTION)},
+        {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
+        np.array([len(question.observations) for question in questions], int),
+        path,
+        np.array([line or 0 for line in lines], int),
+        recorder=partial(_known, questions),
+    )
+
+
+def _known(questions: Sequence[Question], number: int, *_: object) -> Question:
+    return questions[number]

@@ -1,0 +1,28 @@
+"""Which values of files, frames and records are missing, and what the others are in Python."""
+
+from decimal import Decimal
+
+#: What tables hold in place of a missing value: the words that pandas takes for one, and its missing time.
+MISSING = frozenset((
+    "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT", "None", "null", "NULL", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A",
+    "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+))  # fmt: skip
+
+
+def plain(value: object) -> object:
+    """Return the Python value of a NumPy scalar, a number in the fewest digits that tell it; None if it is missing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> [plain(value) for value in (np.float32(5.1), np.int8(3), "NaN", float("nan"), " ")]
+    [5.1, 3, None, None, ' ']
+    """
+    if getattr(value, "ndim", None) == 0:
+        is_short = value.dtype.kind == "f" and value.dtype.itemsize < 8  # type: ignore[attr-defined]
+        value = float(str(value)) if is_short else value.item()  # type: ignore[attr-defined]
+    if isinstance(value, str):
+        return None if value in MISSING else value
+    if isinstance(value, float | Decimal):
+        return value if value == value else None
+    return None if type(value).__name__ in ("NAType", "NaTType") else value

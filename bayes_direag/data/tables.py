@@ -1,0 +1,320 @@
+"""Tables: pandas frames, CSV, Parquet, and whatever else Arrow reads; with a row a report, or a row a question."""
+
+import csv
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute as pc
+from jaxtyping import Int, Shaped
+from pyarrow import csv as pyarrow_csv
+from pyarrow import parquet, types
+
+from bayes_direag.data.coded import Coded, whole
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.json_lines import signal_columns, table_of_records
+from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, type_of
+from bayes_direag.errors import ObservationError
+
+if TYPE_CHECKING:
+    import pandas
+
+
+def table_of_frame(frame: Any, names: Columns) -> LongTable:
+    """Take a frame in long form, or an Arrow table of either form; the first row is line 1.
+
+    Raises ObservationError if a value cannot be used, or a column is missing.
+    """
+    if not hasattr(frame, "iloc"):
+        return table_of_arrow(pyarrow.table(frame), None, names)
+    header = [str(name) for name in frame.columns]
+    names.check(header, None)
+    columns = {our: _coded(frame.iloc[:, header.index(name)]) for our, name in names.known(header).items()}
+    return LongTable.of_rows(columns, None, np.arange(len(frame)) + 1, names)
+
+
+def _coded(column: "pandas.Series[Any]") -> Coded:
+    if column.dtype == object:
+        return Coded.of(column.tolist())
+    return _coded_arrow(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
+
+
+def _coded_arrow(column: pyarrow.ChunkedArray) -> Coded:
+    if types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if types.is_nested(column.type):
+        return Coded.of(column.to_pylist())
+    encoded = column.dictionary_encode()
+    if not encoded.num_chunks:
+        return Coded.missing(0)
+    values = encoded.chunk(0).dictionary
+    is_short = types.is_float16(values.type) or types.is_float32(values.type)
+    code = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in encoded.chunks])
+    return Coded.without_missing(values.to_numpy() if is_short else values.to_pylist(), code)
+
+
+def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | None, first_line: int = 1) -> LongTable:
+    """Take an Arrow table, with a row for each question if there is a column of observations, or for each report.
+
+    Raises ObservationError if a value cannot be used, or a column is missing.
+    """
+    chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
+    if "observations" in table.column_names:
+        return _table_of_questions(table, path, names, line)
+    chosen.check(table.column_names, path)
+    columns = {our: _coded_arrow(table[name]) for our, name in chosen.known(table.column_names).items()}
+    return LongTable.of_rows(columns, path, line, names)
+
+
+def _table_of_questions(
+    table: pyarrow.Table, path: Path | None, names: Columns | None, line: Int[np.ndarray, " row"]
+) -> LongTable:
+    chosen, lists = names or Columns(), table["observations"].combine_chunks()
+    is_list = types.is_list(lists.type) or types.is_large_list(lists.type)
+    if not is_list or not types.is_struct(lists.type.value_type):
+        return table_of_records(list(zip(line.tolist(), table.to_pylist(), strict=True)), path, names)
+    given = lists.flatten()
+    fields = dict(zip(given.type.names, given.flatten(), strict=True))
+    signals = fields.pop("confidences", pyarrow.nulls(0))
+    if types.is_struct(signals.type):
+        fields |= dict(zip(map(signal_column, signals.type.names), signals.flatten(), strict=True))
+    own, of_reports = chosen.known(table.column_names), chosen.known(fields)
+    reports = {our: _coded_arrow(pyarrow.chunked_array([fields[name]])) for our, name in of_reports.items()}
+    if types.is_map(signals.type):
+        reports |= signal_columns([{"confidences": dict(pairs or ())} for pairs in signals.to_pylist()])
+    if "level" in reports:
+        reports["level"] = reports["level"].changed(whole)
+    return LongTable.of_questions(
+        {our: _coded_arrow(table[name]) for our, name in own.items() if our not in OF_OBSERVATION},
+        reports,
+        pc.list_value_length(lists).fill_null(0).to_numpy().astype(int),
+        path,
+        line,
+        names,
+    )
+
+
+def read_parquet(path: Path, names: Columns | None) -> LongTable:
+    """Read a Parquet file with a row for each report, or for each question.
+
+    Raises ObservationError if the file or a value in it cannot be used.
+    """
+    with _opened(path, names) as (file, columns):
+        return table_of_arrow(file.read(columns=columns), path, names)
+
+
+#: The number of rows that are read at once, unless one question has more.
+ROWS_AT_ONCE = 1 << 19
+_BUFFER = 1 << 20
+
+
+def parquet_parts(path: Path) -> Iterator[LongTable]:
+    """Read a Parquet file in parts of whole questions, without labels; the rows of a question must be adjacent.
+
+    Raises ObservationError if the file or a value in it cannot be used.
+    """
+    with _opened(path, None) as (file, header):
+        columns = [name for name in header if name not in OF_QUESTION]
+        first, held = 1, file.schema_arrow.empty_table().select(columns)
+        n_rows = max(ROWS_AT_ONCE // 8, 1) if "observations" in columns else ROWS_AT_ONCE
+        for batch in file.iter_batches(n_rows, columns=columns):
+            held = pyarrow.concat_tables([held, pyarrow.Table.from_batches([batch])])
+            if n_whole := _whole_questions(held) if held.num_rows >= n_rows else 0:
+                yield table_of_arrow(held[:n_whole], path, None, first).unlabelled()
+                first, held = first + n_whole, held[n_whole:]
+        if held.num_rows or first == 1:
+            yield table_of_arrow(held, path, None, first).unlabelled()
+
+
+def _whole_questions(table: pyarrow.Table) -> int:
+    """Return the number of rows without those of the last question, which may go on."""
+    if "observations" in table.column_names:
+        return int(table.num_rows)
+    names = table["problem_id"]
+    others = np.flatnonzero(pc.not_equal(names, names[-1]).fill_null(True).to_numpy())
+    return int(others[-1]) + 1 if len(others) else 0
+
+
+@contextmanager
+def _opened(path: Path, names: Columns | None) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+    """Open a Parquet file; yields it and the columns that are read; ObservationError if it cannot be read."""
+    chosen = names or Columns()
+    try:
+        with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
+            header = file.schema_arrow.names
+            if "observations" not in header:
+                chosen.check(header, path)
+            yield file, [name for name in header if name == "observations" or name in chosen.known(header).values()]
+    except (pyarrow.ArrowException, OSError) as error:
+        raise ObservationError(
+            f"this Parquet file cannot be read ({error})",
+            path=path,
+            expected="a complete Parquet file",
+            remedy="Write it again: a copy or a run may have been interrupted.",
+        ) from error
+
+
+def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
+    """Take the text of a CSV file in long form; raise ObservationError if it or a value in it cannot be used."""
+    header, chosen = next(_csv_rows(text, path))[1], names or Columns()
+    chosen.check(header, path)
+    try:
+        table = pyarrow_csv.read_csv(
+            pyarrow.BufferReader(text.encode()),
+            pyarrow_csv.ReadOptions(block_size=min(4 * len(text), 2**31 - 1)),
+            pyarrow_csv.ParseOptions(newlines_in_values=True),
+            pyarrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(header, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
+                null_values=[""],
+                strings_can_be_null=True,
+            ),
+        )
+    except pyarrow.ArrowInvalid:
+        table = None
+    line = np.arange(0 if table is None else table.num_rows) + 2
+    if '"' in text or len(text.splitlines()) != len(line) + 1:  # Arrow takes a cell without its last quotation mark
+        line = np.array([number for number, _ in _csv_rows(text, path)][1:], int)
+    if table is None or len(line) != table.num_rows:
+        raise _not_csv(path, None, "cells are divided in two ways")
+    columns = {}
+    for our, name in chosen.known(header).items():
+        meaning = {int: _number, float: _number, bool: _flag}.get(type_of(our))
+        columns[our] = _coded_arrow(table[name])
+        columns[our] = columns[our].changed(meaning) if meaning else columns[our]
+    return LongTable.of_rows(columns, path, line, names)
+
+
+def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a CSV file with their lines; raise ObservationError for one with an error."""
+    limit, line, width = csv.field_size_limit(max(len(text), 1)), 1, 0
+    try:
+        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        for cells in reader:
+            width = width or len(cells)
+            if cells and len(cells) != width:
+                raise ObservationError(
+                    f"this row has {len(cells)} cells",
+                    path=path,
+                    line=line,
+                    seen=",".join(cells),
+                    expected=f"{width} cells, as in the header",
+                    remedy="Put quotation marks around cells that contain commas.",
+                )
+            if cells:
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise _not_csv(path, line, str(error)) from error
+    finally:
+        csv.field_size_limit(limit)
+
+
+def _not_csv(path: Path, line: int | None, reason: str) -> ObservationError:
+    return ObservationError(
+        f"this is not CSV ({reason})",
+        path=path,
+        line=line,
+        expected="comma-separated cells with paired quotation marks",
+        remedy="Write the table with a CSV library, which adds quotation marks where needed.",
+    )
+
+
+def _number(cell: str) -> object:
+    try:
+        return float(cell)
+    except ValueError:
+        return cell
+
+
+def _flag(cell: str) -> object:
+    return {"true": True, "1": True, "false": False, "0": False}.get(cell.strip().lower(), cell)
+
+
+def table_of_wide(
+    frame: "pandas.DataFrame", names: Columns, *, answer: str, confidence: str, correct: str
+) -> LongTable:
+    """Take a frame with a row for each question; in the names of a level's columns, ``{level}`` is its name.
+
+    Raises ObservationError if a value cannot be used, or a column is missing.
+    """
+    header = [str(name) for name in frame.columns]
+    before, marked, after = answer.partition("{level}")
+    matching = [name for name in header if name.startswith(before) and name.endswith(after) and marked]
+    levels = names.levels or [name[len(before) : len(name) - len(after)] for name in matching]
+    patterns = {"answer": answer, "confidence": confidence, "correct": correct}
+    named = {level: {our: theirs.replace("{level}", level) for our, theirs in patterns.items()} for level in levels}
+    needed = [names.question, *(of_level[our] for of_level in named.values() for our in ("answer", "confidence"))]
+    missing = [name for name in (needed if named else [answer]) if name not in header]
+    if missing:
+        raise ObservationError(
+            f"the table has no column {missing[0]}",
+            seen=", ".join(header),
+            expected="a column of that name, where {level} stands for the name of a level",
+            remedy="Name the columns: question='id', answer='{level}_answer', confidence='{level}_confidence'.",
+        )
+    given = {name: frame.iloc[:, place].tolist() for place, name in enumerate(header)}
+    nothing: list[object] = [None] * len(frame)
+
+    def of_reports(columns: Sequence[Sequence[object]]) -> Coded:
+        return Coded.of([value for row in zip(*columns, strict=True) for value in row])
+
+    about = {our: name for our, name in names.known(header).items() if our in ("problem_id", *OF_QUESTION)}
+    columns = {our: of_reports([given[name]] * len(named)) for our, name in about.items()}
+    columns["level"] = of_reports([[level] * len(frame) for level in named])
+    for our in patterns:
+        columns[our] = of_reports([given.get(of_level[our], nothing) for of_level in named.values()])
+    return LongTable.of_rows(columns, None, np.repeat(np.arange(len(frame)) + 1, len(named)), names)
+
+
+def long_frame(table: LongTable) -> "pandas.DataFrame":
+    """Return questions in long form: one row for each report, in :data:`~bayes_direag.data.records.COLUMNS`.
+
+    Further signals have columns after the stated confidence. A question without reports is one row with an empty level.
+    """
+    import pandas as pd
+
+    place, further = COLUMNS.index("confidence") + 1, [signal_column(name) for name in [*table.percents][1:]]
+    dtypes = {str: "str", int: "Int64", float: "Float64", bool: "boolean"}
+    is_written = table.is_report.copy()
+    is_written[table.start[table.n_reports == 0]] = True
+    question = table.question[is_written]
+    columns: dict[str, object] = {}
+    for name in (*COLUMNS[:place], *further, *COLUMNS[place:]):
+        own = name == "problem_id" or name in OF_QUESTION
+        values = table.texts_of_questions(name).objects()[question] if own else _of_rows(table, name)[is_written]
+        columns[name] = pd.array(values, dtypes[type_of(name)])
+    return pd.DataFrame(columns)
+
+
+def write_parquet(table: LongTable, path: Path) -> None:
+    """Write a row for each question, with its reports as a list of structs: the fields of a JSON line."""
+    dtypes = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
+
+    def structs(columns: dict[str, str]) -> pyarrow.StructArray:
+        """Return reports with fields from these columns."""
+        values = {name: _of_rows(table, column)[table.is_report] for name, column in columns.items()}
+        arrays = [pyarrow.array(v, dtypes[type_of(columns[n])], from_pandas=True) for n, v in values.items()]
+        return pyarrow.StructArray.from_arrays(arrays, list(columns))
+
+    reports = structs({name: name for name in OF_OBSERVATION})
+    if further := [*table.percents][1:]:
+        signals = structs({name: signal_column(name) for name in further})
+        reports = pyarrow.StructArray.from_arrays([*reports.flatten(), signals], [*OF_OBSERVATION, "confidences"])
+    ends = np.concatenate([[0], np.cumsum(table.n_reports)])
+    own = {
+        name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[str])
+        for name in ("problem_id", *OF_QUESTION)
+    }
+    given = pyarrow.table({**own, "observations": pyarrow.ListArray.from_arrays(ends.astype(np.int32), reports)})
+    parquet.write_table(given, path, row_group_size=1 << 16)
+
+
+def _of_rows(table: LongTable, name: str) -> Shaped[np.ndarray, " row"]:
+    if type_of(name) is str:
+        return table.texts(name).objects()
+    return table.percents[NUMBER] if name == "confidence" else table.numbers(name)
