@@ -249,35 +249,23 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
     return tuple(map(str, posterior["label"].to_numpy())) if "label" in posterior.coords else None
 
 
-def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
+def sampled_parameters(tree: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
     """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other.
 
     ``slots`` repeat them by column: see :meth:`~bayes_direag.model.equations.Parameters.of_slots`.
     """
-    samples = parameter_draws(posterior)
-    values = {name: samples[name].to_numpy() for name in Parameters._fields if name in samples}
-    return Parameters(**{name: draws.reshape(-1, *draws.shape[2:]) for name, draws in values.items()}).of_slots(slots)
+    natural = natural_draws(tree)
+    draws = {name: natural[name].to_numpy() for name in Parameters._fields if name in natural}
+    return Parameters(**{name: each.reshape(-1, *each.shape[2:]) for name, each in draws.items()}).of_slots(slots)
 
 
-def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
-    """Return all parameters by chain and draw: natural ones, fixed ones included, and raw ones as ``NAME_raw``."""
-    samples = tree["posterior"].to_dataset().merge(tree["unconstrained_posterior"].to_dataset(), join="exact")
+def natural_draws(tree: xr.DataTree) -> xr.Dataset:
+    """Return the natural parameters by chain and draw, fixed ones included."""
+    free = tree["posterior"].to_dataset()
     if "fixed_parameters" not in tree.children:
-        return samples
+        return free
     fixed = tree["fixed_parameters"].to_dataset()
-    return samples.merge(fixed.expand_dims({dim: samples[dim] for dim in ("chain", "draw")}), join="exact")
-
-
-def apart(samples: xr.Dataset) -> xr.Dataset:
-    """Give parameters of each signal names of their own, such as ``slope[words]``."""
-    of_signals = [str(name) for name in samples if "signal" in samples[name].dims]
-    split = {
-        f"{base}[{signal}]{'_raw' * raw}": samples[name].sel(signal=signal, drop=True)
-        for name in of_signals
-        for base, raw in [(name.removesuffix("_raw"), name.endswith("_raw"))]
-        for signal in samples["signal"].to_numpy()
-    }
-    return samples.drop_vars(of_signals).assign(split) if of_signals else samples
+    return free.merge(fixed.expand_dims({dim: free[dim] for dim in ("chain", "draw")}), join="exact")
 
 
 def require_format(tree: xr.DataTree) -> None:
