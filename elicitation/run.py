@@ -144,6 +144,7 @@ class _Run:
             "model": engine.model,
             "dataset": questions.name,
             "protocol": protocol.name,
+            **({} if protocol.schema is None else {"form": "json"}),
             "prompts": prompt_hash(protocol),
             "seed": seed,
             "sampling": sampling.model_dump(),
