@@ -12,6 +12,7 @@ from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
+from elicitation.frame import tell_unknown
 from elicitation.journal import recorded_revision
 from elicitation.live import LiveView, levels_table
 from elicitation.models import choose_sampling, find_preset, released_seed
@@ -231,6 +232,8 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
+    if summary.unknown_reasons:
+        err.print(tell_unknown(summary.unknown_reasons), soft_wrap=True)
     if not summary.waiting:
         out.print(
             f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.", soft_wrap=True
