@@ -22,7 +22,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import OF_QUESTION
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.fits.parameters import Scale, parameter_draws, parameter_table
+from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -286,7 +286,7 @@ class Fit:
         """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
         return parameter_table(self.tree)
 
-    def draws(self, scale: Scale = "natural") -> pd.DataFrame:
+    def draws(self, scale: ParameterScale = "natural") -> pd.DataFrame:
         """Tabulate the draws of the parameters: see :func:`~bayes_direag.fits.parameters.parameter_draws`."""
         return parameter_draws(self.tree, scale)
 

@@ -13,13 +13,13 @@ from bayes_direag.model.equations import Parameters
 from bayes_direag.model.settings import IDENTITY, Preset
 
 #: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
-Scale = Literal["natural", "relative", "raw"]
+ParameterScale = Literal["natural", "relative", "raw"]
 
 #: Predictions do not change if all of these are multiplied by one constant.
 SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
 
 
-def parameter_draws(tree: xr.DataTree, scale: Scale = "natural") -> pd.DataFrame:
+def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
     """Tabulate the draws of the parameters of a posterior container.
 
     Returns
@@ -66,7 +66,7 @@ def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
     """
     natural = parameter_draws(tree)
     table = pd.DataFrame({"mean": natural.mean(skipna=False), "sd": natural.std(skipna=False)})
-    for scale in get_args(Scale)[1:]:
+    for scale in get_args(ParameterScale)[1:]:
         table[scale] = parameter_draws(tree, scale).mean(skipna=False)
     return table.reset_index()
 

@@ -161,7 +161,7 @@ def nuts_posterior(
     prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
-        replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
+        replicated = np.asarray(_replicated(predictive_key, sites(draws.raw), data.unlabelled))
     groups = _datasets(
         {
             "log_prior": log_prior,
@@ -191,7 +191,7 @@ def _prior(key: Key[Array, ""], data: LikelihoodData, *, n_draws: int) -> dict[s
 
 
 @jax.jit
-def _predicted(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
+def _replicated(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
     drawn: Array = Predictive(direag, raw, batch_ndims=2, return_sites=["target"])(key, data)["target"]
     return drawn
 
