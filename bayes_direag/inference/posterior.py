@@ -87,16 +87,9 @@ def map_posterior(
     variant: Variant,
     seed: int,
 ) -> xr.DataTree:
-    """Put one member of a batch of MAP fits into the container.
+    """Put one member of a batch of MAP fits into the container, without the questions of weight 0.
 
-    Parameters
-    ----------
-    observations
-        The questions of the whole batch.
-    weight : (problem,) array
-        Weight of each question in this fit; those of weight 0 are left out.
-    seed
-        Only recorded; a MAP draws nothing.
+    The seed is only recorded, since a MAP draws nothing.
     """
     used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
@@ -129,16 +122,9 @@ def nuts_posterior(
     sampling: SamplingSettings,
     seed: int,
 ) -> xr.DataTree:
-    """Put NUTS draws into the container, with prior and posterior predictive draws.
+    """Put NUTS draws into the container, with prior and posterior predictive draws, seeded by the seed of the run.
 
-    Parameters
-    ----------
-    observations
-        The questions of the fit, all of positive weight.
-    weight : (problem,) array
-        Weight of each question.
-    seed
-        The seed of the run, from which those of the predictive draws are derived.
+    All questions have positive weight.
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     with jax.enable_x64(True):
