@@ -99,5 +99,5 @@ def _holds_requests(path: Path) -> bool:
         first = file.readline()
     try:
         return bool(json.loads(first).keys() == {"custom_id", "method", "url", "body"})
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         return False

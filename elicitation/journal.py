@@ -192,7 +192,7 @@ def _header(path: Path, data: bytes) -> dict[str, JsonValue]:
             raise ValueError
         identity = header["identity"]
         return {str(name): value for name, value in identity.items()}
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise JournalError(
             f"{path}, line 1: saw {first[:60]!r}; expected the header of a journal of version {VERSION}. Choose "
             "another folder."

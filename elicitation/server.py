@@ -165,7 +165,7 @@ class Server:
             self.model,
             self.revision,
             given.get("--dtype", "auto"),
-            int(given.get("--tensor-parallel-size", 1)) * int(given.get("--pipeline-parallel-size", 1)),
+            _number(given, "--tensor-parallel-size") * _number(given, "--pipeline-parallel-size"),
             whole=not given.keys() & {"--quantization", "--cpu-offload-gb", "--load-format"},
         )
         command = (str(self._fetcher), fetch.__file__, json.dumps(request._asdict()))
@@ -178,10 +178,15 @@ class Server:
                     process.kill()
         if process.returncode:
             raise EngineError(f"{self.model} could not be fetched. From {self.log}:\n{self._log_excerpt()}")
-        result = json.loads(output)
-        if "error" in result:
-            raise EngineError(result["error"])
-        self._fetched = Fetched(**result)
+        try:
+            result = json.loads(output.splitlines()[-1])  # libraries may print something before
+            if "error" in result:
+                raise EngineError(result["error"])
+            self._fetched = Fetched(**result)
+        except (ValueError, LookupError, TypeError):
+            raise EngineError(
+                f"{self.model}: saw {output[-80:]!r} of {self._fetcher}; expected where the model is. See {self.log}."
+            ) from None
         self.revision = self._fetched.revision
         return self._fetched
 
@@ -322,6 +327,13 @@ class ServedEngine(ChatEngine):
                 f"saw no server at {self.server.url} within {self._ready_within:g} s; expected it to be ready. See "
                 f"{self.server.log}, or wait longer with --ready-within."
             ) from None
+
+
+def _number(arguments: Mapping[str, str], name: str) -> int:
+    value = arguments.get(name, "1")
+    if not value.isdecimal():
+        raise EngineError(f"--vllm-args {name}: saw {value!r}; expected a number of GPUs. Correct it.")
+    return int(value)
 
 
 def _check_log(path: Path) -> None:

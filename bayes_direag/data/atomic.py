@@ -30,9 +30,7 @@ def atomic_path(path: str | Path) -> Iterator[Path]:
             else:
                 os.replace(temporary, target)
         except OSError as error:
-            if error.filename not in (None, temporary, str(temporary)):  # another file
-                raise
-            raise OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path)) from error
+            raise _naming(error, folder, path) from error
 
 
 @contextmanager
@@ -57,9 +55,18 @@ def folder_beside(path: Path) -> Iterator[Path]:
             fcntl.flock(lock, fcntl.LOCK_EX)
         folder = folder.rename(f"{folder}.partial")  # once it is locked, as others look for this name
         yield folder
+    except OSError as error:
+        raise _naming(error, folder, path) from error
     finally:
         os.close(lock)
         shutil.rmtree(folder)
+
+
+def _naming(error: OSError, folder: Path, path: Path) -> OSError:
+    """Return an error that names the path if it is about a file of the temporary folder, or names none."""
+    if error.filename is None or str(error.filename).startswith(str(folder)):
+        return OSError(error.errno, os.strerror(error.errno) if error.errno else str(error), str(path))
+    return error
 
 
 def _is_locked(folder: Path) -> bool:

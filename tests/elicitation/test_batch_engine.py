@@ -126,7 +126,7 @@ def test_results_of_other_requests_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_file_of_another_kind_is_left_alone(tmp_path: Path) -> None:
-    for content in ["", "mine\n", '{"custom_id": 1}\n', "[1]\n"]:
+    for content in ["", "mine\n", '{"custom_id": 1}\n', "[1]\n", "[" * 100_000]:
         (tmp_path / "requests.jsonl").write_text(content)
         with pytest.raises(EngineError, match=r"requests\.jsonl: saw a file of another kind; expected no file"):
             ask(tmp_path)

@@ -209,6 +209,17 @@ def test_without_a_connection_what_was_fetched_before_will_do(machine: Machine) 
     assert fetched.revision == REVISION
 
 
+def test_a_program_that_fetches_nothing_and_a_number_that_is_none_are_told(machine: Machine) -> None:
+    for fetcher, arguments, message in (
+        ("/bin/echo", (), "of /bin/echo; expected where the model is"),
+        (sys.executable, ("--tensor-parallel-size", "two"), "--vllm-args --tensor-parallel-size: saw 'two'"),
+    ):
+        log = machine.folder / "server.log"
+        server = Server("some/model", "m", log, launch=STUB, fetcher=fetcher, arguments=arguments)
+        with pytest.raises(EngineError, match=message):
+            asyncio.run(server.fetch())
+
+
 def test_a_fetch_that_breaks_is_told_with_its_last_words(machine: Machine) -> None:
     (machine.folder / "modules" / "huggingface_hub" / "__init__.py").write_text("raise ValueError('broken')")
     with pytest.raises(EngineError, match=r"(?s)some/model could not be fetched.*ValueError: broken"):

@@ -100,6 +100,7 @@ def test_a_second_run_is_locked_out_until_the_first_ends(tmp_path: Path) -> None
         (b"hello\n", "line 1: saw b'hello'; expected the header"),
         (b'{"journal": 99, "identity": {}}\n', "version 1"),
         (b'[1]\n{"journal": 1}\n', "line 1"),
+        (b"[" * 100_000 + b"\n", "line 1"),
         (b"a draft without a newline", "line 1: saw b'a draft without a newline'; expected the header"),
         (b"hello\nand a last line without its newline", "line 1: saw b'hello'; expected the header"),
         (b'{"journal": 1, "identity": {"model": "another"}}', 'model: "another" there, "m" here'),

@@ -78,6 +78,16 @@ def test_the_folder_is_never_missing_while_it_is_replaced(out, monkeypatch):
     assert json.loads((out / "thing.json").read_text())["number"] == 2
 
 
+@pytest.mark.usefixtures("full_disk")
+def test_a_full_disk_names_the_folder_that_was_given(out, tmp_path):
+    before = contents(out)
+    for name in ("out", "new"):
+        with pytest.raises(OSError, match=f"File too large: '{tmp_path}/{name}'$"):
+            write(tmp_path / name, table=pd.DataFrame({"value": range(9000)}))
+    assert contents(out) == before
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+
+
 @pytest.mark.parametrize("at", ["before", "out"])
 def test_it_stays_if_the_new_cannot_take_its_place(out, tmp_path, monkeypatch, at):
     """On a system that cannot exchange two names."""
