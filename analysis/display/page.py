@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from analysis.display.style import LeftOut, Words, figure_style
 from analysis.display.style import Picture as Drawn
+from bayes_direag.commands.console import visible
 from bayes_direag.data.atomic import atomic_path
 
 if TYPE_CHECKING:
@@ -221,7 +222,8 @@ def render(report: Report) -> str:
     }
     css, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "explorer.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    return environment.get_template("template.html.j2").render(report=report, css=css, script=script, digest=digest)
+    template = environment.get_template("template.html.j2")
+    return visible(template.render(report=report, css=css, script=script, digest=digest))
 
 
 def _pieces(text: str) -> list[str]:

@@ -19,9 +19,9 @@ def visible(text: str) -> str:
     Examples
     --------
     >>> print(visible("\x1b[2J gpt\r"))
-    \x1b[2J gpt\r
+    \u001b[2J gpt\u000d
     """
-    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 class PlainConsole(Console):

@@ -1,6 +1,8 @@
 """A fit: the posterior container with its methods to predict, tabulate parameters, save and load."""
 
+import errno
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -8,12 +10,14 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
+import netCDF4
 import numpy as np
 import pandas as pd
 import xarray as xr
 from jax.typing import ArrayLike
 from jaxtyping import Bool
 from numpyro.infer import MCMC
+from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
@@ -22,7 +26,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import OF_QUESTION
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
-from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
+from bayes_direag.fits.checked import require_answers, require_usable
+from bayes_direag.fits.parameter_table import parameter_table
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -41,10 +46,13 @@ from bayes_direag.model.equations import Reports
 from bayes_direag.model.likelihood_data import LikelihoodData, fitted_to, likelihood_weights
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, Recalibration, distribution, predict
-from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant
+from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Variant, raw_shape
 
 if TYPE_CHECKING:
     import pyarrow
+
+#: A fit is not compressed, so its arrays need about as much memory as its file has bytes.
+_MOST_MEMORY = 100
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -283,23 +291,16 @@ class Fit:
         return observations.voting_as(self.fitted.voting).align(self.level_names)
 
     def parameters(self) -> pd.DataFrame:
-        """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
+        """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""
         return parameter_table(self.tree)
 
-    def draws(self, scale: ParameterScale = "natural") -> pd.DataFrame:
-        """Tabulate the draws of the parameters: see :func:`~bayes_direag.fits.parameters.parameter_draws`."""
-        return parameter_draws(self.tree, scale)
-
     def save(self, path: str | Path) -> None:
-        """Write the fit as NetCDF, completely or not at all; raise FitFileError or OSError if it cannot be written."""
+        """Write the fit as NetCDF, completely or not at all; raise OSError if it cannot be written."""
         with atomic_path(path) as partial_path:
             try:
                 self.tree.to_netcdf(partial_path, engine="netcdf4")
             except RuntimeError as error:  # the NetCDF library does not say why it cannot write
-                raise FitFileError(
-                    f"{path}: the fit cannot be written ({error}); expected a disk with space. Make room, or choose "
-                    "another folder."
-                ) from error
+                raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
 
     def export(self, path: str | Path) -> None:
         """Write a :class:`~bayes_direag.Predictor` with all draws as JSON, completely or not at all."""
@@ -356,15 +357,17 @@ class Fit:
         Raises
         ------
         DirEAGError
-            If a raw parameter is missing, no question is labelled and answered, or the preset has a final calibration
-            that has no posterior.
+            If a raw parameter is missing or has another shape, no question is labelled and answered, or the preset has
+            a final calibration that has no posterior.
         """
         observations, settings, variant = fitted_to(observations, preset, variant)
         final = settings.recalibration
         require_posterior(final)
         weight = likelihood_weights(np.ones((1, len(observations)), bool), observations, settings)[0]
         fitted, weight = observations.select(weight > 0), weight[weight > 0]
-        raw = Draws.of(draws, settings.free_parameters(variant))
+        sizes = LikelihoodData.weighted(fitted, weight, preset=settings, variant=variant).sizes
+        shapes = {name: raw_shape(name, **sizes) for name in settings.free_parameters(variant)}
+        raw = Draws.of(draws, shapes)
         n_chains, n_draws = next(iter(raw.raw.values())).shape[:2]
         runs = sampling or SamplingSettings.model_construct(n_chains=n_chains, n_warmup=0, n_draws=n_draws)
         tree = nuts_posterior(raw, fitted, weight, preset=settings, variant=variant, sampling=runs, seed=seed)
@@ -392,13 +395,40 @@ class Fit:
         if not Path(path).is_file():
             raise FitFileError(f"{path}: no such file; expected {expected}.")
         try:
-            with xr.open_datatree(path, engine="netcdf4") as stored:
-                fit = cls(stored.load())
-            require_format(fit.tree)
-            _ = fit.preset, fit.variant, fit.level_names, fit.recalibration
-        except (OSError, KeyError, ValueError, RuntimeError, AttributeError) as error:
+            fit = cls(_stored_tree(path))
+            fit._require_usable()
+        except Exception as error:  # whatever is wrong with a file
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
                 f"{path}: not a fit that this version can read ({cause}); expected {expected}. Fit again."
             ) from error
         return fit
+
+    def _require_usable(self) -> None:
+        """Raise an error unless this is a fit of this version whose predictions are probabilities."""
+        require_format(self.tree)
+        data, names = self.tree["constant_data"], {"levels": self.level_names, "labels": label_names(self.tree) or ()}
+        parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
+        require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
+        require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
+        _ = self.fitted, self.variant, self.method, self.calibrated_on, self.fingerprint
+        _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"]
+
+
+def _stored_tree(path: str | Path) -> xr.DataTree:
+    """Read the groups of a NetCDF file; raise ValueError if they claim to be much larger than it.
+
+    The file is opened once, since the NetCDF library may crash if it opens a damaged one again.
+    """
+    size = Path(path).stat().st_size
+    with netCDF4.Dataset(path) as stored:
+        variables = [variable for group in stored.groups.values() for variable in group.variables.values()]
+        claimed = sum(8 * math.prod(variable.shape) for variable in variables)
+        if claimed > _MOST_MEMORY * size:
+            raise ValueError(f"it claims to hold {claimed / 2**20:,.0f} MiB in {size / 2**10:,.0f} KiB")
+        groups = {
+            name: xr.open_dataset(NetCDF4DataStore(group)).load()  # type: ignore[no-untyped-call]
+            for name, group in stored.groups.items()
+        }
+        about = xr.Dataset(attrs={name: stored.getncattr(name) for name in stored.ncattrs()})
+    return xr.DataTree.from_dict({"/": about, **groups})

@@ -17,6 +17,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.errors import FitFileError, LevelError, ObservationError
+from bayes_direag.fits.checked import require_usable
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
 from bayes_direag.model.selection import (
     IsotonicRecalibration,
@@ -26,7 +27,6 @@ from bayes_direag.model.selection import (
 )
 
 FORMAT, VERSION = "bayes-direag predictor", 1
-_NOT_NEGATIVE = {"weight", "prior_strength", "null_base", "null_gain", "sharpness"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,45 +78,21 @@ class Predictor:
                 raise ValueError(f"saw {stored['format']} {stored['version']}; expected {FORMAT} {VERSION}")
             if stored["answers"] not in get_args(AnswerKind):
                 raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
-            parameters = {name: np.array(values, float) for name, values in stored["parameters"].items()}
-            n, levels, labels = len(parameters["weight"]), tuple(stored["levels"]), tuple(stored["labels"] or ())
-            method, values = stored["recalibration"]["method"], stored["recalibration"]["values"]
-            if method not in (*LogisticRecalibration.METHODS, IsotonicRecalibration.method):
-                methods = ", ".join((*LogisticRecalibration.METHODS, IsotonicRecalibration.method))
-                raise ValueError(f"saw a final calibration by {method}; expected one of {methods}")
-            shapes: dict[str, tuple[int, ...]] = dict.fromkeys(parameters, (n,))
-            shapes |= dict.fromkeys(("weight", "bias", "vote"), (n, len(levels)))
-            shapes["label_vote"] = (n, len(levels), len(labels))
-            signals = tuple(stored.get("signals", ("number",)))
-            shapes |= dict.fromkeys(("slope", "vote_slope"), (n, len(signals)) if len(signals) > 1 else (n,))
-            wrong = [
-                name
-                for name, draws in parameters.items()
-                if draws.shape != shapes[name]
-                or not np.isfinite(draws).all()
-                or (name in _NOT_NEGATIVE and (draws < 0).any())
-            ]
-            if wrong or not n or not {"prior_strength", "null_base"} <= parameters.keys():
-                raise ValueError(
-                    f"parameters {', '.join(wrong or parameters)} are not {n} draws of {len(levels)} levels"
-                )
-            if method == "isotonic":
-                final = np.array([values["support"], values["probability"]], float)
-                recalibration: Recalibration = IsotonicRecalibration(*final)
+            parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
+            levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
+            signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
+            method, made_by = stored["recalibration"]["method"], dict(stored["made_by"])
+            values = {name: np.array(given, float) for name, given in stored["recalibration"]["values"].items()}
+            if method == IsotonicRecalibration.method:
+                final: Recalibration = IsotonicRecalibration(values["support"], values["probability"])
             else:
-                final = np.array([values["intercept"], values["slope"]], float).reshape(2, 1, n)
-                coefficients = dict(zip(("intercept", "slope"), final, strict=True))
-                recalibration = LogisticRecalibration(method, coefficients, _eps(stored["recalibration"]["eps"]))
-            if not (final.size and np.isfinite(final).all()):
-                raise ValueError(f"the final calibration by {method} has values that are no numbers")
-            names = (*levels, *labels, *signals)
-            if not (levels and all(isinstance(name, str) for name in names) and {*stored["voting"]} <= {*levels}):
-                raise ValueError("levels, labels and signals are not names")
-            known = levels, frozenset(stored["voting"]), labels, signals
-            made_by = dict(stored["made_by"])
-            return cls(stored["answers"], *known, _eps(stored["eps"]), Parameters(**parameters), recalibration, made_by)
-        except (OSError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            cause = f"{type(error).__name__}: {error}"
+                coefficients = {name: values[name][None] for name in ("intercept", "slope")}
+                final = LogisticRecalibration(method, coefficients, float(stored["recalibration"]["eps"]))
+            require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
+            voting = frozenset(stored["voting"]).intersection(levels)
+            return cls(stored["answers"], levels, voting, labels, signals, eps, parameters, final, made_by)
+        except Exception as error:  # whatever is wrong with a file
+            cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
                 f"{path}: not a predictor that this version can read ({cause}); expected a file written by "
                 "`direag export`. Export the fit again."
@@ -244,12 +220,6 @@ class Predictor:
 def _present(value: object) -> object:
     """Return a value; None if it is NaN, which means missing."""
     return None if isinstance(value, float) and math.isnan(value) else value
-
-
-def _eps(value: object) -> float:
-    if not (isinstance(value, float) and 0 < value < 0.5):
-        raise ValueError(f"saw eps {value}; expected a number between 0 and 0.5")
-    return value
 
 
 def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:

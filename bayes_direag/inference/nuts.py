@@ -17,7 +17,7 @@ Parameters, and sums over questions, are in double precision, whatever JAX's glo
 is in single precision, which is twice as fast: it changes the log density by less than 1e-4.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
@@ -81,18 +81,29 @@ class Draws(NamedTuple):
     stats: dict[str, Shaped[np.ndarray, "chain draw"]]
 
     @classmethod
-    def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", names: Sequence[str]) -> "Draws":
-        """Take raw parameters and statistics, NaN where not collected; raise DirEAGError if a site is missing."""
+    def of(cls, draws: "MCMC | Draws | Mapping[str, ArrayLike]", shapes: dict[str, tuple[int, ...]]) -> "Draws":
+        """Take raw parameters of these shapes, and statistics, NaN where not collected.
+
+        Raises DirEAGError if a site is missing, or has another shape.
+        """
         if isinstance(draws, Draws):
-            return draws
-        samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
-        missing = [f"{name}_raw" for name in names if f"{name}_raw" not in samples]
+            samples: Mapping[str, ArrayLike] = sites(draws.raw)
+        else:
+            samples = draws.get_samples(group_by_chain=True) if isinstance(draws, MCMC) else draws
+        expected = sites(shapes)
+        missing = [site for site in expected if site not in samples]
         if missing:
-            expected = ", ".join(sites(dict.fromkeys(names)))
-            raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {expected}.")
-        raw: RawDraws = {name: np.asarray(samples[f"{name}_raw"]) for name in names}
+            raise DirEAGError(f"draws: there is no site {missing[0]!r}; expected {', '.join(expected)}.")
+        raw: RawDraws = {name: np.asarray(samples[site]) for name, site in zip(shapes, expected, strict=True)}
+        first = next(iter(raw.values())).shape[:2]
+        for name, values in raw.items():
+            if values.ndim < 2 or 0 in first or values.shape != (*first, *shapes[name]):
+                raise DirEAGError(
+                    f"draws: site '{name}_raw' has shape {values.shape}; expected {('chain', 'draw', *shapes[name])}, "
+                    "with the same chains and draws in every site. Take those of these observations, by chain."
+                )
         fields = draws.get_extra_fields(group_by_chain=True) if isinstance(draws, MCMC) else {}
-        return cls(raw, statistics_of(fields, next(iter(raw.values())).shape[:2]))
+        return draws if isinstance(draws, Draws) else cls(raw, statistics_of(fields, first))
 
 
 class _Chain(NamedTuple):

@@ -184,7 +184,7 @@ def made_posterior(
     tree["recalibration"] = _recalibration(final, settings.recalibration.method)
     tree["loo"] = xr.DataTree(left_out.to_dataset(observations, from_dataset(tree["recalibration"].to_dataset())))
     sampling = SamplingSettings(n_chains=max(n_chains, 2), n_draws=n_draws)
-    tree.attrs |= {"versions": "{}", "seed": seed, "sampling": sampling.model_dump_json()}
+    tree.attrs |= {"seed": seed, "sampling": sampling.model_dump_json()}
     return Fit(tree)
 
 
@@ -306,8 +306,7 @@ def _container(
     }
     drawn, free = groups.pop("posterior"), preset.free_parameters(variant)
     fixed = {name: drawn[name][0, 0] for name in preset.parameters(variant) if name in drawn and name not in free}
-    absent = {name: np.zeros(drawn["weight"].shape[: 3 if name in LEVEL_PARAMETERS else 2]) for name in free}
-    raw = {f"{name}_raw": drawn.get(f"{name}_raw", drawn.get(name, absent[name])) for name in free}
+    raw = {name: value for name, value in drawn.items() if name.endswith("_raw")}
     groups["posterior"] = {name: value for name, value in drawn.items() if name not in raw.keys() | fixed.keys()}
     tree = arviz_base.from_dict(groups | data | {"unconstrained_posterior": raw}, dims=_DIMS, coords=names)
     apart = {
@@ -325,6 +324,8 @@ def _container(
         "dataset": "handmade",
         "model": "not stated",
         "observations_sha256": observations.fingerprint,
+        "versions": "{}",
+        "seed": 0,
     }
     return tree
 

@@ -160,7 +160,7 @@ def test_standard_output_may_take_few_characters(tmp_path, fitted, encoding):
 
 def test_names_do_not_control_the_terminal(tmp_path, fitted, observations):
     hostile = "\x1b[2Jgpt\x9b31m\u202e"
-    shown = r"\x1b[2Jgpt\x9b31m\u202e"
+    shown = r"\u001b[2Jgpt\u009b31m\u202e"
     source = tmp_path / f"{hostile}.jsonl"
     source.write_text(observations.read_text().replace("very_cautious", json.dumps(hostile)[1:-1]))
     assert shown in refuse("predict", fitted[0], source, "--out", tmp_path / "o.csv")

@@ -42,6 +42,7 @@ def pixels(page: Page) -> np.ndarray:
         ("type `direag <x>` now", "type direag <x> now"),
         ("an odd ` stays", "an odd ` stays"),
         ("{{ 7 * 7 }}", "{{ 7 * 7 }}"),
+        ("\x1b[2J gpt\u202e\ud83d", r"\u001b[2J gpt\u202e\ud83d"),
     ],
 )
 def test_texts_are_shown_as_they_are(text, shown):

@@ -1,6 +1,7 @@
 """A whole NUTS fit: what its container holds, what it leaves out, and what it predicts."""
 
 import json
+import re
 
 import jax
 import numpy as np
@@ -12,9 +13,9 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.posterior import natural_draws, prior_draws
+from bayes_direag.inference.posterior import parameter_draws, prior_draws
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings
+from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings, raw_shape
 from tests.bayes_direag import brute_force
 from tests.bayes_direag.conftest import NUTS_SAMPLING
 
@@ -58,7 +59,7 @@ class TestContainer:
                 assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
 
     def test_parameters_have_level_names(self, nuts: Fit, labelled: Observations) -> None:
-        posterior = natural_draws(nuts.tree).merge(nuts.tree["unconstrained_posterior"].to_dataset())
+        posterior = parameter_draws(nuts.tree)
         assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
         assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
         for group in ("posterior", "prior", "log_prior"):
@@ -74,13 +75,13 @@ class TestContainer:
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
         draws = natural(nuts)
         for name in NATURAL:
-            found = natural_draws(nuts.tree)[name].to_numpy()
+            found = parameter_draws(nuts.tree)[name].to_numpy()
             expected = np.array([one[name] for one in draws]).reshape(found.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
         for name in SHARED:
-            raw = nuts.tree["unconstrained_posterior"][f"{name}_raw"]
+            raw = parameter_draws(nuts.tree)[f"{name}_raw"]
             np.testing.assert_allclose(
-                natural_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
+                parameter_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
             )
 
     def test_log_likelihood_is_the_log_support_of_what_came_true(self, nuts: Fit, labelled: Observations) -> None:
@@ -276,6 +277,14 @@ class TestFromDraws:
         message = "there is no site 'weight_centre_raw'; expected weight_raw, weight_centre_raw, weight_spread_raw"
         with pytest.raises(DirEAGError, match=message):
             Fit.from_draws({"weight_raw": np.zeros((2, 30, 5))}, labelled)
+
+    @pytest.mark.parametrize("shape", [(), (30,), (2, 30), (2, 30, 4), (1, 30, 5), (2, 30, 5, 1)])
+    def test_a_site_of_another_shape_is_named(self, labelled: Observations, shape: tuple[int, ...]) -> None:
+        names = PRESETS["bayes"].free_parameters("count")
+        sites = {f"{name}_raw": np.zeros((2, 30, *raw_shape(name, 5))) for name in names}
+        message = rf"site 'vote_raw' has shape {re.escape(str(shape))}; expected \('chain', 'draw', 5\)"
+        with pytest.raises(DirEAGError, match=message):
+            Fit.from_draws(sites | {"vote_raw": np.zeros(shape)}, labelled, variant="count")
 
     def test_a_final_calibration_without_a_posterior_is_refused(self, labelled: Observations) -> None:
         isotonic = PRESETS["bayes"].override(recalibration={"method": "isotonic"})
