@@ -35,7 +35,7 @@ from analysis.scores.scoring import mean_and_interval
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import apart, parameter_draws, sampled_parameters
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import clipped_logit
 from bayes_direag.model.presets import label
 from bayes_direag.model.selection import LogisticRecalibration, distribution, odds_against
@@ -73,13 +73,12 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     Returns: One row per quantity and level: ``quantity``, which is ``share`` (of the total weight) or ``bias`` (on the
     logit scale; not for variant ``count``); ``level``, ``value``, ``low``, ``high``.
     """
-    posterior = parameter_draws(fit.tree)
-    draws = {"share": posterior["weight"] / posterior["weight"].sum("level")}
-    if "bias" in posterior:
-        draws["bias"] = posterior["bias"]
+    natural, draws = fit.draws(), {"share": fit.draws("relative")["weight"]}
+    if "bias" in natural:
+        draws["bias"] = natural["bias"]
     levels = pd.Series(fit.level_names, dtype="str")
     parts = (
-        {"quantity": name, "level": levels} | _summary(values.to_numpy().reshape(-1, len(levels)), "value", level)
+        {"quantity": name, "level": levels} | _summary(values.to_numpy(), "value", level)
         for name, values in draws.items()
     )
     return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
@@ -93,17 +92,14 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     ``prior_strength / total weight``, ``null_base / total weight``, and, for a logistic final calibration,
     ``recalibration intercept`` and ``recalibration slope``.
     """
-    posterior = apart(parameter_draws(fit.tree))
-    total = posterior["weight"].sum("level")
-    names = [str(name) for name in posterior if not str(name).endswith("_raw")]
+    natural, relative = fit.draws().droplevel("level", axis=1), fit.draws("relative").droplevel("level", axis=1)
     shown = ("slope", "null_gain", "sharpness", "vote_slope")
-    draws = {name: posterior[name] for field in shown for name in names if name.partition("[")[0] == field}
-    draws |= {f"{name} / total weight": posterior[name] / total for name in ("prior_strength", "null_base")}
-    final = fit.tree["recalibration"].to_dataset()
+    draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
+    draws |= {f"{name} / total weight": relative[name] for name in ("prior_strength", "null_base")}
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
-        draws |= {f"recalibration {name}": final[name] for name in final.data_vars}
-    values = np.stack([value.to_numpy().ravel() for value in draws.values()], axis=1)
-    return pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str"), **_summary(values, "value", level)})
+        draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in IDENTITY}
+    table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
+    return table.assign(**_summary(pd.DataFrame(draws).to_numpy(), "value", level))
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:

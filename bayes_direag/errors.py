@@ -59,6 +59,9 @@ class ObservationError(DirEAGError):
         super().__init__(f"{place}{': ' if place else ''}{problem}{value}; expected {expected}. {remedy}")
         self.path, self.line, self.field, self.seen = path, line, field, seen
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return Exception.__new__, (type(self), *self.args), self.__dict__  # to come back from another process
+
 
 class ArgumentError(DirEAGError, TypeError):
     """An argument of a type that a function does not take."""

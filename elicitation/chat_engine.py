@@ -29,6 +29,12 @@ _CONSTRAINTS: Mapping[str, Callable[[str], dict[str, object]]] = {
     "structured_outputs": lambda pattern: {"structured_outputs": {"regex": pattern}},  # the only one from 0.12 on
     "guided_regex": lambda pattern: {"guided_regex": pattern},  # ignored from 0.12 on
 }
+# What to change in a request for JSON if a server refuses it.
+_JSON_FORMATS: tuple[Mapping[str, object], ...] = (
+    {},
+    {"response_format": {"type": "json_object"}},
+    {"response_format": None},
+)
 _PROBE = "(amber|teal)-[0-9]{3}"  # no model says this unconstrained
 _RETRIED = {408, 409, 429}  # and all from 500
 _FIRST_WAIT, _LONGEST_WAIT = 0.5, 8.0
@@ -89,6 +95,7 @@ class ChatEngine(Engine):
         self._clients: list[httpx2.AsyncClient] = []
         self._stack = AsyncExitStack()
         self._constraints: dict[int, str] = {}  # by endpoint, once it has been seen to work
+        self._json_formats: dict[int, int] = {}  # likewise
         self._route = list(range(self.lanes))  # the current endpoint of each lane
 
     async def __aenter__(self) -> EngineInfo:
@@ -123,11 +130,30 @@ class ChatEngine(Engine):
             if request.pattern is not None:
                 del body["structured_outputs"]
                 body |= _CONSTRAINTS[await self._constraint(place)](request.pattern)
+            if "response_format" in body:
+                return await self._complete_json(place, body)
             return await self._complete(place, body)
         except RequestError as error:
             if error.is_transient and self._route[lane] == place:  # no other request has moved the lane
                 self._route[lane] = (place + 1) % len(self.urls)
             raise
+
+    async def _complete_json(self, place: int, body: Mapping[str, object]) -> Generation:
+        """Return a chat completion in the strictest form of JSON that an endpoint does not refuse."""
+        number = self._json_formats.get(place, 0)
+        while True:
+            changed = {**body, **_JSON_FORMATS[number]}
+            try:
+                reply = await self._complete(
+                    place, {name: value for name, value in changed.items() if value is not None}
+                )
+            except RequestError as error:
+                number += 1
+                if error.status not in (400, 422) or too_long(str(error)) or number == len(_JSON_FORMATS):
+                    raise
+            else:
+                self._json_formats[place] = number
+                return reply
 
     async def _complete(self, place: int, body: Mapping[str, object]) -> Generation:
         """Return a chat completion, without any key that the server echoes."""

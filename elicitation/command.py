@@ -12,10 +12,11 @@ from bayes_direag.commands.options import AnswersOption, JsonOption, err, out
 from bayes_direag.errors import DirEAGError
 from elicitation.batch_engine import BatchEngine
 from elicitation.engines import CannedEngine, Engine
+from elicitation.frame import tell_unknown
 from elicitation.journal import recorded_revision
 from elicitation.live import LiveView, levels_table
 from elicitation.models import choose_sampling, find_preset, released_seed
-from elicitation.prompts import ProtocolName, Wording, load_protocol
+from elicitation.prompts import ProtocolName, ReplyForm, Wording, load_protocol
 from elicitation.questions import QuestionSet, load_questions
 from elicitation.run import RunSummary, elicit
 
@@ -70,6 +71,9 @@ def elicit_command(
     wording: Annotated[
         Wording, typer.Option(help="ours, or released: prompts and sampling of the released code of the paper.")
     ] = "ours",
+    form: Annotated[
+        ReplyForm, typer.Option(help="text: a reply with a final line. json: a JSON object; not to be mixed with text.")
+    ] = "text",
     lenient: LenientOption = False,
     limit: Annotated[int | None, typer.Option(min=1, help="Ask only the first N questions.")] = None,
     sample: Annotated[int | None, typer.Option(min=1, help="Ask only N questions, drawn at random by --seed.")] = None,
@@ -122,7 +126,7 @@ def elicit_command(
     seed = released_seed(preset, wording) if seed is None else seed
     asked = asked if sample is None else asked.sample(sample, seed)
     _tell_odd_rows(asked)
-    prompts = load_protocol(protocol, levels, examples, wording)
+    prompts = load_protocol(protocol, levels, examples, wording, form)
     sampling = choose_sampling(preset, wording).override(overrides or ())
     flags = {"structured": structured or sampling.structured, "lenient": lenient or sampling.lenient}
     sampling = sampling.model_copy(update=flags)
@@ -231,6 +235,8 @@ def _show(summary: RunSummary, title: str, *, as_json: bool) -> None:
         f"{summary.asked} of them now{pace if summary.asked else ''}; replies: {statuses or 'none'}.",
         soft_wrap=True,
     )
+    if summary.unknown_reasons:
+        err.print(tell_unknown(summary.unknown_reasons), soft_wrap=True)
     if not summary.waiting:
         out.print(
             f"{summary.folder / 'observations.jsonl'} is ready for direag evaluate and direag fit.", soft_wrap=True

@@ -1,6 +1,7 @@
 """What of a model's text is its reply: without reasoning, marks of chats and channels, and later turns."""
 
 import re
+from collections.abc import Mapping
 
 _CUT_OFF = re.compile(
     r"length|max|limit|incomplete|partial|unfinished|filter|safety|block|prohibit|recitation|spii|guardrail|refus"
@@ -63,6 +64,12 @@ def is_cut_off(finish_reason: str | None) -> bool:
 def is_unknown(finish_reason: str | None) -> bool:
     """Tell whether a finish reason is none of those that servers are known to give; such a reply counts as whole."""
     return bool(finish_reason) and not is_cut_off(finish_reason) and not _WHOLE.search(finish_reason or "")
+
+
+def tell_unknown(reasons: Mapping[str, int]) -> str:
+    """Return a sentence about replies with unknown finish reasons."""
+    counts = ", ".join(f"{reason!r} {n}" for reason, n in sorted(reasons.items()))
+    return f"Finish reasons that are not known, whose replies count as whole: {counts}."
 
 
 def plain(text: str) -> str:

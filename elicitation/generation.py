@@ -3,11 +3,11 @@
 import hashlib
 import json
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
 
 from bayes_direag.errors import DirEAGError
 
@@ -135,6 +135,8 @@ class ChatRequest:
         How to draw the reply; see :func:`request_seed`.
     pattern : str, optional
         A regular expression that the reply must match.
+    schema : dict, optional
+        The JSON Schema that the reply should match.
     """
 
     key: Key
@@ -142,6 +144,7 @@ class ChatRequest:
     seed: int
     sampling: Sampling
     pattern: str | None = None
+    schema: Mapping[str, JsonValue] | None = None
 
     def body(self, model: str) -> dict[str, object]:
         """Return the request in the form of the OpenAI chat protocol."""
@@ -150,6 +153,9 @@ class ChatRequest:
             body["seed"] = self.seed
         if self.pattern is not None:
             body["structured_outputs"] = {"regex": self.pattern}
+        elif self.schema is not None:
+            schema = {"name": "reply", "schema": self.schema, "strict": True}
+            body["response_format"] = {"type": "json_schema", "json_schema": schema}
         return body
 
     @property

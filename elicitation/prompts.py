@@ -4,7 +4,7 @@
 ``samples``  only the neutral level, asked five times: plain chain-of-thought samples
 ``topk``     one list of five guesses with their probabilities
 
-Each has two wordings: ``ours``, and ``released``, that of the paper's released code.
+Each has two wordings: ``ours``, and ``released``, that of the paper's released code. Ours may ask for a reply in JSON.
 
 A request is one user message, after any example turns. There is no system message, because some model families (Gemma)
 refuse one.
@@ -23,13 +23,14 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, JsonValue, TypeAdapter, ValidationError, model_validator
 from pydantic.dataclasses import dataclass
 
 from bayes_direag.errors import DirEAGError
 
 ProtocolName = Literal["steered", "samples", "topk"]
 Wording = Literal["ours", "released"]
+ReplyForm = Literal["text", "json"]
 
 
 def _without_blank_ends(text: str) -> str:
@@ -97,6 +98,8 @@ class Protocol:
         What a reply holds: an answer and a confidence, an answer alone, or a list of guesses with probabilities.
     repairs : int, optional
         The maximum number of re-asks of an unreadable reply, if a run's settings allow more.
+    schema : dict, optional
+        The JSON Schema of a reply in JSON, for servers that can hold a reply to it; None for a reply in text.
     """
 
     name: ProtocolName
@@ -108,6 +111,7 @@ class Protocol:
     reply_pattern: _Pattern
     holds: Literal["pair", "answer", "guesses"] = "pair"
     repairs: Annotated[int, Field(ge=0, strict=True)] | None = None
+    schema: dict[str, JsonValue] | None = None
 
     @model_validator(mode="after")
     def _fits_together(self) -> "Protocol":
@@ -128,20 +132,24 @@ def load_protocol(
     levels_file: str | Path | None = None,
     examples_file: str | Path | None = None,
     wording: Wording = "ours",
+    form: ReplyForm = "text",
 ) -> Protocol:
     """Load a shipped protocol, with levels, wording or examples of your own if files are given.
 
-    Raises DirEAGError if the name is unknown, or a file cannot be read or does not define a valid protocol.
+    Raises DirEAGError if the name is unknown, the released wording is to be asked for in JSON, or a file cannot be read
+    or does not define a valid protocol.
 
     Parameters
     ----------
     levels_file : path-like, optional
         A TOML file in the form of the shipped ones. Its fields (``levels`` as a whole, ``n_samples``, ``frame``,
-        ``repair``, ``reply_pattern``, ``holds``, ``repairs``) replace the shipped ones.
+        ``repair``, ``reply_pattern``, ``holds``, ``repairs``, ``schema``) replace the shipped ones.
     examples_file : path-like, optional
         A TOML file of ``[[examples]]``, each with ``question`` and ``reply``.
     wording : {"ours", "released"}
         Prompts and form of the reply: ours, or those of the paper's released code.
+    form : {"text", "json"}
+        Whether a reply is asked for as text with a final line, or as a JSON object.
 
     Examples
     --------
@@ -150,9 +158,11 @@ def load_protocol(
     """
     if name not in get_args(ProtocolName):
         raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(get_args(ProtocolName))}.")
+    if form == "json" and wording == "released":
+        raise DirEAGError("the released wording has no JSON form; expected --wording ours, or --form text. Choose one.")
     if levels_file is None and examples_file is None:
-        return _shipped(name, wording)
-    settings = _shipped_settings(name, wording)
+        return _shipped(name, wording, form)
+    settings = _shipped_settings(name, wording, form)
     paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
     for path in paths:
         settings |= _read_toml(path)
@@ -181,7 +191,7 @@ def repair_messages(protocol: Protocol, level_index: int, question: str, bad_rep
 
 
 def prompt_hash(protocol: Protocol) -> str:
-    """Return the SHA-256, in hexadecimal, of every prompt and re-ask and of the reply pattern.
+    """Return the SHA-256, in hexadecimal, of every prompt and re-ask and of what a reply is held to.
 
     It does not depend on the names of the protocol and its levels, or the number of samples.
     """
@@ -189,7 +199,8 @@ def prompt_hash(protocol: Protocol) -> str:
         (messages(protocol, level.index, "{question}"), repair_messages(protocol, level.index, "{question}", "{reply}"))
         for level in protocol.levels
     ]
-    return hashlib.sha256(json.dumps([chats, protocol.reply_pattern]).encode()).hexdigest()
+    held_to = [protocol.reply_pattern, *([] if protocol.schema is None else [protocol.schema])]
+    return hashlib.sha256(json.dumps([chats, *held_to]).encode()).hexdigest()
 
 
 def _turn(role: str, content: str) -> dict[str, str]:
@@ -206,15 +217,17 @@ def _fill(template: str, **values: str) -> str:
 
 
 @cache
-def _shipped(name: str, wording: Wording) -> Protocol:
-    return _protocol(name, _shipped_settings(name, wording), f"{name}.toml")
+def _shipped(name: str, wording: Wording, form: ReplyForm) -> Protocol:
+    return _protocol(name, _shipped_settings(name, wording, form), f"{name}.toml")
 
 
-def _shipped_settings(name: str, wording: Wording) -> dict[str, Any]:
+def _shipped_settings(name: str, wording: Wording, form: ReplyForm) -> dict[str, Any]:
     folder = files("elicitation") / "prompt_files"
-    return tomllib.loads(
-        ((folder / "released" if wording == "released" else folder) / f"{name}.toml").read_text("utf-8")
-    )
+    file = (folder / "released" if wording == "released" else folder) / f"{name}.toml"
+    settings = tomllib.loads(file.read_text("utf-8"))
+    if form == "json":
+        settings |= tomllib.loads((folder / "json.toml").read_text("utf-8"))[settings.get("holds", "pair")]
+    return settings
 
 
 def _read_toml(path: Path) -> dict[str, Any]:

@@ -42,6 +42,8 @@ class RunSummary:
         The number of generations, format repairs included, and of those of this session.
     statuses, levels
         Settled replies by parse status, and the summary by level.
+    unknown_reasons : dict of str to int
+        Settled replies by finish reasons that are not known; they count as whole.
     seconds, tokens
         The duration of this session, without the start of the engine, and its completion tokens.
     waiting : int
@@ -54,6 +56,7 @@ class RunSummary:
     generations: int
     asked: int
     statuses: dict[str, int]
+    unknown_reasons: dict[str, int]
     levels: tuple[LevelSummary, ...]
     seconds: float
     tokens: int
@@ -144,6 +147,7 @@ class _Run:
             "model": engine.model,
             "dataset": questions.name,
             "protocol": protocol.name,
+            **({} if protocol.schema is None else {"form": "json"}),
             "prompts": prompt_hash(protocol),
             "seed": seed,
             "sampling": sampling.model_dump(),
@@ -236,6 +240,7 @@ class _Run:
             generations=self.tally.resumed + self.tally.asked,
             asked=self.tally.asked,
             statuses={str(status): n for status, n in sorted(self.tally.statuses.items())},
+            unknown_reasons=dict(self.tally.unknown_reasons),
             levels=self.tally.levels(),
             seconds=self.tally.seconds,
             tokens=self.tally.tokens,

@@ -85,7 +85,8 @@ class Task:
         for rank, (answer, confidence) in enumerate(reports):
             level, name = self._place(slot, rank)
             values = {"level": level, "level_name": name, "answer": answer, "confidence": confidence}
-            probability = None if answer is None else answer_probability(last.final_tokens, answer)
+            on_a_line = answer is not None and self.protocol.schema is None
+            probability = answer_probability(last.final_tokens, answer or "") if on_a_line else None
             signals = {} if probability is None else {"confidences": {"logprob": round(probability, 2)}}
             observations.append(Observation.model_validate(values | signals | provenance))
         return Outcome(status, tuple(observations))
@@ -95,7 +96,7 @@ class Task:
         prompt = (self.protocol, slot.level, slot.problem.question)
         chat = messages(*prompt) if previous is None else repair_messages(*prompt, previous.text)
         pattern = self.protocol.reply_pattern if self.sampling.structured else None
-        return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern)
+        return ChatRequest(key, tuple(chat), request_seed(self.seed, key), self.sampling, pattern, self.protocol.schema)
 
     def _read(self, reply: Generation) -> tuple[ParseStatus, list[tuple[str | None, float | None]]]:
         """Return the status of a reply, and each answer with its confidence in percent."""

@@ -9,6 +9,7 @@ from pydantic import JsonValue
 
 from bayes_direag.data.answers import AnswerKind, same_answer
 from bayes_direag.data.records import Observation
+from elicitation.frame import is_unknown
 from elicitation.journal import Entry
 from elicitation.parsing import ParseStatus
 from elicitation.slots import READABLE, Outcome, Slot
@@ -67,8 +68,8 @@ class Tally:
         The number of slots of each question, and of questions.
     settled, questions_done : int
         The number of settled slots and of questions with all slots settled.
-    statuses : Counter of ParseStatus
-        The number of settled replies by status.
+    statuses, unknown_reasons : Counter
+        The number of settled replies by status, and by finish reasons that are not known.
     resumed, asked, tokens : int
         The number of generations from the journal and of this session, and the completion tokens of the latter.
     """
@@ -77,6 +78,7 @@ class Tally:
         self.n_slots, self.n_questions = n_slots, n_questions
         self.settled = self.questions_done = self.resumed = self.asked = self.tokens = 0
         self.statuses: Counter[ParseStatus] = Counter()
+        self.unknown_reasons: Counter[str] = Counter()
         self._kind: AnswerKind = kind
         self._missing: Counter[str] = Counter()
         self._levels: dict[int, _Level] = {}
@@ -96,6 +98,9 @@ class Tally:
         """Count a settled slot."""
         self.settled += 1
         self.statuses[outcome.status] += 1
+        reason = str((outcome.observations[0].model_extra or {}).get("finish_reason") or "")
+        if is_unknown(reason):
+            self.unknown_reasons[reason] += 1
         self._missing[slot.problem.problem_id] += 1
         self.questions_done += self._missing[slot.problem.problem_id] == self.n_slots
         for observation in outcome.observations:

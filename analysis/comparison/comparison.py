@@ -31,7 +31,7 @@ from analysis.scores.scoring import cluster_column, scored_rows
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.settings import Link
 
 if TYPE_CHECKING:
@@ -330,7 +330,8 @@ def _places(draws: xr.DataArray) -> list[dict[Hashable, object]]:
 
 def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     """Return the free parameters on the real line, named after their link; pooled ones as centre + spread * offset."""
-    posterior, quantities = parameter_draws(fit.tree), {}
+    posterior = natural_draws(fit.tree).merge(fit.tree["unconstrained_posterior"].to_dataset(), join="exact")
+    quantities = {}
     for name in fit.preset.parameters(fit.variant):
         if fit.preset.pools(name):
             raw = posterior[f"{name}_centre"] + posterior[f"{name}_spread"] * posterior[f"{name}_raw"]
@@ -344,7 +345,7 @@ def _raw_quantities(fit: Fit) -> dict[str, xr.DataArray]:
 
 def _relative_quantities(fit: Fit) -> dict[str, xr.DataArray]:
     """Return the quantities that the likelihood identifies."""
-    natural = parameter_draws(fit.tree)
+    natural = natural_draws(fit.tree)
     if fit.variant == "level":
         given = natural["weight"] * expit(natural["bias"])
         total = given.sum("level")

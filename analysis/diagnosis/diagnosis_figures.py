@@ -10,10 +10,11 @@ from jaxtyping import Float
 from scipy.stats import gaussian_kde, norm, rankdata
 
 from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
+from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
-from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT, raw_draws
+from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 
@@ -104,8 +105,8 @@ _COLUMNS = 4
 
 def learning_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     """Draw the prior and the posterior density of every raw parameter."""
-    draws = raw_draws(fit)
-    n = len(draws.parameter)
+    draws = fit.draws("raw").to_numpy()
+    n = draws.shape[1]
     n_rows = -(-n // _COLUMNS)
     figure = headed_figure(
         f"What have the labels taught? The {n} raw parameters before and after",
@@ -116,10 +117,10 @@ def learning_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
         width=7.6,
     )
     axes = figure.subplots(n_rows, _COLUMNS, squeeze=False).ravel()
-    contraction = parameters["contraction"]
-    for column, (axis, label) in enumerate(zip(axes, draws.labels, strict=False)):
-        _draw_densities(axis, draws.flat[:, column], draws.prior_mean[column], draws.prior_sd[column])
-        axis.set_title(f"{plain(label)}\ncontraction {contraction[column]:.2f}", fontsize=8)
+    rows = parameters.iloc[:n].assign(label=parameter_labels(parameters)).to_dict("records")
+    for axis, values, row in zip(axes, draws.T, rows, strict=False):
+        _draw_densities(axis, values, row["prior_mean"], row["prior_sd"])
+        axis.set_title(f"{plain(row['label'])}\ncontraction {row['contraction']:.2f}", fontsize=8)
     for axis in axes[n:]:
         axis.remove()
     return figure
@@ -155,9 +156,9 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
     doi:10.1214/aop/1176990746).
     """
-    draws = raw_draws(fit)
-    n_chains, n_draws, n = draws.values.shape
-    shown = parameters.iloc[:n]
+    draws, sizes = fit.draws("raw").to_numpy(), fit.tree["posterior"].sizes
+    n_chains, n_draws, n = sizes["chain"], sizes["draw"], draws.shape[1]
+    shown, labels = parameters.iloc[:n], parameter_labels(parameters)
     smallest = shown[["ess_bulk", "ess_tail"]].min(axis=1, skipna=False)
     worst = smallest.sort_values(na_position="first", kind="stable").index[:_WORST]
     figure = headed_figure(
@@ -170,9 +171,9 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     )
     axes = figure.subplots(len(worst), 2, squeeze=False, width_ratios=[2, 1], sharex="col")
     for (trace, rank), column in zip(axes, worst, strict=True):
-        values = draws.values[:, :, column]
+        values = draws[:, column].reshape(n_chains, n_draws)
         trace.plot(values.T, linewidth=0.5, alpha=0.8)
-        trace.set(title=plain(draws.labels[column]), xlim=(0, n_draws), ylabel="raw value")
+        trace.set(title=plain(labels[column]), xlim=(0, n_draws), ylabel="raw value")
         trace.grid(visible=False)
         _draw_ranks(rank, values, smallest[column])
         figures = (format(shown["rhat"][column], ".3f"), format(smallest[column], ".0f"))
@@ -187,7 +188,8 @@ def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
 
 def pairs_figure(fit: Fit, correlations: pd.DataFrame) -> "Figure":
     """Draw the posterior of the most correlated pairs of raw parameters, and where draws diverged."""
-    draws = raw_draws(fit)
+    draws = fit.draws("raw")
+    draws.columns = parameter_labels(draws.columns.to_frame(index=False))
     recorded = fit.tree["sample_stats"]["diverging"].to_numpy().ravel()
     diverging = recorded == 1
     pairs = correlations.head(_PAIRS).to_dict("records")
@@ -204,7 +206,7 @@ def pairs_figure(fit: Fit, correlations: pd.DataFrame) -> "Figure":
     )
     axes = figure.subplots(n_rows, 2, squeeze=False).ravel()
     for axis, row in zip(axes, pairs, strict=False):
-        x, y = (draws.flat[:, draws.labels.index(row[end])] for end in ("first", "second"))
+        x, y = (draws[row[end]] for end in ("first", "second"))
         axis.plot(x[~diverging], y[~diverging], ".", markersize=3, alpha=0.35, color=RIGHT, markeredgewidth=0)
         axis.plot(x[diverging], y[diverging], "x", markersize=6, color=WRONG)
         axis.set(xlabel=plain(row["first"]), ylabel=plain(row["second"]))

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, parameter_labels, tail_in_words
+from analysis.diagnosis.identifiability import parameter_labels
+from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, tail_in_words
 from analysis.display.text import UNDEFINED, number, percent, shown_table
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 

@@ -34,6 +34,8 @@ from analysis.diagnosis.identifiability import (
     correlations,
     flat_direction,
     learning,
+    parameter_labels,
+    priors,
     scale,
     total_log_likelihood,
 )
@@ -43,7 +45,6 @@ from analysis.diagnosis.verdict import (
     calibration_finding,
     learning_findings,
     loo_finding,
-    parameter_labels,
     predictive_finding,
     sampling_findings,
 )
@@ -55,12 +56,10 @@ from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import (
     ESS_LIMIT,
-    ParameterDraws,
     SamplerSummary,
     chain_statistics,
     convergence,
-    raw_draws,
-    recalibration_draws,
+    sampled_draws,
 )
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings
@@ -200,17 +199,18 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         )
     if not 0 < interval_level < 1:
         raise DirEAGError(f"interval level {interval_level}: expected a probability between 0 and 1, such as 0.9.")
-    draws, final = raw_draws(fit), recalibration_draws(fit)
-    flat = flat_direction(draws, total_log_likelihood(fit))
+    raw, sampled = fit.draws("raw"), sampled_draws(fit)
+    prior = priors(fit, sampled)
+    flat = flat_direction(raw, prior, total_log_likelihood(fit))
     left_out = fit.left_out
     correct = left_out["correct"].to_numpy()
     return Diagnosis(
         fit=fit,
-        parameters=pd.concat([_parameters(part) for part in (draws, final) if part is not None], ignore_index=True),
+        parameters=convergence(sampled).merge(learning(sampled, prior), on=["parameter", "level"]),
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
-        correlations=correlations(draws),
+        correlations=correlations(raw),
         flat=flat,
-        scale=scale(fit, draws, flat),
+        scale=scale(fit, prior, flat),
         predictive=predictive_checks(fit, interval_level),
         calibration={
             name: calibration_check(stated, correct, interval_level=interval_level, rng=np.random.default_rng(seed))
@@ -225,8 +225,3 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         interval_level=interval_level,
         seed=seed,
     )
-
-
-def _parameters(draws: ParameterDraws) -> pd.DataFrame:
-    learned = learning(draws).drop(columns=["parameter", "level"])
-    return pd.concat([convergence(draws), learned], axis=1)

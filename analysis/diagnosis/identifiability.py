@@ -27,13 +27,14 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Array, Float
 
-from bayes_direag.fits.convergence import ParameterDraws
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import parameter_draws, sampled_parameters
+from bayes_direag.fits.parameters import SCALED_TOGETHER
+from bayes_direag.inference.posterior import sampled_parameters
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.evidence import log_scores
 from bayes_direag.model.likelihood_data import LikelihoodData
-from bayes_direag.model.model import State, natural_parameters, raw_from_vector
+from bayes_direag.model.model import State, natural_parameters, raw_from_vector, raw_priors
+from bayes_direag.model.settings import IDENTITY
 
 #: The most draws at which changes of the likelihood are computed.
 _MOVED_DRAWS = 200
@@ -76,62 +77,76 @@ class Scale:
     correlation: float
 
 
-def learning(draws: ParameterDraws) -> pd.DataFrame:
+def priors(fit: Fit, draws: pd.DataFrame) -> pd.DataFrame:
+    """Return ``mean`` and ``sd`` of the normal prior of each column of raw parameters and calibration coefficients."""
+    total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
+    raw = raw_priors(fit.preset, fit.variant, total_weight=total, **fit.likelihood_data.sizes)
+    moments = {name: (float(prior.loc), float(prior.scale)) for name, prior in raw.items()}
+    scale_of_final = fit.preset.recalibration.prior_scale(fit.n_questions)
+    moments |= {f"recalibration_{name}": (value, scale_of_final) for name, value in IDENTITY.items()}
+    rows = [moments[parameter.partition("[")[0]] for parameter in draws.columns.get_level_values("parameter")]
+    return pd.DataFrame(rows, draws.columns, columns=["mean", "sd"])
+
+
+def learning(draws: pd.DataFrame, prior: pd.DataFrame) -> pd.DataFrame:
     r"""Compare the posterior of every parameter with its prior.
 
     Returns: One row per parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``,
     ``sd``, ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0:
     nothing learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd. Source:
     Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
+
+    ``prior``: from :func:`priors`.
     """
-    flat = draws.flat
-    mean, sd = flat.mean(axis=0), flat.std(axis=0, ddof=1)
-    return draws.names.assign(
-        prior_mean=draws.prior_mean,
-        prior_sd=draws.prior_sd,
-        mean=mean,
-        sd=sd,
-        contraction=1 - (sd / draws.prior_sd) ** 2,
-        z_score=(mean - draws.prior_mean) / draws.prior_sd,
-    )
+    table = prior.add_prefix("prior_").assign(mean=draws.mean(skipna=False), sd=draws.std(skipna=False))
+    contraction = 1 - (table["sd"] / table["prior_sd"]) ** 2
+    z_score = (table["mean"] - table["prior_mean"]) / table["prior_sd"]
+    return table.assign(contraction=contraction, z_score=z_score).reset_index()
 
 
-def correlations(draws: ParameterDraws) -> pd.DataFrame:
+def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
+    """Return the parameters' names with levels: ``weight[cautious]``, ``slope``."""
+    name, level = parameters["parameter"], parameters["level"]
+    return name.where(level.isna(), name + "[" + level.fillna("") + "]")
+
+
+def correlations(draws: pd.DataFrame) -> pd.DataFrame:
     """Return the posterior correlation of every pair of parameters, the strongest first.
 
     Returns: ``first`` and ``second``, labels as ``weight[cautious]``, and ``correlation``; NaN, and last, with a
     parameter that does not move. No rows for a single parameter.
     """
-    moving = np.where(np.ptp(draws.flat, axis=0) > 0, draws.flat, np.nan)
+    moving = np.where(np.ptp(draws.to_numpy(), axis=0) > 0, draws, np.nan)
     matrix = np.atleast_2d(np.corrcoef(moving, rowvar=False))
     rows, columns = np.triu_indices(len(matrix), k=1)
-    labels = np.array(draws.labels, dtype=object)
+    labels = parameter_labels(draws.columns.to_frame(index=False))
     table = pd.DataFrame(
         {
-            "first": pd.Series(labels[rows], dtype="str"),
-            "second": pd.Series(labels[columns], dtype="str"),
+            "first": labels.iloc[rows].to_numpy(),
+            "second": labels.iloc[columns].to_numpy(),
             "correlation": matrix[rows, columns],
         }
     )
     return table.sort_values("correlation", key=np.abs, ascending=False, ignore_index=True)
 
 
-def flat_direction(draws: ParameterDraws, log_likelihood: TotalLogLikelihood) -> FlatDirection:
+def flat_direction(draws: pd.DataFrame, prior: pd.DataFrame, log_likelihood: TotalLogLikelihood) -> FlatDirection:
     """Find the direction that the data constrain least relative to the prior; NaN throughout if a draw is not finite.
 
     ``log_likelihood``: of all questions together, at each of some raw vectors.
     """
-    if not np.isfinite(draws.values).all():
-        return FlatDirection(draws.names.assign(loading=np.nan), np.nan, np.nan)
-    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(draws.standardised, rowvar=False)))
+    names, values = draws.columns.to_frame(index=False), draws.to_numpy()
+    if not np.isfinite(values).all():
+        return FlatDirection(names.assign(loading=np.nan), np.nan, np.nan)
+    prior_sd = prior.loc[draws.columns, "sd"].to_numpy()
+    variances, directions = np.linalg.eigh(np.atleast_2d(np.cov(values / prior_sd, rowvar=False)))
     direction = directions[:, -1]
     direction = direction * np.sign(direction[np.abs(direction).argmax()])
-    some = _thinned(draws.flat)
-    step = np.sqrt(variances[-1]) * draws.prior_sd * direction
+    some = _thinned(values)
+    step = np.sqrt(variances[-1]) * prior_sd * direction
     here = log_likelihood(some)
     change = [log_likelihood(some + sign * step) - here for sign in (1.0, -1.0)]
-    loadings = draws.names.assign(loading=direction)
-    return FlatDirection(loadings, float(variances[-1]), float(np.median(np.abs(change))))
+    return FlatDirection(names.assign(loading=direction), float(variances[-1]), float(np.median(np.abs(change))))
 
 
 def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
@@ -150,12 +165,10 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
     return at
 
 
-def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
+def scale(fit: Fit, prior: pd.DataFrame, flat: FlatDirection) -> Scale:
     """Describe the common scale, on which no prediction depends."""
     fixed = fit.preset.prior_strength.fixed is not None
-    posterior = parameter_draws(fit.tree)
-    total = posterior["weight"].sum("level") + posterior["prior_strength"] + posterior["null_base"]
-    logs = np.log(total.to_numpy().ravel())
+    logs = np.log(fit.draws()[[*SCALED_TOGETHER]].to_numpy().sum(axis=1))
     factor = float(np.exp(logs.std(ddof=1)))
     some = jax.tree.map(_thinned, sampled_parameters(fit.tree))
     here, changes = _totals(fit, some), []
@@ -163,9 +176,10 @@ def scale(fit: Fit, draws: ParameterDraws, flat: FlatDirection) -> Scale:
         prior_strength = some.prior_strength * (1 if fixed else by)
         moved = some._replace(weight=some.weight * by, null_base=some.null_base * by, prior_strength=prior_strength)
         changes.append(_totals(fit, moved) - here)
-    place = draws.standardised @ flat.loadings["loading"].to_numpy()
+    raw = fit.draws("raw")
+    along = raw.to_numpy() @ (flat.loadings["loading"].to_numpy() / prior.loc[raw.columns, "sd"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = float(np.corrcoef(place, logs)[0, 1])
+        correlation = float(np.corrcoef(along, logs)[0, 1])
     return Scale(fixed, factor, float(np.median(np.abs(changes))), correlation)
 
 

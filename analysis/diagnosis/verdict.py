@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.diagnosis.checks import ALL_QUESTIONS, PARETO_RANGES, UNDEFINED_K, CalibrationCheck, PredictiveChecks
-from analysis.diagnosis.identifiability import FlatDirection, Scale
+from analysis.diagnosis.identifiability import FlatDirection, Scale, parameter_labels
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
@@ -165,12 +165,6 @@ def loo_finding(pareto: pd.DataFrame, worst: pd.DataFrame) -> Finding:
         "and its leave-one-out figures are not to be relied on. Look at these questions; leave them out and fit again "
         "to see what they change.",
     )
-
-
-def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
-    """Return the parameters' names with levels: ``weight[cautious]``, ``slope``."""
-    name, level = parameters["parameter"], parameters["level"]
-    return name.where(level.isna(), name + "[" + level.fillna("") + "]")
 
 
 def tail_in_words(tail: float) -> str:

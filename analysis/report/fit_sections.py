@@ -7,7 +7,7 @@ from typing import Any
 from analysis import learned
 from analysis.diagnosis import diagnosis_figures
 from analysis.diagnosis.diagnostics import FIGURES, Diagnosis
-from analysis.diagnosis.verdict import parameter_labels
+from analysis.diagnosis.identifiability import parameter_labels
 from analysis.display.glossary import PARAMETERS
 from analysis.display.page import Block, Cell, Column, Paragraph, Section, Table, Verdict, worded
 from analysis.display.style import LeftOut, Picture, figure_style

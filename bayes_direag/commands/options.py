@@ -14,7 +14,7 @@ from rich.text import Text
 
 from bayes_direag.commands.console import PlainConsole
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.columns import Columns, Scale
+from bayes_direag.data.columns import Columns, ConfidenceScale
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, PresetName, RecalibrationMethod, SamplingSettings
@@ -34,7 +34,7 @@ ColumnOption = Annotated[
     ),
 ]
 ScaleOption = Annotated[
-    Scale | None, typer.Option(help="Whether confidences are percentages (0 to 100) or fractions (0 to 1).")
+    ConfidenceScale | None, typer.Option(help="Whether confidences are percentages (0 to 100) or fractions (0 to 1).")
 ]
 EqualOption = Annotated[
     Path | None,
@@ -82,7 +82,7 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
-def chosen_columns(column: list[str] | None, scale: Scale | None, equal: Path | None) -> Columns | None:
+def chosen_columns(column: list[str] | None, scale: ConfidenceScale | None, equal: Path | None) -> Columns | None:
     """Return how a table is read, None if no option is given."""
     from bayes_direag.data.equality import read_equal
 

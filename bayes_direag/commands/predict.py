@@ -7,6 +7,7 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.ray_engine import Engine
 
 
 def predict_command(
@@ -23,6 +24,13 @@ def predict_command(
         bool,
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
+    engine: Annotated[
+        Engine,
+        typer.Option(
+            metavar="ENGINE",
+            help="local, or ray: a cluster that Ray finds or starts maps a folder of Parquet files to another folder.",
+        ),
+    ] = "local",
     target_accuracy: Annotated[
         float | None,
         typer.Option(
@@ -49,7 +57,8 @@ def predict_command(
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, and the selected answer is the most probable candidate.
 
-    Parquet files of any size are read and written in parts.
+    Parquet files of any size are read and written in parts. With --engine ray, OBS is a Parquet file with one row a
+    question, or a folder of them, and --out a new folder.
 
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
     labelled ones: docs/abstention.md.
@@ -62,6 +71,14 @@ def predict_command(
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
     columns = options.chosen_columns(column, scale, equal)
+    if engine == "ray":
+        if candidates or target_accuracy is not None or columns is not None:
+            raise DirEAGError(
+                "--engine ray writes predictions alone, of files in our own form. Leave out --candidates, "
+                "--target-accuracy, --column, --scale and --equal."
+            )
+        _predict_on_ray(fit, observations, target, interval_level)
+        return
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.answering import answer
@@ -108,3 +125,17 @@ def predict_command(
         options.out.print_json(data=summary)
     else:
         options.out.print(text, soft_wrap=True)
+
+
+def _predict_on_ray(fit: Path, source: Path, target: Path, interval_level: float) -> None:
+    from functools import partial
+
+    from bayes_direag.fits.fit import Fit
+    from bayes_direag.fits.ray_engine import predict_on_ray
+
+    if target.exists():
+        raise DirEAGError(f"--out {target}: saw something there; expected the name of a new folder.")
+    with options.progress() as step:
+        step(f"predicting {source} on Ray")
+        predict_on_ray(partial(Fit.load(fit).predict_batch, interval_level=interval_level), source, target)
+    options.out.print(f"{target}: written by Ray.", soft_wrap=True)

@@ -66,13 +66,13 @@ def parameter_tables(fit: "Fit") -> Group:
         shared.add_column(header, justify="right")
     columns: dict[str, list[str]] = {"weight": [], "bias": [], "share": []}
     for row in fit.parameters().to_dict("records"):
-        estimate = _number(row["mean"]) + (f" ± {_number(row['sd'])}" if row["sd"] > 0 else "")
+        estimate = _rounded(row["mean"]) + (f" ± {_rounded(row['sd'])}" if row["sd"] > 0 else "")
         if isinstance(row["level"], str):
             columns.setdefault(row["parameter"], []).append(estimate)
         else:
-            shared.add_row(row["parameter"], estimate, _number(row["relative"]))
+            shared.add_row(row["parameter"], estimate, _rounded(row["relative"]))
         if row["parameter"] == "weight":
-            columns["share"].append(_number(row["relative"], 3))
+            columns["share"].append(_rounded(row["relative"], 3))
     columns = {name: cells for name, cells in columns.items() if cells}
     for name in columns:
         levels.add_column(name.replace("[", "\n["), justify="right", overflow="fold")
@@ -218,7 +218,7 @@ def _searched(summary: FitSummary, preset: Preset) -> str:
     return f", from the {'released' if preset.is_bounded else 'usual'} start alone: there may be lower optima"
 
 
-def _number(value: float, decimals: int = 4) -> str:
+def _rounded(value: float, decimals: int = 4) -> str:
     return _UNDEFINED if math.isnan(value) else f"{value:.{decimals}f}"
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 from bayes_direag.data.records import COLUMNS, Question, is_signal
 from bayes_direag.errors import DirEAGError, ObservationError
 
-Scale = Literal["percent", "fraction"]
+ConfidenceScale = Literal["percent", "fraction"]
 
 type SameAnswer = Callable[[str, str, Question], bool]
 """Tells whether two different canonical answers to a question are equal."""
@@ -45,12 +45,12 @@ class Columns:
     cluster: str = "cluster"
     group: str = "group"
     levels: Sequence[str] | None = None
-    scale: Scale | None = None
+    scale: ConfidenceScale | None = None
     same_answer: SameAnswer | None = None
 
     @classmethod
     def named(
-        cls, pairs: Iterable[str], scale: Scale | None = None, same_answer: SameAnswer | None = None
+        cls, pairs: Iterable[str], scale: ConfidenceScale | None = None, same_answer: SameAnswer | None = None
     ) -> "Columns":
         """Read pairs ``FIELD=NAME``; raise DirEAGError for anything else."""
         names: dict[str, str] = {}

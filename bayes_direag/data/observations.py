@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.arrays import Overview, level_columns, question_arrays, ranks
-from bayes_direag.data.columns import Columns, SameAnswer, Scale
+from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
 from bayes_direag.data.equality import merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
@@ -129,7 +129,7 @@ class Observations:
         cluster: str = "cluster",
         group: str = "group",
         levels: Sequence[str] | None = None,
-        scale: Scale | None = None,
+        scale: ConfidenceScale | None = None,
         answers: AnswerKind | None = None,
         same_answer: SameAnswer | None = None,
     ) -> "Observations":
@@ -157,7 +157,7 @@ class Observations:
         gold: str = "gold_answer",
         cluster: str = "cluster",
         levels: Sequence[str] | None = None,
-        scale: Scale | None = None,
+        scale: ConfidenceScale | None = None,
         answers: AnswerKind | None = None,
         same_answer: SameAnswer | None = None,
     ) -> "Observations":

@@ -126,12 +126,12 @@ def choose_threshold(
     new = new_confidence[~np.isnan(new_confidence)]
     n, m = len(confidence), len(new)
     tolerated, bound = _tolerated(np.concatenate([confidence, new]), n, m, target, assurance)
-    levels, n_reached, expected = _by_threshold(new)
+    thresholds, n_reached, expected = _thresholds(new)
     allowed = allowed_wrong(target, n_reached)
     promised = poisson.ppf(assurance, expected) <= allowed
-    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), levels)
+    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), thresholds)
     supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
-    threshold = float(levels[supported[-1]]) if len(supported) else math.nan
+    threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
     above = confidence >= threshold
     return Abstention(
         target=target,
@@ -224,7 +224,7 @@ def _tolerated(
         return 0, m
     k, bound = wrong_bounds(n, m, target, assurance)
     n_enough = np.maximum(np.searchsorted(allowed_wrong(target, np.arange(m + 1)), bound), 1)
-    _, n_reached, expected = _by_threshold(pooled)
+    _, n_reached, expected = _thresholds(pooled)
     n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
     promised = poisson.ppf(assurance, m * expected) <= allowed_wrong(target, n_reached)
     possible = n_enough <= n_reached[promised].max(initial=0)
@@ -234,10 +234,10 @@ def _tolerated(
     return int(k[best]), int(bound[best])
 
 
-def _by_threshold(
+def _thresholds(
     confidence: Float[np.ndarray, " question"],
-) -> tuple[Float[np.ndarray, " level"], Int[np.ndarray, " level"], Float[np.ndarray, " level"]]:
+) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, " threshold"], Float[np.ndarray, " threshold"]]:
     """Return each distinct confidence, the highest first, how many reach it, and how many of these should be wrong."""
-    levels, counts = np.unique(confidence, return_counts=True)
-    levels, counts = levels[::-1], counts[::-1]
-    return levels, np.cumsum(counts), np.cumsum(counts * (1 - levels))
+    thresholds, counts = np.unique(confidence, return_counts=True)
+    thresholds, counts = thresholds[::-1], counts[::-1]
+    return thresholds, np.cumsum(counts), np.cumsum(counts * (1 - thresholds))

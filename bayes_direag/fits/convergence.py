@@ -1,16 +1,12 @@
 """Convergence of NUTS: R-hat, effective draws and Monte-Carlo errors by parameter, and the statistics of each chain."""
 
-import itertools
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 import xarray as xr
-from jaxtyping import Float
 
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.model import raw_priors
 from bayes_direag.model.settings import IDENTITY
 
 #: A fit has converged if R-hat is below, effective draws and BFMI are above these limits, and no draw diverged.
@@ -71,94 +67,23 @@ class SamplerSummary(NamedTuple):
 
 def sampler_summary(fit: Fit) -> SamplerSummary:
     """Return the worst figures of a NUTS fit."""
-    parts = [convergence(draws) for draws in (raw_draws(fit), recalibration_draws(fit)) if draws is not None]
-    return SamplerSummary.of(pd.concat(parts), chain_statistics(fit.tree["sample_stats"].to_dataset()))
+    return SamplerSummary.of(convergence(sampled_draws(fit)), chain_statistics(fit.tree["sample_stats"].to_dataset()))
 
 
-@dataclass(frozen=True, eq=False)
-class ParameterDraws:
-    """Draws of scalar parameters, and the normal prior of each.
-
-    Attributes
-    ----------
-    parameter : tuple of str
-        The name of each.
-    level : tuple of str or None
-        Its level; None for parameters that all levels share.
-    values : (chain, draw, parameter) array
-        The draws.
-    prior_mean, prior_sd : (parameter,) array
-        Mean and standard deviation of its normal prior.
-    """
-
-    parameter: tuple[str, ...]
-    level: tuple[str | None, ...]
-    values: Float[np.ndarray, "chain draw parameter"]
-    prior_mean: Float[np.ndarray, " parameter"]
-    prior_sd: Float[np.ndarray, " parameter"]
-
-    @property
-    def labels(self) -> list[str]:
-        """The names with levels: ``weight[cautious]``, ``slope``."""
-        pairs = zip(self.parameter, self.level, strict=True)
-        return [name if level is None else f"{name}[{level}]" for name, level in pairs]
-
-    @property
-    def names(self) -> pd.DataFrame:
-        """One row per parameter: ``parameter`` and ``level`` (missing for parameters that all levels share)."""
-        columns = {"parameter": self.parameter, "level": self.level}
-        return pd.DataFrame({name: pd.Series(values, dtype="str") for name, values in columns.items()})
-
-    @property
-    def flat(self) -> Float[np.ndarray, "sample parameter"]:
-        """All draws, one chain after the other."""
-        return self.values.reshape(-1, self.values.shape[2])
-
-    @property
-    def standardised(self) -> Float[np.ndarray, "sample parameter"]:
-        """All draws in units of the prior, so that the prior is Normal(0, 1)."""
-        return np.asarray((self.flat - self.prior_mean) / self.prior_sd)
-
-
-def raw_draws(fit: Fit) -> ParameterDraws:
-    """Return the free raw parameters, which are on the real line and have normal priors.
-
-    Under a preset that pools levels ``weight`` is a level's offset from ``weight_centre`` in units of
-    ``weight_spread``, and likewise ``bias``. The level of a vote by label is its level and label.
-    """
-    posterior = fit.tree["unconstrained_posterior"].to_dataset()
-    total = float(fit.tree["constant_data"]["weight_in_likelihood"].sum())
-    values: list[np.ndarray] = []
-    scalars: list[tuple[str, str | None, float, float]] = []
-    sizes = fit.likelihood_data.sizes
-    for name, prior in raw_priors(fit.preset, fit.variant, total_weight=total, **sizes).items():
-        draws = posterior[f"{name}_raw"]
-        places = itertools.product(*(draws[dim].to_numpy() for dim in draws.dims[2:]))
-        levels = [", ".join(map(str, place)) or None for place in places]
-        scalars += [(name, level, float(prior.loc), float(prior.scale)) for level in levels]
-        values.append(draws.to_numpy().reshape(*draws.shape[:2], len(levels)))
-    parameters, of_levels, means, sds = zip(*scalars, strict=True)
-    return ParameterDraws(parameters, of_levels, np.concatenate(values, axis=2), np.array(means), np.array(sds))
-
-
-def recalibration_draws(fit: Fit) -> ParameterDraws | None:
-    """Return the coefficients of the final calibration; None without one."""
+def sampled_draws(fit: Fit) -> pd.DataFrame:
+    """Return the draws of all that was sampled: raw parameters, then coefficients of the final calibration, if any."""
     if fit.recalibration.method == "none":
-        return None
-    final = fit.tree["recalibration"].to_dataset()
-    names = tuple(IDENTITY)
-    prior_scale = fit.preset.recalibration.prior_scale(fit.n_questions)
-    return ParameterDraws(
-        tuple(f"recalibration_{name}" for name in names),
-        (None,) * len(names),
-        np.stack([final[name].to_numpy() for name in names], axis=2),
-        np.array([IDENTITY[name] for name in names]),
-        np.full(len(names), prior_scale),
-    )
+        return fit.draws("raw")
+    return pd.concat([fit.draws("raw"), fit.draws()[[f"recalibration_{name}" for name in IDENTITY]]], axis=1)
 
 
-def convergence(draws: ParameterDraws) -> pd.DataFrame:
+def convergence(draws: pd.DataFrame) -> pd.DataFrame:
     r"""Return how well the chains of every parameter agree, and the error of its mean.
+
+    Parameters
+    ----------
+    draws
+        A row a draw and a column a parameter: see :func:`~bayes_direag.fits.parameters.parameter_draws`.
 
     Returns
     -------
@@ -175,10 +100,11 @@ def convergence(draws: ParameterDraws) -> pd.DataFrame:
     """
     from arviz_stats import ess, mcse, rhat  # an import of a second, which a MAP fit does not need
 
-    axes = {"chain_axis": 0, "draw_axis": 1}
+    axes, n_chains = {"chain_axis": 0, "draw_axis": 1}, draws.index.get_level_values("chain").nunique()
+    values = draws.to_numpy().reshape(n_chains, -1, draws.shape[1])
     with np.errstate(divide="ignore", invalid="ignore"):
-        moves = np.isfinite(draws.values).all(axis=(0, 1)) & (np.ptp(draws.values, axis=(0, 1)) > 0)
-        values = np.where(moves, draws.values, np.nan)
+        moves = np.isfinite(values).all(axis=(0, 1)) & (np.ptp(values, axis=(0, 1)) > 0)
+        values = np.where(moves, values, np.nan)
         error = mcse(values, method="mean", **axes)
         figures = {
             "rhat": rhat(values, **axes),
@@ -187,8 +113,8 @@ def convergence(draws: ParameterDraws) -> pd.DataFrame:
             "mcse": error,
             "mcse_relative": error / values.std(axis=(0, 1), ddof=1),
         }
-    table = pd.DataFrame(figures)
-    return pd.concat([draws.names, table.where(np.isfinite(table))], axis=1)
+    table = pd.DataFrame(figures, draws.columns)
+    return table.where(np.isfinite(table)).reset_index()
 
 
 def chain_statistics(sample_stats: xr.Dataset) -> pd.DataFrame:

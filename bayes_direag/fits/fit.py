@@ -27,7 +27,7 @@ from bayes_direag.data.records import OF_QUESTION
 from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
-from bayes_direag.fits.parameter_table import parameter_table
+from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.predictor import FORMAT, VERSION
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -291,8 +291,12 @@ class Fit:
         return observations.voting_as(self.fitted.voting).align(self.level_names)
 
     def parameters(self) -> pd.DataFrame:
-        """Tabulate the parameters: see :func:`~bayes_direag.fits.parameter_table.parameter_table`."""
+        """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
         return parameter_table(self.tree)
+
+    def draws(self, scale: ParameterScale = "natural") -> pd.DataFrame:
+        """Tabulate the draws of the parameters: see :func:`~bayes_direag.fits.parameters.parameter_draws`."""
+        return parameter_draws(self.tree, scale)
 
     def save(self, path: str | Path) -> None:
         """Write the fit as NetCDF, completely or not at all; raise OSError if it cannot be written."""

@@ -87,16 +87,9 @@ def map_posterior(
     variant: Variant,
     seed: int,
 ) -> xr.DataTree:
-    """Put one member of a batch of MAP fits into the container.
+    """Put one member of a batch of MAP fits into the container, without the questions of weight 0.
 
-    Parameters
-    ----------
-    observations
-        The questions of the whole batch.
-    weight : (problem,) array
-        Weight of each question in this fit; those of weight 0 are left out.
-    seed
-        Only recorded; a MAP draws nothing.
+    The seed is only recorded, since a MAP draws nothing.
     """
     used = weight > 0
     raw: RawDraws = {name: np.asarray(value)[member][None, None] for name, value in optimum.raw.items()}
@@ -129,16 +122,9 @@ def nuts_posterior(
     sampling: SamplingSettings,
     seed: int,
 ) -> xr.DataTree:
-    """Put NUTS draws into the container, with prior and posterior predictive draws.
+    """Put NUTS draws into the container, with prior and posterior predictive draws, seeded by the seed of the run.
 
-    Parameters
-    ----------
-    observations
-        The questions of the fit, all of positive weight.
-    weight : (problem,) array
-        Weight of each question.
-    seed
-        The seed of the run, from which those of the predictive draws are derived.
+    All questions have positive weight.
     """
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     with jax.enable_x64(True):
@@ -161,7 +147,7 @@ def nuts_posterior(
     prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
     with jax.enable_x64(True):
-        replicated = np.asarray(_predicted(predictive_key, sites(draws.raw), data.unlabelled))
+        replicated = np.asarray(_replicated(predictive_key, sites(draws.raw), data.unlabelled))
     groups = _datasets(
         {
             "log_prior": log_prior,
@@ -191,7 +177,7 @@ def _prior(key: Key[Array, ""], data: LikelihoodData, *, n_draws: int) -> dict[s
 
 
 @jax.jit
-def _predicted(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
+def _replicated(key: Key[Array, ""], raw: dict[str, Array], data: LikelihoodData) -> Int[Array, "chain draw problem"]:
     drawn: Array = Predictive(direag, raw, batch_ndims=2, return_sites=["target"])(key, data)["target"]
     return drawn
 
@@ -249,35 +235,23 @@ def label_names(tree: xr.DataTree) -> tuple[str, ...] | None:
     return tuple(map(str, posterior["label"].to_numpy())) if "label" in posterior.coords else None
 
 
-def sampled_parameters(posterior: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
+def sampled_parameters(tree: xr.DataTree, slots: Sequence[int] | None = None) -> Parameters:
     """Return the natural parameters of all draws with a leading ``sample`` axis, one chain after the other.
 
     ``slots`` repeat them by column: see :meth:`~bayes_direag.model.equations.Parameters.of_slots`.
     """
-    samples = parameter_draws(posterior)
-    values = {name: samples[name].to_numpy() for name in Parameters._fields if name in samples}
-    return Parameters(**{name: draws.reshape(-1, *draws.shape[2:]) for name, draws in values.items()}).of_slots(slots)
+    natural = natural_draws(tree)
+    draws = {name: natural[name].to_numpy() for name in Parameters._fields if name in natural}
+    return Parameters(**{name: each.reshape(-1, *each.shape[2:]) for name, each in draws.items()}).of_slots(slots)
 
 
-def parameter_draws(tree: xr.DataTree) -> xr.Dataset:
-    """Return all parameters by chain and draw: natural ones, fixed ones included, and raw ones as ``NAME_raw``."""
-    samples = tree["posterior"].to_dataset().merge(tree["unconstrained_posterior"].to_dataset(), join="exact")
+def natural_draws(tree: xr.DataTree) -> xr.Dataset:
+    """Return the natural parameters by chain and draw, fixed ones included."""
+    free = tree["posterior"].to_dataset()
     if "fixed_parameters" not in tree.children:
-        return samples
+        return free
     fixed = tree["fixed_parameters"].to_dataset()
-    return samples.merge(fixed.expand_dims({dim: samples[dim] for dim in ("chain", "draw")}), join="exact")
-
-
-def apart(samples: xr.Dataset) -> xr.Dataset:
-    """Give parameters of each signal names of their own, such as ``slope[words]``."""
-    of_signals = [str(name) for name in samples if "signal" in samples[name].dims]
-    split = {
-        f"{base}[{signal}]{'_raw' * raw}": samples[name].sel(signal=signal, drop=True)
-        for name in of_signals
-        for base, raw in [(name.removesuffix("_raw"), name.endswith("_raw"))]
-        for signal in samples["signal"].to_numpy()
-    }
-    return samples.drop_vars(of_signals).assign(split) if of_signals else samples
+    return free.merge(fixed.expand_dims({dim: free[dim] for dim in ("chain", "draw")}), join="exact")
 
 
 def require_format(tree: xr.DataTree) -> None:

@@ -306,7 +306,8 @@ def _container(
     }
     drawn, free = groups.pop("posterior"), preset.free_parameters(variant)
     fixed = {name: drawn[name][0, 0] for name in preset.parameters(variant) if name in drawn and name not in free}
-    raw = {name: value for name, value in drawn.items() if name.endswith("_raw")}
+    absent = {name: np.zeros(drawn["weight"].shape[: 3 if name in LEVEL_PARAMETERS else 2]) for name in free}
+    raw = {f"{name}_raw": drawn.get(f"{name}_raw", drawn.get(name, absent[name])) for name in free}
     groups["posterior"] = {name: value for name, value in drawn.items() if name not in raw.keys() | fixed.keys()}
     tree = arviz_base.from_dict(groups | data | {"unconstrained_posterior": raw}, dims=_DIMS, coords=names)
     apart = {

@@ -16,6 +16,7 @@ from elicitation.run import RunSummary, elicit
 from tests.elicitation.stub_server import solve
 
 PROTOCOLS = {name: load_protocol(name) for name in get_args(ProtocolName)}
+JSON_PROTOCOLS = {name: load_protocol(name, form="json") for name in get_args(ProtocolName)}
 ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 

@@ -34,6 +34,12 @@ def solve(prompt: str, seed: int, garbage: float = 0.0) -> str:
     right = draw < garbage + 0.6 * (1 - garbage)
     total = sum(map(int, re.findall(r"\d+", question))) + (0 if right else 1 + seed % 3)
     confidence = min(60 + seed % 31 + 10 * right, 100)
+    if '"guesses"' in prompt:
+        pairs = ((total, confidence), (total + 1, 100 - confidence))
+        listed = [{"answer": str(answer), "probability": f"{stated}%"} for answer, stated in pairs]
+        return json.dumps({"reasoning": "Adding up.", "guesses": listed})
+    if '"confidence"' in prompt:
+        return json.dumps({"reasoning": "Adding up.", "answer": str(total), "confidence": f"{confidence}%"})
     if "Final Answer:" in prompt:
         return f"Adding up.\nFinal Answer: {total}"
     if "Top Answers:" in prompt:
@@ -67,6 +73,7 @@ class Stub:
         self.model, self.delay, self.garbage, self.key = model, delay, garbage, key
         self.refused = RULES[rules]
         self.obeys = obeys
+        self.json_formats = {"json_schema", "json_object"}
         self.faults: deque[int | str] = deque()
         self.always: int | str | None = None
         self.answered: Counter[int] = Counter()
@@ -167,6 +174,8 @@ class Stub:
                 message = f"Unsupported parameter: '{name}' is not supported with this model."
                 error = {"message": message, "type": "invalid_request_error", "param": name}
                 return await self._send(writer, 400, {"error": error | {"code": "unsupported_parameter"}})
+            if "response_format" in request and request["response_format"]["type"] not in self.json_formats:
+                return await self._send(writer, 400, {"error": {"message": "Invalid value: 'response_format'."}})
             await asyncio.sleep(self.delay * (0.5 + request.get("seed", 0) % 100 / 100))
             self.answered[request.get("seed", 0)] += 1
             self.requests.append(request)

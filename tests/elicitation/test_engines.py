@@ -113,6 +113,33 @@ def test_a_server_that_obeys_no_pattern_is_told_at_the_start(obeys: str, rules: 
             generate(runs.chat(stub.url), asked)
 
 
+@pytest.mark.parametrize(
+    ("taken", "sent"),
+    [({"json_schema", "json_object"}, "json_schema"), ({"json_object"}, "json_object"), (set[str](), None)],
+)
+def test_json_is_asked_for_in_a_form_that_the_server_does_not_refuse(taken: set[str], sent: str | None) -> None:
+    asked = replace(request(), schema={"type": "object"})
+    with Stub() as stub:
+        stub.json_formats = taken
+        generate(runs.chat(stub.url), asked, asked)
+        formats = [one.get("response_format", {}) for one in stub.requests]
+    assert [form.get("type") for form in formats] == [sent] * 2
+    if sent == "json_schema":
+        assert formats[0]["json_schema"] == {"name": "reply", "schema": {"type": "object"}, "strict": True}
+
+
+def test_a_refusal_of_something_else_is_reported_for_json_too() -> None:
+    asked = replace(request(), schema={"type": "object"})
+    with Stub(rules="hosted") as stub:
+        with pytest.raises(EngineError, match="--set min_p=none"):
+            generate(runs.chat(stub.url), asked)
+        stub.always = "long"
+        assert generate(runs.chat(stub.url), asked) == [Generation("", "context")]
+        stub.always = 401
+        with pytest.raises(EngineError, match="status 401"):
+            generate(runs.chat(stub.url), asked)
+
+
 def test_a_lasting_fault_is_reported_after_the_patience() -> None:
     with Stub() as stub:
         stub.always = 503

@@ -138,6 +138,20 @@ def test_the_command_asks_a_server_and_its_journal_can_be_replayed(tmp_path: Pat
     assert runs.observations(tmp_path / "again") == runs.observations(tmp_path / "run")
 
 
+def test_json_is_asked_for_and_an_unknown_finish_reason_is_named_once(tmp_path: Path) -> None:
+    asked = ["--questions", "arithmetic:4", "--out", str(tmp_path / "run"), "--form", "json"]
+    with Stub() as stub:
+        stub.choice = {"finish_reason": "made_up"}
+        result = CliRunner().invoke(app, [*asked, "--base-url", stub.url, "--model", "stub"])
+    assert "replies: ok 20." in result.stdout, result.output
+    told = "Finish reasons that are not known, whose replies count as whole: 'made_up' 20."
+    assert result.stderr.count("made_up") == result.stderr.count(told) == 1
+    again = CliRunner().invoke(app, [*asked, "--replay", str(tmp_path / "run" / "journal.jsonl"), "--json"])
+    assert json.loads(again.stdout)["unknown_reasons"] == {"made_up": 20}
+    released = CliRunner().invoke(app, [*asked, "--wording", "released", "--replay", "x"])
+    assert "released wording has no JSON form" in str(released.exception)
+
+
 @pytest.mark.parametrize(
     ("protocol", "generations", "said"), [("steered", 20, 80), ("samples", 20, None), ("topk", 4, 80)]
 )

@@ -24,7 +24,7 @@ from elicitation.parsing import (
 )
 from elicitation.prompts import load_protocol, messages
 from tests.elicitation.composed_replies import composed
-from tests.elicitation.runs import PROTOCOLS
+from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS
 
 CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "reply_cases.json").read_text("utf-8"))
 LABEL = "Answer and Confidence (0-100):"
@@ -244,18 +244,18 @@ def test_decoration_changes_nothing(answer: int, confidence: int, shell: str) ->
 @given(st.data())
 def test_what_the_reply_pattern_allows_can_be_read(data: st.DataObject) -> None:
     letters = st.characters(codec="ascii", categories=("L", "N", "P", "S"), include_characters=" \n")
-    for name in ("steered", "samples"):
-        text = data.draw(st.from_regex(PROTOCOLS[name].reply_pattern, fullmatch=True, alphabet=letters))
+    for protocol in (PROTOCOLS["steered"], PROTOCOLS["samples"], JSON_PROTOCOLS["steered"]):
+        text = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
         assert read_reply(text, "stop").status is OK
     final = data.draw(st.from_regex(RELEASED["samples"].reply_pattern, fullmatch=True, alphabet=letters))
     assert read_reply(final, "stop", confident=False).status is OK
-    for protocol in (PROTOCOLS["topk"], RELEASED["topk"]):
+    for protocol in (PROTOCOLS["topk"], RELEASED["topk"], JSON_PROTOCOLS["topk"]):
         listed = data.draw(st.from_regex(protocol.reply_pattern, fullmatch=True, alphabet=letters))
         reading = read_guesses(listed, "stop")
         assert (reading.status, len(reading.answers)) == (OK, 5)
 
 
-@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values()])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values(), *JSON_PROTOCOLS.values()])
 def test_an_echoed_prompt_is_not_an_answer(protocol: Any) -> None:
     prompt = messages(protocol, 0, "What is 20 - 2?")[-1]["content"]
     for confident in (False, True):

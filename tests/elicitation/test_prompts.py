@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from bayes_direag.errors import DirEAGError
 from elicitation.prompts import Example, load_protocol, messages, prompt_hash, repair_messages
-from tests.elicitation.runs import PROTOCOLS
+from tests.elicitation.runs import JSON_PROTOCOLS, PROTOCOLS
 
 STEERED = PROTOCOLS["steered"]
 RELEASED = {name: load_protocol(name, wording="released") for name in PROTOCOLS}
@@ -47,7 +47,7 @@ def test_the_five_levels_say_what_the_paper_lists_in_its_order(protocol: Any, st
     assert all("Answer and Confidence (0-100):" in text and "step by step" in text for text in prompts)
 
 
-@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values()])
+@pytest.mark.parametrize("protocol", [*PROTOCOLS.values(), *RELEASED.values(), *JSON_PROTOCOLS.values()])
 def test_a_chat_is_one_user_message(protocol: Any) -> None:
     for chat in (messages(protocol, 0, "Q?"), repair_messages(protocol, 0, "Q?", "bad")):
         assert [list(message) for message in chat] == [["role", "content"]]
@@ -160,12 +160,25 @@ def test_the_hash_covers_what_reaches_the_model_and_nothing_else() -> None:
     assert len(hashes | {known}) == 7
 
 
+def test_a_reply_in_json_is_asked_for_at_the_same_levels() -> None:
+    for name, protocol in JSON_PROTOCOLS.items():
+        text = PROTOCOLS[name]
+        assert (protocol.levels, protocol.n_samples, protocol.holds) == (text.levels, text.n_samples, text.holds)
+        assert protocol.schema is not None
+        assert text.schema is None
+        assert prompt_hash(protocol) not in (prompt_hash(text), prompt_hash(dataclasses.replace(protocol, schema=None)))
+    with pytest.raises(DirEAGError, match="released wording has no JSON form"):
+        load_protocol("steered", wording="released", form="json")
+
+
 def test_the_shipped_prompts_are_those_that_runs_were_made_with() -> None:
     # A change of a prompt makes finished runs and new ones different runs: then change these on purpose.
     recorded = {"steered": "339e7d0496d7", "samples": "77fa2024721a", "topk": "f92f4a4ea4cf"}
     released = {"steered": "6d0b90875eeb", "samples": "c8ebf8eb8e89", "topk": "ab98354d3614"}
+    in_json = {"steered": "3e887a71a3a0", "samples": "72e4d22dc2b0", "topk": "f89fd5ab9792"}
     assert {name: prompt_hash(protocol)[:12] for name, protocol in PROTOCOLS.items()} == recorded
     assert {name: prompt_hash(protocol)[:12] for name, protocol in RELEASED.items()} == released
+    assert {name: prompt_hash(protocol)[:12] for name, protocol in JSON_PROTOCOLS.items()} == in_json
 
 
 def test_the_bundled_example_was_asked_in_the_words_beside_it() -> None:

@@ -92,6 +92,26 @@ def test_samples_and_lists_become_levels_of_their_own(tmp_path: Path) -> None:
     assert Observations.read(tmp_path / "topk" / "observations.jsonl").n_levels == 3
 
 
+@pytest.mark.parametrize("protocol", ["steered", "samples", "topk"])
+def test_a_run_in_json_is_a_run_of_its_own(tmp_path: Path, protocol: str) -> None:
+    with Stub() as stub:
+        asked = runs.questions(3), runs.JSON_PROTOCOLS[protocol], runs.chat(stub.url), tmp_path / "json"
+        summary = elicit(*asked, Sampling(max_tokens=64, logprobs=True), 7)
+        runs.ask(3, runs.chat(stub.url), tmp_path / "text", protocol)
+        assert all(one["response_format"]["type"] == "json_schema" for one in stub.requests[: summary.asked])
+        with pytest.raises(JournalError, match='form: "json" there, nothing here'):
+            runs.ask(3, runs.chat(stub.url), tmp_path / "json", protocol)
+        with pytest.raises(JournalError, match='form: nothing there, "json" here'):
+            elicit(*asked[:3], tmp_path / "text", Sampling(max_tokens=64), 7)
+    assert summary.statuses == {"ok": summary.asked}
+    assert manifest(tmp_path / "json")["identity"]["form"] == "json"
+    assert "form" not in manifest(tmp_path / "text")["identity"]
+    found = Observations.read(tmp_path / "json" / "observations.jsonl")
+    assert found.usable.all()
+    assert found.signal_names == ("number",)
+    assert found.level_names == Observations.read(tmp_path / "text" / "observations.jsonl").level_names
+
+
 def test_an_unreadable_reply_is_asked_again_at_most_twice(tmp_path: Path) -> None:
     prompts: list[str] = []
 

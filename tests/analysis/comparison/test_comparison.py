@@ -19,7 +19,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.presets import preset
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import around, made_fit, natural
@@ -71,7 +71,7 @@ class TestParameters:
         found = compare_parameters(made_fit(observations, given, preset="paper"), posterior, interval_level=0.8)
         assert found.scale == "relative"
         assert found.interval_level == 0.8
-        table, draws = rows(found.table), parameter_draws(posterior.tree)
+        table, draws = rows(found.table), natural_draws(posterior.tree)
         total = draws["weight"].to_numpy().sum(axis=2)
         expected = {
             ("weight_share", "cautious"): (0.9 / 6.5, draws["weight"].to_numpy()[:, :, 1] / total),

@@ -1,19 +1,30 @@
 """What the labels taught, against normal posteriors whose every figure is known."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from analysis.diagnosis.identifiability import correlations, flat_direction, learning, scale, total_log_likelihood
-from bayes_direag.fits.convergence import ParameterDraws, raw_draws
+from analysis.diagnosis.identifiability import (
+    correlations,
+    flat_direction,
+    learning,
+    priors,
+    scale,
+    total_log_likelihood,
+)
+from bayes_direag.fits.convergence import sampled_draws
 from bayes_direag.model import presets
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced
+from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior, replaced
+from tests.bayes_direag import brute_force
 
 PRIOR_MEAN = np.array([2.0, -1.0, 0.5])
 PRIOR_SD = np.array([1.5, 2.0, 0.4])
+COLUMNS = pd.MultiIndex.from_tuples([("weight", "a"), ("weight", "b"), ("slope", None)], names=["parameter", "level"])
+PRIOR = pd.DataFrame({"mean": PRIOR_MEAN, "sd": PRIOR_SD}, COLUMNS)
 
 
-def normal_posterior(information: np.ndarray, n: int = 20_000) -> tuple[ParameterDraws, np.ndarray, np.ndarray]:
+def normal_posterior(information: np.ndarray, n: int = 20_000) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
     """Return draws whose sample moments are exactly those of the posterior, its mean and covariance.
 
     The likelihood is normal around the origin of the standardised parameters moved by one, with this information.
@@ -25,9 +36,7 @@ def normal_posterior(information: np.ndarray, n: int = 20_000) -> tuple[Paramete
     noise -= noise.mean(axis=0)
     white = noise @ np.linalg.inv(np.linalg.cholesky(np.cov(noise, rowvar=False))).T
     standard = mean + white @ np.linalg.cholesky(covariance).T
-    values = (PRIOR_MEAN + PRIOR_SD * standard).reshape(4, -1, 3)
-    draws = ParameterDraws(("weight", "weight", "slope"), ("a", "b", None), values, PRIOR_MEAN, PRIOR_SD)
-    return draws, mean, covariance
+    return pd.DataFrame(PRIOR_MEAN + PRIOR_SD * standard, columns=COLUMNS), mean, covariance
 
 
 INFORMATION = np.array([[4.0, 3.5, 0.2], [3.5, 4.0, -0.1], [0.2, -0.1, 9.0]])
@@ -38,10 +47,28 @@ def quadratic(vectors: np.ndarray, information: np.ndarray = INFORMATION) -> np.
     return -np.einsum("si,ij,sj->s", off, information, off) / 2
 
 
+class TestPriors:
+    def test_of_raw_parameters_and_of_the_final_calibration(self):
+        fit = good_fit()
+        names = fit.preset.free_parameters("confidence")
+        expected = brute_force.raw_priors(dict.fromkeys(names, 0.0), fit.preset, np.nan)
+        expected |= {"recalibration_intercept": (0, 0.35), "recalibration_slope": (1, 0.35)}
+        found = priors(fit, sampled_draws(fit))
+        assert len(found) == 27
+        for (name, _), prior in found.iterrows():
+            assert tuple(prior) == expected[name]
+
+    def test_a_penalty_is_read_as_a_prior(self):
+        raw = gaussian_draws(1, centre=APART) | {"prior_strength": np.full((4, 250), -1.0)}
+        fit = made_posterior(simulate_observations(60, seed=1), raw, preset=presets.preset("paper"))
+        found = priors(fit, fit.draws("raw"))["sd"]
+        assert found.tolist() == pytest.approx([np.sqrt(14 / (2 * 0.001 * 60))] * 14)
+
+
 class TestLearning:
     def test_against_the_closed_form(self):
         draws, mean, covariance = normal_posterior(INFORMATION)
-        table = learning(draws)
+        table = learning(draws, PRIOR)
         assert table["contraction"].tolist() == pytest.approx(1 - np.diag(covariance))
         assert table["z_score"].tolist() == pytest.approx(mean)
         assert table["mean"].tolist() == pytest.approx(PRIOR_MEAN + PRIOR_SD * mean)
@@ -62,20 +89,18 @@ class TestCorrelations:
         assert table["correlation"].iloc[0] < -0.6
 
     def test_a_parameter_that_does_not_move_comes_last(self):
-        values = normal_posterior(INFORMATION)[0].values.copy()
-        values[:, :, 0] = 4.0
-        draws = ParameterDraws(("a", "b", "c"), (None,) * 3, values, PRIOR_MEAN, PRIOR_SD)
+        draws = normal_posterior(INFORMATION)[0]
+        draws["weight", "a"] = 4.0
         table = correlations(draws)
         assert table["correlation"].isna().tolist() == [False, True, True]
-        assert table["first"].iloc[0] == "b"
-        one = ParameterDraws(("a",), (None,), values[:, :, 1:2], np.zeros(1), np.ones(1))
-        assert len(correlations(one)) == 0
+        assert table["first"].iloc[0] == "weight[b]"
+        assert len(correlations(draws[["slope"]])) == 0
 
 
 class TestFlatDirection:
     def test_against_the_closed_form(self):
         draws, _, covariance = normal_posterior(INFORMATION)
-        found = flat_direction(draws, quadratic)
+        found = flat_direction(draws, PRIOR, quadratic)
         values, vectors = np.linalg.eigh(covariance)
         direction = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
         assert found.variance_left == pytest.approx(values[-1])
@@ -88,10 +113,8 @@ class TestFlatDirection:
     def test_it_is_the_direction_whatever_the_units(self):
         draws = normal_posterior(INFORMATION)[0]
         units = np.array([100.0, 0.01, 3.0])
-        other = ParameterDraws(
-            draws.parameter, draws.level, draws.values * units, draws.prior_mean * units, draws.prior_sd * units
-        )
-        one, same = flat_direction(draws, quadratic), flat_direction(other, lambda x: quadratic(x / units))
+        one = flat_direction(draws, PRIOR, quadratic)
+        same = flat_direction(draws * units, PRIOR.mul(units, axis=0), lambda x: quadratic(x / units))
         assert same.variance_left == pytest.approx(one.variance_left)
         assert same.loadings["loading"].tolist() == pytest.approx(one.loadings["loading"].tolist())
         assert same.likelihood_change == pytest.approx(one.likelihood_change)
@@ -99,7 +122,7 @@ class TestFlatDirection:
     @pytest.mark.parametrize("strength", [0.0, 0.5, 50.0])
     def test_what_the_likelihood_says_along_it(self, strength):
         draws, mean, _ = normal_posterior(strength * np.eye(3))
-        found = flat_direction(draws, lambda vectors: quadratic(vectors, strength * np.eye(3)))
+        found = flat_direction(draws, PRIOR, lambda vectors: quadratic(vectors, strength * np.eye(3)))
         left = 1 / (1 + strength)
         # Along the direction u a draw is off the likelihood's centre by N(m, left), and a step moves by sqrt(left)
         centre = ((mean - 1) @ found.loadings["loading"].to_numpy()) / np.sqrt(left)
@@ -110,8 +133,8 @@ class TestFlatDirection:
 
     def test_draws_that_are_not_finite(self):
         draws = normal_posterior(INFORMATION)[0]
-        draws.values[0, 0, 0] = np.nan
-        found = flat_direction(draws, quadratic)
+        draws.iloc[0, 0] = np.nan
+        found = flat_direction(draws, PRIOR, quadratic)
         assert np.isnan(found.variance_left)
         assert found.loadings["loading"].isna().all()
 
@@ -119,7 +142,7 @@ class TestFlatDirection:
 class TestOfAFit:
     def test_the_likelihood_is_that_of_the_fit_with_questions_as_they_were_weighted(self):
         fit = good_fit()
-        flat = raw_draws(fit).flat[::100]
+        flat = fit.draws("raw").to_numpy()[::100]
         expected = fit.tree["log_likelihood"]["target"].to_numpy().reshape(1000, -1)[::100]
         np.testing.assert_allclose(total_log_likelihood(fit)(flat), expected.sum(axis=1), rtol=1e-12)
         weight = np.where(fit.fitted.gold_generated, 1.0, 3.0)
@@ -128,8 +151,9 @@ class TestOfAFit:
 
     def test_with_a_unit_the_likelihood_speaks_of_the_scale(self):
         fit = good_fit()
-        draws = raw_draws(fit)
-        found = scale(fit, draws, flat_direction(draws, total_log_likelihood(fit)))
+        draws = fit.draws("raw")
+        prior = priors(fit, draws)
+        found = scale(fit, prior, flat_direction(draws, prior, total_log_likelihood(fit)))
         assert found.fixed
         assert found.likelihood_change > 1e-3
 
@@ -144,14 +168,15 @@ class TestOfAFit:
             "prior_strength": step,
         }
         fit = made_posterior(simulate_observations(120, seed=3), raw, preset=settings)
-        draws = raw_draws(fit)
-        flat = flat_direction(draws, total_log_likelihood(fit))
+        draws = fit.draws("raw")
+        prior = priors(fit, draws)
+        flat = flat_direction(draws, prior, total_log_likelihood(fit))
         loading = flat.loadings.set_index("parameter")["loading"]
         assert flat.likelihood_change < 0.05
         # In units of the prior: 1/1.5 for the centre of the weights, 1/2 for null_base, 1 for prior_strength
         assert loading["prior_strength"] / loading["null_base"] == pytest.approx(2, rel=0.02)
         assert loading["prior_strength"] / loading["weight_centre"] == pytest.approx(1.5, rel=0.02)
-        found = scale(fit, draws, flat)
+        found = scale(fit, prior, flat)
         assert abs(found.correlation) > 0.999
         assert not found.fixed
         # weights, prior and null base without a link to another quantity: their common factor moves nothing

@@ -11,7 +11,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import DirEAGError, LevelError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import Variant
@@ -64,7 +64,7 @@ def one_draw(observations: Observations) -> Fit:
 
 
 def draws_of(fit: Fit) -> list[dict[str, object]]:
-    posterior = parameter_draws(fit.tree)
+    posterior = natural_draws(fit.tree)
     return [
         {name: posterior[name].to_numpy()[chain, draw].tolist() for name in Parameters._fields if name in posterior}
         for chain in range(posterior.sizes["chain"])

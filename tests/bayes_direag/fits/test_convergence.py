@@ -1,6 +1,7 @@
 """Faults of a sampler, each made by hand, and what the checks make of them."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 from arviz_stats import ess
@@ -11,28 +12,24 @@ from bayes_direag.fits.convergence import (
     BFMI_LIMIT,
     ESS_LIMIT,
     RHAT_LIMIT,
-    ParameterDraws,
     SamplerSummary,
     chain_statistics,
     convergence,
-    raw_draws,
-    recalibration_draws,
+    sampled_draws,
     sampler_summary,
 )
-from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model import presets
-from bayes_direag.model.settings import LEVEL_PARAMETERS
 from bayes_direag.model.simulate import simulate_observations
-from tests.analysis.fits import APART, gaussian_draws, good_fit, made_posterior, replaced
-from tests.bayes_direag import brute_force
+from tests.analysis.fits import gaussian_draws, good_fit, made_posterior, replaced
 
 RNG = np.random.default_rng(0)
 NORMAL = RNG.standard_normal((4, 1000))
 
 
 def row_of(values: np.ndarray) -> dict[str, float]:
-    draws = ParameterDraws(("a",), (None,), values[:, :, None], np.zeros(1), np.ones(1))
-    (row,) = convergence(draws).to_dict("records")
+    index = pd.MultiIndex.from_product(list(map(range, values.shape)), names=["chain", "draw"])
+    columns = pd.MultiIndex.from_tuples([("a", None)], names=["parameter", "level"])
+    (row,) = convergence(pd.DataFrame(values.reshape(-1, 1), index, columns)).to_dict("records")
     return row
 
 
@@ -137,9 +134,10 @@ class TestSamplerSummary:
     def test_the_worst_figures(self):
         fit = good_fit()
         summary = sampler_summary(fit)
-        parts = [convergence(draws) for draws in (raw_draws(fit), recalibration_draws(fit))]
-        assert summary.largest_rhat == max(part["rhat"].max() for part in parts)
-        assert summary.smallest_ess == min(part[["ess_bulk", "ess_tail"]].min(axis=None) for part in parts)
+        table = convergence(sampled_draws(fit))
+        assert table["parameter"].tolist()[-2:] == ["recalibration_intercept", "recalibration_slope"]
+        assert summary.largest_rhat == table["rhat"].max()
+        assert summary.smallest_ess == table[["ess_bulk", "ess_tail"]].min(axis=None)
         assert summary.smallest_bfmi == chain_statistics(fit.tree["sample_stats"].to_dataset())["bfmi"].min()
         assert summary.divergences == 0
         assert str(summary).startswith(f"R-hat at most {summary.largest_rhat:.3f} (below 1.01), effective draws at ")
@@ -181,41 +179,8 @@ class TestSamplerSummary:
         assert judgements == [not failed] * 3 == [fault == "none"] * 3
 
 
-class TestParameterDraws:
-    def test_names_values_and_priors(self):
-        fit = good_fit()
-        draws, names = raw_draws(fit), fit.preset.free_parameters("confidence")
-        priors = brute_force.raw_priors(dict.fromkeys(names, 0.0), fit.preset, np.nan)
-        assert draws.labels[0] == "weight[very_cautious]"
-        shared = [name for name in names if name not in LEVEL_PARAMETERS]
-        assert [name for name in draws.labels if "[" not in name] == shared
-        assert draws.names["level"].isna().sum() == len(shared) == 3 * 2 + 4
-        raw = parameter_draws(fit.tree)
-        cautious = draws.labels.index("bias[cautious]")
-        np.testing.assert_array_equal(draws.values[:, :, cautious], raw["bias_raw"].sel(level="cautious"))
-        for name, mean, sd in zip(draws.parameter, draws.prior_mean, draws.prior_sd, strict=True):
-            assert (mean, sd) == priors[name]
-        slope = draws.labels.index("slope")
-        place = (draws.values[1, 7, slope] - np.log(0.5)) / fit.preset.slope.scale
-        assert draws.standardised[250 + 7, slope] == pytest.approx(place)
-
-    def test_a_penalty_is_read_as_a_prior(self):
-        observations = simulate_observations(60, seed=1)
-        raw = gaussian_draws(1, centre=APART) | {"prior_strength": np.full((4, 250), -1.0)}
-        paper = presets.preset("paper")
-        draws = raw_draws(made_posterior(observations, raw, preset=paper))
-        assert len(draws.parameter) == 14
-        assert draws.prior_sd.tolist() == pytest.approx([np.sqrt(14 / (2 * 0.001 * 60))] * 14)
-
-    def test_the_recalibration(self):
-        draws = recalibration_draws(good_fit())
-        assert draws is not None
-        assert draws.labels == ["recalibration_intercept", "recalibration_slope"]
-        assert draws.prior_mean.tolist() == [0, 1]
-        assert draws.prior_sd.tolist() == [0.35, 0.35]
-        assert draws.values.mean(axis=(0, 1)).tolist() == pytest.approx([0, 1], abs=0.02)
-
-    def test_no_recalibration_has_no_draws(self):
-        observations = simulate_observations(30, seed=1)
-        settings = presets.preset("bayes").override(recalibration={"method": "none"})
-        assert recalibration_draws(made_posterior(observations, gaussian_draws(1), preset=settings)) is None
+def test_without_a_final_calibration_only_raw_parameters_were_sampled():
+    observations = simulate_observations(30, seed=1)
+    settings = presets.preset("bayes").override(recalibration={"method": "none"})
+    fit = made_posterior(observations, gaussian_draws(1), preset=settings)
+    assert sampled_draws(fit).equals(fit.draws("raw"))

@@ -18,7 +18,7 @@ from bayes_direag.errors import ArgumentError, DirEAGError, FitFileError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import assign_folds, fit_map, fit_map_batch, fit_nuts
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 from tests.bayes_direag import brute_force
@@ -35,7 +35,7 @@ def unlabelled(observations: Observations) -> Observations:
 
 
 def natural(fit: Fit) -> dict[str, object]:
-    posterior = parameter_draws(fit.tree).isel(chain=0, draw=0)
+    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
     return {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
 
 

@@ -16,7 +16,7 @@ from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.fits.streaming import predict_parquet
 from bayes_direag.inference.map import penalised_loss
-from bayes_direag.inference.posterior import parameter_draws
+from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.model import log_likelihood, raw_from_vector
 from bayes_direag.model.settings import SamplingSettings
@@ -135,7 +135,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     new = Observations.from_questions([runs(str(row), "careful", own) for row, own in enumerate(said)], "numeric")
     assert new.n_levels == 8
     table = fit.predict(new)
-    posterior = parameter_draws(fit.tree).isel(chain=0, draw=0)
+    posterior = natural_draws(fit.tree).isel(chain=0, draw=0)
     values = {name: posterior[name].to_numpy().tolist() for name in fit.preset.parameters(fit.variant)}
     for own, (_, row) in zip(said[:-1], table.iterrows(), strict=False):
         reports = [(0, answer, confidence / 100) for answer, confidence in own]

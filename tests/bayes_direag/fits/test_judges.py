@@ -14,7 +14,6 @@ import pytest
 from analysis.diagnosis.diagnostics import diagnose
 from bayes_direag import Fit, Observations, fit_map, fit_nuts
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import raw_draws
 from bayes_direag.model.model import log_likelihood
 from bayes_direag.model.settings import SamplingSettings
 from tests.bayes_direag.doors import assert_every_door_says_the_same
@@ -151,15 +150,14 @@ def test_judges_of_one_group_share_what_their_votes_are_worth(fit: Fit) -> None:
 @pytest.mark.slow
 def test_nuts_has_intervals_and_leave_one_out(fit: Fit) -> None:
     sampled = fit_nuts(OBSERVATIONS, preset="judges", sampling=SamplingSettings(n_chains=2, n_warmup=300, n_draws=300))
-    draws, levels, labels = raw_draws(sampled), sampled.level_names, ("no", "yes")
-    own = [(level, label) for level in levels for label in labels]
-    both = [place for place, name in enumerate(draws.parameter) if name == "label_vote"]
-    assert [draws.level[place] for place in both] == [f"{level}, {label}" for level, label in own]
+    draws, levels, labels = sampled.draws("raw"), sampled.level_names, ("no", "yes")
+    of_labels = [column for column in draws if column[0].startswith("label_vote[")]
+    assert of_labels == [(f"label_vote[{label}]", level) for level in levels for label in labels]
     raw = sampled.tree["unconstrained_posterior"]["label_vote_raw"].to_numpy()
-    np.testing.assert_array_equal(draws.values[..., both], raw.reshape(*raw.shape[:2], len(own)))
-    centres = [draws.level[place] for place, name in enumerate(draws.parameter) if name == "label_vote_centre"]
-    assert centres == [*labels]
-    assert diagnose(sampled).parameters["parameter"].tolist() == [*draws.parameter]
+    np.testing.assert_array_equal(draws[of_labels], raw.reshape(sampled.n_samples, -1))
+    centres = [name for name, _ in draws if name.startswith("label_vote_centre")]
+    assert centres == [f"label_vote_centre[{label}]" for label in labels]
+    assert diagnose(sampled).parameters["parameter"].tolist() == [name for name, _ in draws]
     assert sampled.tree["posterior"]["label_vote"].dims == ("chain", "draw", "level", "label")
     assert sampled.tree["loo"].sizes["problem"] == len(OBSERVATIONS)
     column = sampled.predict(OBSERVATIONS).columns[2]

@@ -13,7 +13,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_nuts
-from bayes_direag.inference.posterior import parameter_draws, prior_draws
+from bayes_direag.inference.posterior import natural_draws, prior_draws
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings, raw_shape
 from tests.bayes_direag import brute_force
@@ -59,7 +59,7 @@ class TestContainer:
                 assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
 
     def test_parameters_have_level_names(self, nuts: Fit, labelled: Observations) -> None:
-        posterior = parameter_draws(nuts.tree)
+        posterior = natural_draws(nuts.tree).merge(nuts.tree["unconstrained_posterior"].to_dataset())
         assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
         assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
         for group in ("posterior", "prior", "log_prior"):
@@ -75,13 +75,13 @@ class TestContainer:
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
         draws = natural(nuts)
         for name in NATURAL:
-            found = parameter_draws(nuts.tree)[name].to_numpy()
+            found = natural_draws(nuts.tree)[name].to_numpy()
             expected = np.array([one[name] for one in draws]).reshape(found.shape)
             np.testing.assert_allclose(found, expected, rtol=1e-12)
         for name in SHARED:
-            raw = parameter_draws(nuts.tree)[f"{name}_raw"]
+            raw = nuts.tree["unconstrained_posterior"][f"{name}_raw"]
             np.testing.assert_allclose(
-                parameter_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
+                natural_draws(nuts.tree)[name], np.exp(raw) if name.endswith("_spread") else raw, rtol=1e-12
             )
 
     def test_log_likelihood_is_the_log_support_of_what_came_true(self, nuts: Fit, labelled: Observations) -> None:

@@ -13,7 +13,6 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference import loo
 from bayes_direag.inference.loo import LeaveOneOut, leave_one_out
-from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model import selection
 from bayes_direag.model.equations import Parameters
 from bayes_direag.model.selection import LogisticRecalibration
@@ -24,7 +23,7 @@ N_CHAINS, N_DRAWS = 2, 150
 
 def relative_size(fit: Fit) -> float:
     """Return the mean effective sample size of the raw parameters, relative to the number of draws."""
-    raw = parameter_draws(fit.tree)[[f"{name}_raw" for name in fit.preset.free_parameters(fit.variant)]]
+    raw = fit.tree["unconstrained_posterior"].to_dataset()
     sizes = [np.ravel(size) for size in arviz_stats.ess(raw, method="mean").values()]
     return float(np.concatenate(sizes).mean() / fit.n_samples)
 

@@ -12,7 +12,6 @@ from scipy import stats
 
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.nuts import inverse_mass_matrix, learning_steps, nuts_draws
-from bayes_direag.inference.posterior import parameter_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import SamplingSettings
@@ -23,7 +22,7 @@ from tests.bayes_direag.conftest import NUTS_SAMPLING
 class TestStatistics:
     def test_lp_is_the_log_joint_density(self, nuts: Fit) -> None:
         """Of labels and raw parameters together, every constant included, and not its negative."""
-        posterior = parameter_draws(nuts.tree)
+        posterior = nuts.tree["unconstrained_posterior"]
         raw = {name: posterior[f"{name}_raw"] for name in nuts.preset.free_parameters("confidence")}
         expected = nuts.tree["log_likelihood"]["target"].sum("problem")
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
@@ -60,7 +59,7 @@ class TestDraws:
     def test_mean_and_sd_are_those_of_numerical_integration(self, one_level_nuts: Fit) -> None:
         exact = one_level.posterior()
         probability = exact.probability()
-        posterior = parameter_draws(one_level_nuts.tree)[["weight_raw", "bias_raw"]]
+        posterior = one_level_nuts.tree["unconstrained_posterior"].to_dataset()[["weight_raw", "bias_raw"]]
         error = {kind: arviz_stats.mcse(posterior, method=kind) for kind in ("mean", "sd")}
         ess = arviz_stats.ess(posterior, method="mean")
         for name in ("weight", "bias"):
@@ -144,7 +143,6 @@ import json
 import numpy as np
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
-from bayes_direag.inference.posterior import parameter_draws
 from tests.bayes_direag import one_level
 
 sampling = SamplingSettings(n_chains=2, n_warmup=300, n_draws=1500)

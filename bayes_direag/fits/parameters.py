@@ -1,0 +1,86 @@
+"""The parameters of a fit: their draws as a tidy table, and their means and spreads."""
+
+from collections.abc import Mapping
+from itertools import product
+from typing import Literal, get_args
+
+import numpy as np
+import pandas as pd
+import xarray as xr
+
+from bayes_direag.inference.posterior import natural_draws
+from bayes_direag.model.equations import Parameters
+from bayes_direag.model.settings import IDENTITY, Preset
+
+#: ``natural``: as in the equations. ``relative``: in units of the total weight of all levels. ``raw``: as sampled.
+ParameterScale = Literal["natural", "relative", "raw"]
+
+#: Predictions do not change if all of these are multiplied by one constant.
+SCALED_TOGETHER = ("weight", "prior_strength", "null_base")
+
+
+def parameter_draws(tree: xr.DataTree, scale: ParameterScale = "natural") -> pd.DataFrame:
+    """Tabulate the draws of the parameters of a posterior container.
+
+    Returns
+    -------
+    DataFrame
+        One row per draw, by ``chain`` and ``draw``; one column per ``parameter`` and ``level`` (missing without one).
+        A parameter of each signal or label is named with it, as ``slope[words]``. ``natural``: all parameters, with
+        fixed ones, centres and spreads, and the coefficients of a logistic final calibration. ``relative``: weight,
+        prior_strength and null_base in units of the total weight, which the data identify (but see
+        :func:`parameter_table`). ``raw``: free parameters on the real line, in the order of the raw vector.
+    """
+    if scale == "raw":
+        names = Preset.model_validate_json(tree.attrs["preset"]).free_parameters(tree.attrs["variant"])
+        raw = tree["unconstrained_posterior"].to_dataset()
+        return _tidy({name: raw[f"{name}_raw"] for name in names})
+    natural = natural_draws(tree)
+    if scale == "relative":
+        total = natural["weight"].sum("level")
+        return _tidy({name: natural[name] / total for name in SCALED_TOGETHER})
+    pooled = [str(name) for name in natural if str(name).endswith(("_centre", "_spread"))]
+    final = tree["recalibration"].to_dataset()
+    return _tidy(
+        {name: natural[name] for name in (*Parameters._fields, *pooled) if name in natural}
+        | {f"recalibration_{name}": final[name] for name in IDENTITY if name in final}
+    )
+
+
+def parameter_table(tree: xr.DataTree) -> pd.DataFrame:
+    """Summarise the parameters of a posterior container.
+
+    Returns
+    -------
+    DataFrame
+        One row per parameter (and level): ``parameter``; ``level`` (missing without one); ``mean`` and ``sd`` over the
+        posterior draws (sd missing for a single draw); ``relative``, the mean in units of the total weight of all
+        levels, which the data identify, unlike the mean (but see below); ``raw``, the mean on the real line (missing
+        for fixed parameters). The last rows are the coefficients of a logistic recalibration.
+
+    Notes
+    -----
+    In variant ``level`` neither ``relative`` nor bias and null_gain are identified, unless null_gain is fixed. The
+    likelihood depends only on ``weight * sigmoid(bias)`` and ``null_gain * weight * sigmoid(-bias)``: for another
+    null_gain there are weights and biases, with another total weight, that give the same predictions.
+    """
+    natural = parameter_draws(tree)
+    table = pd.DataFrame({"mean": natural.mean(skipna=False), "sd": natural.std(skipna=False)})
+    for scale in get_args(ParameterScale)[1:]:
+        table[scale] = parameter_draws(tree, scale).mean(skipna=False)
+    return table.reset_index()
+
+
+def _tidy(parameters: Mapping[str, xr.DataArray]) -> pd.DataFrame:
+    """Return one row per draw and one column per number."""
+    columns, values = [], []
+    for name, draws in parameters.items():
+        draws = draws.transpose("chain", "draw", ...)
+        for place in product(*(draws[dim].to_numpy() for dim in draws.dims[2:])):
+            at = dict(zip(draws.dims[2:], place, strict=True))
+            level = at.pop("level", None)
+            columns.append((name + "".join(f"[{of}]" for of in at.values()), level))
+        values.append(draws.to_numpy().reshape(draws.sizes["chain"] * draws.sizes["draw"], -1))
+    index = pd.MultiIndex.from_product([draws["chain"].to_numpy(), draws["draw"].to_numpy()], names=["chain", "draw"])
+    names = pd.MultiIndex.from_tuples(columns, names=["parameter", "level"])
+    return pd.DataFrame(np.concatenate(values, axis=1), index, names)
