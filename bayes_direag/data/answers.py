@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayes_direag.data.amounts import MAX_SIZE, amount
+from bayes_direag.data.missing import is_missing
 from bayes_direag.data.plain_text import spelled, unmarked
 from bayes_direag.errors import ObservationError
 
@@ -26,12 +27,6 @@ AnswerKind = Literal["numeric", "choice", "text"]
 
 _MAX_TEXT = 4000  # characters; longer answers are not read
 _PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
-
-#: As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
-MISSING = frozenset((
-    "", "nan", "NaN", "NAN", "-nan", "-NaN", "<NA>", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaT", "None",
-    "null", "Null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
-))  # fmt: skip
 
 # Answers that are canonical already, as most are: they skip the parsing.
 _PLAIN: dict[AnswerKind, re.Pattern[str]] = {
@@ -73,7 +68,7 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     >>> canonical("(b) a cat", "choice"), canonical("The  New\tYORK.", "text")
     ('B', 'new york')
     """
-    if text is None or text.strip() in MISSING or len(text) > _MAX_TEXT:
+    if text is None or is_missing(text) or len(text) > _MAX_TEXT:
         return None
     if _PLAIN[kind].fullmatch(text):
         return text
@@ -93,7 +88,7 @@ def infer_kind(golds: Iterable[str], path: str | Path | None = None) -> AnswerKi
 
     Raises ObservationError, with ``path``, if there are no gold answers.
     """
-    golds = tuple(gold for gold in golds if gold.strip() not in MISSING)
+    golds = tuple(gold for gold in golds if not is_missing(gold))
     if not golds:
         raise ObservationError(
             "the kind of answers cannot be inferred without gold answers",
@@ -140,7 +135,7 @@ def _folded(given: str) -> str | None:
     while first < len(words) - 1 and re.match(r"(?:the|an|a(?= \w\w)) ", f"{words[first]} {words[first + 1]}"):
         first += 1
     text = " ".join(words[first:])
-    return None if text in MISSING else text
+    return None if is_missing(text) else text
 
 
 def _bare(word: str) -> str:

@@ -2,11 +2,16 @@
 
 from decimal import Decimal
 
-#: What tables hold in place of a missing value: the words that pandas takes for one, and its missing time.
+#: As programs write a missing value. Case counts: "Na" is sodium, and "none" an answer.
 MISSING = frozenset((
-    "<NA>", "NaN", "nan", "-NaN", "-nan", "NaT", "None", "null", "NULL", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A",
-    "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
+    "nan", "NaN", "NAN", "-nan", "-NaN", "<NA>", "NA", "N/A", "n/a", "#NA", "#N/A", "#N/A N/A", "NaT", "None",
+    "null", "Null", "NULL", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN",
 ))  # fmt: skip
+
+
+def is_missing(text: str) -> bool:
+    """Tell whether a text is blank, or stands for a missing value."""
+    return not text.strip() or text.strip() in MISSING
 
 
 def plain(value: object) -> object:
