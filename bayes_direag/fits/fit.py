@@ -416,7 +416,7 @@ class Fit:
         require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
         _ = self.fitted, self.variant, self.method, self.calibrated_on, self.fingerprint
-        _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"]
+        _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
 
 
 def _stored_tree(path: str | Path) -> xr.DataTree:
