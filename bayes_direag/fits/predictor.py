@@ -7,7 +7,6 @@ of the fit.
 """
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import get_args
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.missing import plain
 from bayes_direag.errors import FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.model.equations import Parameters, Reports, logit_signals
@@ -191,13 +191,13 @@ class Predictor:
                 f"reports[{place}]: this level is unknown to the fit; saw {str(name)[:60]!r}; expected one of "
                 f"{', '.join(self.levels)}. Rename the level if it is one of these; else leave its report out."
             )
-        answer, given = _present(report.get("answer")), report.get("confidences") or {}
+        answer, given = plain(report.get("answer")), report.get("confidences") or {}
         if isinstance(answer, bool) or not isinstance(answer, str | int | float | None):
             raise unusable(".answer", answer, "text, a number or null", "Write it as text.")
         if not isinstance(given, Mapping):
             raise unusable(".confidences", given, "numbers by name", "Name the signals.")
-        signals = {name: _present(value) for name, value in given.items()}
-        if (stated := _present(report.get("confidence"))) is not None:
+        signals = {name: plain(value) for name, value in given.items()}
+        if (stated := plain(report.get("confidence"))) is not None:
             signals["number"] = stated
         percents = []
         for signal in self.signals:
@@ -215,11 +215,6 @@ class Predictor:
             raise unusable(".answer", answer, "text that can be written", "Correct it.") from None
         is_stated = any(value is not None for value in signals.values())
         return self.levels.index(str(name)), text, tuple(percents), is_stated
-
-
-def _present(value: object) -> object:
-    """Return a value; None if it is NaN, which means missing."""
-    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:
