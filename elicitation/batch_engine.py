@@ -44,7 +44,7 @@ class BatchEngine(Engine):
                 raise EngineError(f"{path}: saw no such file; expected results of a batch service. Check the path.")
             for _, line in read_records(Log(path), Line):
                 earlier = self._results.get(line.custom_id)
-                if earlier is None or earlier.completion is None:
+                if earlier is None or earlier.body is None:
                     self._results[line.custom_id] = line
         if self.requests.exists() and not _holds_requests(self.requests):
             raise EngineError(
@@ -75,7 +75,7 @@ class BatchEngine(Engine):
         result = self._results.get(name)
         self._used += result is not None
         if result is not None:
-            reply = None if result.completion is None else generation_of(result.completion.model_dump(mode="json"))
+            reply = generation_of(result.body)
             if reply is not None:
                 return reply
             error = str(result.error or result.response)

@@ -1,61 +1,46 @@
-"""Output files of OpenAI's batch interface and of ``vllm run-batch``, which have the same form."""
+"""Output files of batch services and of ``vllm run-batch``: one response a line, in any usual form of a body."""
 
+from collections import defaultdict
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from pydantic import BaseModel
+from pydantic import AliasChoices, BaseModel, Field, JsonValue
 
 from elicitation.importing.replies import Log, Reply, read_records
 
 
-class Message(BaseModel):
-    """A message of a model."""
-
-    content: str | None = None
-
-
-class Choice(BaseModel):
-    """One reply of a chat completion."""
-
-    message: Message
-    finish_reason: str | None = None
-
-
-class Usage(BaseModel):
-    """Numbers of tokens, as counted by the server."""
-
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
-
-
-class Completion(BaseModel):
-    """A chat completion."""
-
-    choices: tuple[Choice, ...]
-    model: str | None = None
-    usage: Usage | None = None
-
-
 class Response(BaseModel):
-    """The response to one request; its body is a completion if the status is 200."""
+    """The response to one request, with a status and a body."""
 
     status_code: int
-    body: Completion | object = None
+    body: JsonValue = None
 
 
 class Line(BaseModel):
-    """One line of the file: a response, or an error."""
+    """One line of the file: a response, a message of another service, or an error."""
 
-    custom_id: str
-    response: Response | None = None
-    error: object = None
+    custom_id: str = Field(validation_alias=AliasChoices("custom_id", "key"))
+    response: Response | JsonValue = None
+    result: JsonValue = None
+    error: JsonValue = None
 
     @property
-    def completion(self) -> Completion | None:
-        """The completion; None if the request has failed."""
-        response = self.response
-        if response is None or response.status_code != 200 or not isinstance(response.body, Completion):
-            return None
-        return response.body
+    def body(self) -> object:
+        """The body of a request that has succeeded, None if it has failed."""
+        if isinstance(self.response, Response):
+            return self.response.body if self.response.status_code == 200 else None
+        if isinstance(self.response, dict) and "candidates" in self.response:
+            return self.response
+        if isinstance(self.result, dict) and self.result.get("type") == "succeeded":
+            return self.result.get("message")
+        return None
+
+
+class Said(NamedTuple):
+    """One reply in a body, and why the model stopped."""
+
+    text: str
+    finish_reason: str | None
 
 
 def replies(log: Log) -> Iterator[Reply]:
@@ -63,23 +48,78 @@ def replies(log: Log) -> Iterator[Reply]:
 
     ``custom_id`` is the name of the question, or ``NAME/LEVEL`` with the level after the last slash. If it is the name
     of a question that was asked, or has no slash, the level is the file. Each of several choices of one request is a
-    level.
+    level. Raises ObservationError if a request has succeeded and its body holds no reply.
     """
-    for line, record in read_records(log, Line):
-        problem_id, _, level = record.custom_id.rpartition("/")
-        if not problem_id or record.custom_id in log.names:
-            problem_id, level = record.custom_id, log.level or log.path.stem
-        elif log.level:
-            level = f"{log.level} {level}"
-        completion = record.completion
-        choices = (None,) if completion is None else completion.choices
-        for place, choice in enumerate(choices):
+    lines = [(line, record, _said(log, line, record.body)) for line, record in read_records(log, Line)]
+    choices: dict[str, int] = defaultdict(lambda: 1)
+    for _, record, said in lines:
+        level = _place(log, record.custom_id)[1]
+        choices[level] = max(choices[level], len(said))
+    for line, record, said in lines:
+        problem_id, level = _place(log, record.custom_id)
+        model = record.body.get("model") if isinstance(record.body, dict) else None
+        for number in range(choices[level]):
+            text, finish_reason = said[number] if number < len(said) else (None, None)
             yield Reply(
                 problem_id,
-                f"{level} {place}" if len(choices) > 1 else level,
-                None if choice is None else choice.message.content,
+                f"{level} {number}" if choices[level] > 1 else level,
+                text,
                 line,
-                finish_reason=None if choice is None else choice.finish_reason,
-                model=None if completion is None else completion.model,
-                group=level if len(choices) > 1 else None,
+                finish_reason=finish_reason,
+                model=None if model is None else str(model),
+                group=level if choices[level] > 1 else None,
             )
+
+
+def _place(log: Log, custom_id: str) -> tuple[str, str]:
+    """Return the question and the level of a request."""
+    problem_id, _, level = custom_id.rpartition("/")
+    if not problem_id or custom_id in log.names:
+        return custom_id, log.level or log.path.stem
+    return problem_id, f"{log.level} {level}" if log.level else level
+
+
+def _said(log: Log, line: int, body: Any) -> list[Said]:
+    """Return the replies in the body of a chat completion, a completion, a response or a message; none without one."""
+    match body:
+        case None:
+            return []
+        case {"choices": [*choices]} if choices:
+            found = [
+                Said(
+                    _text(choice.get("text", (choice.get("message") or {}).get("content"))), choice.get("finish_reason")
+                )
+                for choice in choices
+                if isinstance(choice, dict) and ("message" in choice or "text" in choice)
+            ]
+        case {"output": [*output]}:
+            details = body.get("incomplete_details") or {}
+            messages = [one for one in output if isinstance(one, dict) and one.get("type") == "message"]
+            found = [Said("".join(_text(one.get("content")) for one in messages), details.get("reason"))]
+            found = found if messages or details else []
+        case {"candidates": [*candidates]}:
+            found = [
+                Said(_text((one.get("content") or {}).get("parts")), one.get("finishReason"))
+                for one in candidates
+                if isinstance(one, dict)
+            ]
+        case {"content": [*parts]}:
+            found = [Said(_text(parts), body.get("stop_reason"))]
+        case _:
+            found = []
+    if not found:
+        raise log.error(
+            "this response holds no reply",
+            line=line,
+            seen=str(body)[:80],
+            expected="choices, output, candidates or content, as batch services write them",
+            remedy="Check that the file is the output of a batch.",
+        )
+    return [Said(said.text, None if said.finish_reason is None else str(said.finish_reason)) for said in found]
+
+
+def _text(content: Any) -> str:
+    """Return the text of a message, which may come in parts."""
+    parts = content if isinstance(content, list) else [content]
+    texts = [part.get("text") if isinstance(part, dict) and not part.get("thought") else part for part in parts]
+    return "".join(text for text in texts if isinstance(text, str))

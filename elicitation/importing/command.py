@@ -1,23 +1,33 @@
 """The command ``direag import``: make an observation file from logs of other tools."""
 
+from glob import glob
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from bayes_direag.commands.options import AnswersOption, out
+from bayes_direag import Observations
+from bayes_direag.commands.options import AnswersOption, err, out
+from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
+from elicitation.frame import tell_unknown
 from elicitation.importing.formats import Format, import_logs
 from elicitation.importing.replies import count_words
 from elicitation.questions import load_questions
+
+#: As many questions as ``direag evaluate`` has folds.
+FEWEST = 5
 
 
 def import_command(
     form: Annotated[
         Format, typer.Argument(metavar="FORMAT", help="lm-eval, inspect, batch, uqlm, transcripts or observations.")
     ],
-    files: Annotated[list[str], typer.Argument(help="The logs, each as FILE, or LEVEL=FILE to name its level.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(help="The logs, each as FILE, or LEVEL=FILE to name its level; FILE may be a pattern."),
+    ],
     target: Annotated[Path, typer.Option("--out", help="Observation file to write: JSON Lines, Parquet or CSV.")],
     questions: Annotated[
         str | None, typer.Option(help="The questions that were asked (as for direag elicit), for their gold answers.")
@@ -28,6 +38,10 @@ def import_command(
         typer.Option(help="The filter (lm-eval), scorer (inspect) or score (uqlm) to use; repeatable."),
     ] = None,
     answers: AnswersOption = None,
+    scale: Annotated[
+        ConfidenceScale,
+        typer.Option(help="Whether confidences without a unit are percentages (0 to 100) or fractions (0 to 1)."),
+    ] = "percent",
     pattern: Annotated[
         str | None,
         typer.Option(
@@ -42,30 +56,45 @@ def import_command(
 
     Example: direag import lm-eval samples_*.jsonl --out observations.jsonl
     """
-    paths = _named(files)
-    if target.resolve() in {Path(path).resolve() for path in (paths.values() if isinstance(paths, dict) else paths)}:
+    paths = [(level, path) for file in files for level, path in _named(file)]
+    if target.resolve() in {path.resolve() for _, path in paths}:
         raise DirEAGError(f"--out {target}: saw one of the logs; expected another file. Choose another name.")
     asked = None if questions is None else load_questions(questions, id_column=id_column, kind=answers)
-    imported = import_logs(form, paths, questions=asked, scorers=scorer or (), kind=answers, pattern=pattern)
+    if any(level is None for level, _ in paths) and any(level for level, _ in paths):
+        raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, or for none. Name them all.")
+    imported = import_logs(
+        form,
+        [path if level is None else (level, path) for level, path in paths],
+        questions=asked,
+        scorers=scorer or (),
+        kind=answers,
+        pattern=pattern,
+        scale=scale,
+    )
+    observations = Observations.from_questions(imported.questions, imported.kind)
     write_questions(imported.questions, target)
     levels = {report.level: report.level_name for question in imported.questions for report in question.observations}
     unanswered = sum(all(report.answer is None for report in question.observations) for question in imported.questions)
     unlabelled = sum(question.gold_answer is None for question in imported.questions)
+    if imported.unknown_reasons:
+        err.print(tell_unknown(imported.unknown_reasons), soft_wrap=True)
+    usable = int((observations.labelled & observations.usable.any(axis=1)).sum())
+    ready = (
+        f"{target} is ready for direag evaluate and direag fit."
+        if usable >= FEWEST
+        else f"{target}: {usable} questions have a right answer and a usable report; direag evaluate needs {FEWEST}."
+    )
     out.print(
         f"{len(imported.questions)} questions, {unanswered} unanswered, {unlabelled} without a gold answer; "
         f"levels: {', '.join(str(levels[level]) for level in sorted(levels))}; "
         f"replies: {count_words(imported.statuses)}.\n"
-        f"{target} is ready for direag evaluate and direag fit.",
+        f"{ready}",
         soft_wrap=True,
     )
 
 
-def _named(files: list[str]) -> dict[str, str] | list[str]:
-    """Return the files, by level if they are given as LEVEL=FILE."""
-    pairs = [(None, file) if Path(file).exists() or "=" not in file else file.split("=", 1) for file in files]
-    named = {name: path for name, path in pairs if name}
-    if not named:
-        return files
-    if len(named) < len(files):
-        raise DirEAGError(f"saw {' '.join(files)}; expected LEVEL=FILE for every file, each level once. Name them all.")
-    return named
+def _named(given: str) -> list[tuple[str | None, Path]]:
+    """Return the files of an argument ``FILE`` or ``LEVEL=FILE``, each with the name of its level."""
+    level, file = (None, given) if Path(given).exists() or "=" not in given else given.split("=", 1)
+    paths = [Path(file)] if Path(file).exists() else map(Path, sorted(glob(file)) or [file])
+    return [(level or None, path) for path in paths]

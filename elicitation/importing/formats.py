@@ -7,6 +7,7 @@ from typing import Literal
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
+from elicitation.fields import Scale
 from elicitation.importing import batch, inspect_log, lm_eval, observation_files, transcripts, uqlm
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
@@ -26,12 +27,13 @@ FORMATS: Mapping[Format, Callable[[Log], Iterator[Reply]]] = {
 
 def import_logs(
     form: Format,
-    files: Sequence[str | Path] | Mapping[str, str | Path],
+    files: Sequence[str | Path | tuple[str, str | Path]] | Mapping[str, str | Path],
     *,
     questions: QuestionSet | None = None,
     scorers: Sequence[str] = (),
     kind: AnswerKind | None = None,
     pattern: str | None = None,
+    scale: Scale = "percent",
 ) -> Imported:
     """Read questions and observations from logs of another tool.
 
@@ -40,7 +42,8 @@ def import_logs(
     Parameters
     ----------
     form, files
-        The format of the files; the files, or a mapping from levels to files.
+        The format of the files; the files, a mapping from levels to files, or pairs of level and file, in which a level
+        may have several files.
     questions : QuestionSet, optional
         The questions that were asked, for logs without gold answers.
     scorers : sequence of str
@@ -48,8 +51,10 @@ def import_logs(
     kind : {"numeric", "choice", "text"}, optional
         How answers are compared; by default inferred from the gold answers.
     pattern : str, optional
-        A regular expression to use instead of the final line of a reply: its first group is the answer, its second, if
-        any, the confidence.
+        A regular expression to use instead of the fields of a reply: its first group is the answer, its second, if any,
+        the confidence.
+    scale : {"percent", "fraction"}
+        What a confidence is that has no unit, and whose label does not say.
 
     Returns
     -------
@@ -58,18 +63,15 @@ def import_logs(
         :func:`bayes_direag.data.files.write_questions`, and the number of replies by status. A confidence that was not
         stated is null.
     """
-    named = (
-        [(name, Path(path)) for name, path in files.items()]
-        if isinstance(files, Mapping)
-        else [(None, Path(path)) for path in files]
-    )
+    pairs = files.items() if isinstance(files, Mapping) else files
+    named = [(pair[0], Path(pair[1])) if isinstance(pair, tuple) else (None, Path(pair)) for pair in pairs]
     names = () if questions is None else tuple(problem.problem_id for problem in questions.problems)
     logs = [Log(path, level, tuple(scorers), names) for level, path in named]
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
     replies = ((log, reply) for log in logs for reply in FORMATS[form](log))
-    return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern))
+    return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern), scale)
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:

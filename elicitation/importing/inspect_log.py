@@ -11,8 +11,9 @@ from elicitation.importing.replies import Log, Reply
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a log; the level is the model, or the model and the epoch if there are several.
 
-    By default the replies are read. A chosen scorer gives the answer and, by ``C`` and ``I`` or 1 and 0, whether it is
-    correct, and the reply gives the confidence. Raises DirEAGError if inspect_ai is not installed, or the log cannot be
+    By default the replies are read. A chosen scorer gives the answer and whether it is correct, and the reply gives the
+    confidence. ``C`` and 1 are correct; ``I``, ``P`` (partly) and numbers below 1 are not. With ``N`` (no answer), NaN
+    or no verdict, a sample has no answer. Raises DirEAGError if inspect_ai is not installed, or the log cannot be
     read or has no samples.
     """
     try:
@@ -50,6 +51,8 @@ def replies(log: Log) -> Iterator[Reply]:
                 given={} if scorer is None else _judged((sample.scores or {}).get(scorer)),
                 gold=_only(sample.target),
                 question=_question(sample.input),
+                task=str(evaluation.eval.task),
+                identity=_question(sample.input),
                 dataset=str(evaluation.eval.task),
                 model=str(evaluation.eval.model),
                 group=level if epochs > 1 else None,
@@ -57,20 +60,20 @@ def replies(log: Log) -> Iterator[Reply]:
 
 
 def _judged(score: Any) -> dict[str, str | float | bool | None]:
-    """Return the answer of a score, and whether it is correct if the score says so."""
-    if score is None or not score.answer:
+    """Return the answer of a score, and whether it is correct; no answer without a verdict."""
+    value = None if score is None else score.value
+    if isinstance(value, str):
+        value = {"C": 1.0, "I": 0.0, "P": 0.0, "N": None}.get(value, value)
+    if value is None or value != value or not score.answer:
         return {"answer": None}
-    correct = (
-        {"C": True, "I": False, 1: True, 0: False}.get(score.value)
-        if isinstance(score.value, str | int | float)
-        else None
-    )
-    return {"answer": str(score.answer)} | ({} if correct is None else {"correct": correct})
+    if isinstance(value, int | float):
+        return {"answer": str(score.answer), "correct": value >= 1}
+    return {"answer": str(score.answer)}
 
 
-def _question(asked: Any) -> str:
-    """Return the text of a prompt, of a chat that of the last message."""
-    return asked if isinstance(asked, str) else str(asked[-1].text)
+def _question(asked: Any) -> str | None:
+    """Return the text of a prompt, of a chat that of the last message; None if there is none."""
+    return asked if isinstance(asked, str) else str(asked[-1].text) if asked else None
 
 
 def _only(target: str | list[str]) -> str | None:

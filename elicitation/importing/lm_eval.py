@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -16,6 +17,7 @@ class _Sample(BaseModel):
 
     doc_id: int
     doc: JsonValue = None
+    doc_hash: str | None = None
     target: JsonValue
     arguments: dict[str, dict[str, JsonValue]]
     resps: list[list[JsonValue]]
@@ -23,13 +25,23 @@ class _Sample(BaseModel):
     filter: str = "none"
     metrics: list[str] = []
 
+    @property
+    def targets(self) -> list[str]:
+        """The gold answers: several if the target is a list, none if it is hidden."""
+        target = str(self.target).strip()
+        if target.startswith("["):
+            with suppress(ValueError, SyntaxError, RecursionError, MemoryError):
+                return [str(one) for one in ast.literal_eval(target)]
+        return [] if target in ("", "None", "-1") else [target]
+
 
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a sample file; the level is the task, or the task and the repeat if there are several.
 
     By default the replies are read. A chosen filter gives the answer, and the reply gives the confidence. If there are
     several gold answers, the task's first metric judges the answer of the filter. In multiple choice the answer is the
-    letter of the likeliest choice, and its confidence is the likelihood relative to the sum over all choices.
+    letter of the likeliest choice, and its confidence is the likelihood relative to the sum over all choices; if the
+    target does not say which choice is right, the first metric judges it.
     """
     name = log.level or re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
     samples = list(read_records(log, _Sample))
@@ -38,7 +50,9 @@ def replies(log: Log) -> Iterator[Reply]:
     for line, sample in samples:
         if sample.filter in chosen:
             level = f"{name} {sample.filter}" if len(chosen) > 1 else name
-            yield from _of_sample(log, line, sample, level)
+            task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
+            for reply in _of_sample(log, line, sample, level):
+                yield replace(reply, task=task, identity=sample.doc_hash)
 
 
 def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Reply]:
@@ -55,20 +69,15 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
     question = asked if isinstance(asked, str) else str(arguments[0][0])
     problem_id = str(sample.doc_id)
     if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
-        choices = [str(argument[1]).strip() for argument in arguments]
-        letter, confidence = _likeliest(log, line, sample)
+        n = _n_choices(arguments)
+        letter, confidence = _likeliest(log, line, sample, n)
+        gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
         given: dict[str, str | float | bool | None] = {"answer": letter, "confidence": confidence}
-        yield Reply(
-            problem_id,
-            level,
-            None,
-            line,
-            given=given,
-            gold=_right_letter(log, line, sample, choices),
-            question=question,
-        )
+        if gold is None and sample.targets:
+            given |= _verdict(sample)
+        yield Reply(problem_id, level, None, line, given=given, gold=gold, question=question)
         return
-    gold = _only(str(sample.target))
+    gold = sample.targets[0].rpartition("####")[2].strip() if len(sample.targets) == 1 else None
     texts = [str(text) for text in sample.resps[0]]
     filtered = sample.filtered_resps[0]
     if log.scorers and not isinstance(filtered, list) and len(texts) > 1:  # one answer from all the replies
@@ -88,32 +97,35 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
         )
 
 
-def _only(target: str) -> str | None:
-    """Return the gold answer, None if there are several; the target of GSM8K is a solution that ends with it."""
-    if target.startswith("["):
-        with suppress(ValueError, SyntaxError):
-            targets = ast.literal_eval(target)
-            return str(targets[0]) if len(targets) == 1 else None
-    return target.rpartition("####")[2].strip()
-
-
 def _judged(sample: _Sample, gold: str | None, n_replies: int) -> dict[str, bool]:
     """Return whether a single reply is right by the task's first metric, if there is no single gold answer."""
+    judged = gold is None and sample.targets and n_replies == 1 and sample.filtered_resps[0] != "[invalid]"
+    return _verdict(sample) if judged else {}
+
+
+def _verdict(sample: _Sample) -> dict[str, bool]:
     score = (sample.model_extra or {}).get(sample.metrics[0]) if sample.metrics else None
-    judged = gold is None and n_replies == 1 and sample.filtered_resps[0] != "[invalid]" and score in (0, 1)
-    return {"correct": bool(score)} if judged else {}
+    return {"correct": bool(score)} if score in (0, 1) else {}
+
+
+def _n_choices(arguments: list[list[JsonValue]]) -> int:
+    """Return the number of choices; for mutual information, each is requested once more, without its context."""
+    half = len(arguments) // 2
+    first, second = arguments[:half], arguments[half:]
+    again = [one[1] for one in first] == [one[1] for one in second] and {one[0] for one in second} == {""}
+    return half if half and again else len(arguments)
 
 
 def _extracted(answer: JsonValue) -> dict[str, str | float | bool | None]:
     return {"answer": None if answer in (None, "[invalid]") else str(answer)}
 
 
-def _likeliest(log: Log, line: int, sample: _Sample) -> tuple[str, float]:
+def _likeliest(log: Log, line: int, sample: _Sample, n: int) -> tuple[str, float]:
     """Return the letter of the likeliest choice, and its share of the likelihood in percent."""
     try:
-        likelihoods = [float(str(reply[0][0])) for reply in sample.resps if isinstance(reply[0], list)]
+        likelihoods = [float(str(reply[0][0])) for reply in sample.resps[:n] if isinstance(reply[0], list)]
         best = max(likelihoods)
-        if len(likelihoods) != len(sample.resps) or not 2 <= len(likelihoods) <= 26 or not math.isfinite(best):
+        if len(likelihoods) != n or not 2 <= len(likelihoods) <= 26 or not math.isfinite(best):
             raise ValueError
     except (ValueError, IndexError) as error:
         raise log.error(
@@ -126,19 +138,22 @@ def _likeliest(log: Log, line: int, sample: _Sample) -> tuple[str, float]:
     return _letter(likelihoods.index(best)), 100 / sum(math.exp(likelihood - best) for likelihood in likelihoods)
 
 
-def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str:
-    target = str(sample.target).strip()
-    if target in choices and not (target.isdecimal() and int(target) < len(choices)):
-        return _letter(choices.index(target))
+def _right_letter(log: Log, line: int, sample: _Sample, choices: list[str]) -> str | None:
+    """Return the letter of the right choice, None if it is hidden, or there are several."""
+    if len(sample.targets) != 1:
+        return None
+    (target,) = sample.targets
     if target.isdecimal() and int(target) < len(choices):
         return _letter(int(target))
-    raise log.error(
-        "the target is none of the choices",
-        line=line,
-        seen=sample.target,
-        expected=f"a number from 0 to {len(choices) - 1}, or one of {choices}",
-        remedy="Check the task.",
-    )
+    if target not in choices:
+        raise log.error(
+            "the target is none of the choices",
+            line=line,
+            seen=sample.target,
+            expected=f"a number from 0 to {len(choices) - 1}, or one of {choices}",
+            remedy="Check the task.",
+        )
+    return _letter(choices.index(target)) if choices.count(target) == 1 else None
 
 
 def _letter(place: int) -> str:

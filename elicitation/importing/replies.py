@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,7 +12,9 @@ from pydantic import BaseModel, ValidationError
 from bayes_direag.data.answers import AnswerKind, infer_kind
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError, ObservationError
-from elicitation.parsing import ParseStatus, Reading, read_by_pattern, read_reply
+from elicitation.fields import Scale
+from elicitation.frame import is_unknown
+from elicitation.parsing import ParseStatus, Reading, read_by_pattern, read_guesses, read_reply
 from elicitation.questions import QuestionSet
 
 
@@ -69,6 +71,9 @@ class Reply:
         The gold answer, the text of the question, its data set and the model, if the log has them.
     group : str or None
         The name that exchangeable levels (repeats of one prompt) share.
+    task, identity : str or None
+        The set of questions, and what tells a question from another one of the same name in another set: its text, or a
+        hash of it.
     """
 
     problem_id: str
@@ -82,13 +87,17 @@ class Reply:
     dataset: str | None = None
     model: str | None = None
     group: str | None = None
+    task: str | None = None
+    identity: str | None = None
 
 
 class Imported(NamedTuple):
-    """The contents of logs: questions, and the number of replies by parse status."""
+    """The contents of logs: questions, how answers are compared, and replies by status and unknown finish reason."""
 
     questions: list[Question]
+    kind: AnswerKind
     statuses: Counter[str]
+    unknown_reasons: Counter[str]
 
 
 def put_together(
@@ -96,11 +105,13 @@ def put_together(
     asked: QuestionSet | None,
     kind: AnswerKind | None,
     pattern: re.Pattern[str] | None,
+    scale: Scale = "percent",
 ) -> Imported:
     """Combine replies into questions, in order of appearance; levels are numbered likewise.
 
     Levels whose names are all numbers are numbered in numerical order. Raises DirEAGError if two replies have the same
-    question and level, gold answers disagree, a question was not asked, or no reply has an answer.
+    question and level, gold answers disagree, a question was not asked, or no reply has an answer. If two tasks have
+    different questions under one name, every name gets that of its task before it.
 
     Parameters
     ----------
@@ -110,50 +121,93 @@ def put_together(
         How answers are compared; by default as in ``asked``, or else inferred from the gold answers, or text if
         answers are only judged.
     pattern : re.Pattern, optional
-        The pattern of answer and confidence in a reply, instead of its final line.
+        The pattern of answer and confidence in a reply, instead of its fields.
+    scale : {"percent", "fraction"}
+        What a confidence without a unit is.
     """
+    replies = _told_apart(list(replies))
     told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
     if asked is not None:
         for problem in asked.problems:
             facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
             told[problem.problem_id] = {name: value for name, value in facts.items() if value is not None}
-    taken: dict[tuple[str, str], tuple[Log, Reply]] = {}
     for log, reply in replies:
         _join(told, log, reply, known_only=asked is not None)
-        if (before := taken.setdefault((reply.problem_id, reply.level), (log, reply))) != (log, reply):
-            raise log.error(
-                f"question {reply.problem_id!r} has this level already, in {before[0].path}",
-                line=reply.line,
-                seen=reply.level,
-                expected="each level once in each question",
-                remedy="If the files are different levels, name them: NAME=FILE.",
-            )
-    names = list(dict.fromkeys(level for _, level in taken))
-    number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
     golds = [facts["gold_answer"] for facts in told.values() if facts.get("gold_answer")]
     if kind is None:
-        judged = not golds and any("correct" in reply.given for _, reply in taken.values())
+        judged = not golds and any("correct" in reply.given for _, reply in replies)
         kind = asked.kind if asked is not None else "text" if judged else infer_kind(golds)
     statuses: Counter[str] = Counter()
+    taken: dict[tuple[str, str], tuple[Log, Reply, Reading]] = {}
+    for log, reply in replies:
+        for level, reading in _read(reply, kind, pattern, scale):
+            statuses[reading.status] += 1
+            if (before := taken.setdefault((reply.problem_id, level), (log, reply, reading)))[1] is not reply:
+                raise log.error(
+                    f"question {reply.problem_id!r} has this level already, in {before[0].path}",
+                    line=reply.line,
+                    seen=level,
+                    expected="each level once in each question",
+                    remedy="If the files are different levels, name them: NAME=FILE.",
+                )
+    names = list(dict.fromkeys(level for _, level in taken))
+    number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
     observations: dict[str, list[Observation]] = {name: [] for name in told}
-    for _, reply in taken.values():
-        reading = _read(reply, kind, pattern)
-        statuses[reading.status] += 1
+    for (name, level), (_, reply, reading) in taken.items():
         values = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
         source = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
         source |= {} if reply.group is None else {"group": reply.group}
-        place = {"level": number[reply.level], "level_name": reply.level}
-        observations[reply.problem_id].append(Observation.model_validate(place | values | source))
+        place = {"level": number[level], "level_name": level}
+        observations[name].append(Observation.model_validate(place | values | source))
     if not any(report.answer for reports in observations.values() for report in reports):
-        paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in taken.values()))
+        paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in replies))
         raise DirEAGError(
-            f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a final line "
-            "'Answer and Confidence (0-100): ...'. Give the form of an answer with --pattern, or a scorer of the tool "
+            f"{paths}: none of {len(taken)} replies holds an answer ({count_words(statuses)}); expected a field such "
+            "as 'Answer: ...'. Give the form of an answer with --pattern, or a scorer of the tool "
             "with --scorer."
         )
     by_level = {name: sorted(reports, key=lambda report: report.level) for name, reports in observations.items()}
     records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
-    return Imported([Question.model_validate(record) for record in records], statuses)
+    unknown = Counter(str(reply.finish_reason) for _, reply in replies if is_unknown(reply.finish_reason))
+    return Imported([Question.model_validate(record) for record in records], kind, statuses, unknown)
+
+
+def _told_apart(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
+    """Put tasks before the names of questions if one name stands for different questions.
+
+    Levels that were named by their task are then named by the folder of the file. Raises ObservationError if a name
+    still stands for two questions.
+    """
+    if not _double(replies):
+        return replies
+    apart = [(log, _of_task(log, reply)) for log, reply in replies]
+    for log, reply in _double(apart):
+        raise log.error(
+            f"two different questions have the name {reply.problem_id!r}",
+            line=reply.line,
+            seen=(reply.question or "")[:80],
+            expected="each question under one name",
+            remedy="Import logs of different questions into separate files.",
+        )
+    return apart
+
+
+def _of_task(log: Log, reply: Reply) -> Reply:
+    if reply.task is None:
+        return reply
+    own = log.level is None and reply.level.startswith(reply.task)
+    level = log.path.resolve().parent.name + reply.level.removeprefix(reply.task) if own else reply.level
+    return replace(reply, problem_id=f"{reply.task}/{reply.problem_id}", level=level)
+
+
+def _double(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
+    """Return the replies to another question than that of an earlier reply with the same name."""
+    first: dict[str, str] = {}
+    return [
+        (log, reply)
+        for log, reply in replies
+        if reply.identity is not None and first.setdefault(reply.problem_id, reply.identity) != reply.identity
+    ]
 
 
 def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only: bool) -> None:
@@ -183,12 +237,20 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
             )
 
 
-def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None) -> Reading:
+def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None, scale: Scale) -> list[tuple[str, Reading]]:
+    """Return the level of a reply with what it says; of a list of guesses, a level for each."""
     if reply.text is None:
-        return Reading(None, None, ParseStatus.OK if reply.given.get("answer") else ParseStatus.NO_ANSWER)
+        status = ParseStatus.OK if reply.given.get("answer") else ParseStatus.NO_ANSWER
+        return [(reply.level, Reading(None, None, status))]
     if pattern is not None:
-        return read_by_pattern(reply.text, reply.finish_reason, pattern)
-    return read_reply(reply.text, reply.finish_reason, kind=kind)
+        return [(reply.level, read_by_pattern(reply.text, reply.finish_reason, pattern, scale))]
+    reading = read_reply(reply.text, reply.finish_reason, kind=kind, scale=scale)
+    if reading.status is ParseStatus.NO_ANSWER and not reply.given:
+        guesses = read_guesses(reply.text, reply.finish_reason, kind=kind, scale=scale)
+        if len(guesses.answers) > 1 and guesses.status is ParseStatus.OK:
+            pairs = enumerate(guesses.answers)
+            return [(f"{reply.level} rank_{rank}", Reading(*pair, ParseStatus.OK)) for rank, pair in pairs]
+    return [(reply.level, reading)]
 
 
 def _all_numbers(names: list[str]) -> bool:

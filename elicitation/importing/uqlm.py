@@ -12,7 +12,7 @@ class _Row(BaseModel):
 
     response: str | None
     prompt: object = None
-    sampled_responses: list[str | None] = []
+    sampled_responses: list[str | None] | None = None
     problem_id: str | None = Field(None, validation_alias=AliasChoices("problem_id", "id"))
     gold_answer: str | None = Field(None, validation_alias=AliasChoices("gold_answer", "answer", "ideal"))
 
@@ -42,14 +42,17 @@ def replies(log: Log) -> Iterator[Reply]:
     for position, (line, row) in enumerate(rows):
         name = row.problem_id or names[position]
         prompt = row.prompt if isinstance(row.prompt, str) else None
-        texts = {"response": row.response} | {f"sample {k}": text for k, text in enumerate(row.sampled_responses, 1)}
+        texts = {"response": row.response} | {
+            f"sample {k}": text for k, text in enumerate(row.sampled_responses or (), 1)
+        }
         prefix = f"{log.level} " if log.level else ""
         for level, text in texts.items():
             group = f"{prefix}samples" if level.startswith("sample") else None
             yield Reply(name, prefix + level, text, line, gold=row.gold_answer, question=prompt, group=group)
         for scorer in log.scorers:
             score = (row.model_extra or {}).get(scorer)
-            given = {"confidence": 100.0 * score if isinstance(score, int | float) else None}
+            share = min(max(float(score), 0.0), 1.0) if isinstance(score, int | float) and score == score else None
+            given = {"confidence": None if share is None else 100 * share}
             yield Reply(name, prefix + scorer, row.response, line, given=given, gold=row.gold_answer, question=prompt)
 
 
@@ -72,4 +75,5 @@ def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:
 
 
 def _is_share(value: object) -> bool:
-    return value is None or (isinstance(value, int | float) and 0 <= value <= 1)
+    """Tell whether a value is a score from 0 to 1, but for rounding, or missing."""
+    return value is None or (isinstance(value, int | float) and (value != value or -1e-3 <= value <= 1 + 1e-3))

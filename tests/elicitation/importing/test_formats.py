@@ -16,6 +16,7 @@ from elicitation.importing.replies import Imported
 from elicitation.questions import load_questions
 from tests.elicitation import runs
 
+SAID = "Answer and Confidence (0-100): 5, 90%"
 LOGS = Path(__file__).parent / "logs"
 LM_EVAL = {path.name.split("_")[2]: path for path in (LOGS / "lm-eval").iterdir()}
 
@@ -119,6 +120,61 @@ class TestLMEval:
         one = write(tmp_path / "b.jsonl", records[0] | {"target": "['6']"})
         assert import_logs("lm-eval", [one], kind="numeric", pattern="(.*)").questions[0].gold_answer == "6"
 
+    def test_subtasks_of_one_run_are_questions_of_their_own(self, tmp_path: Path) -> None:
+        paths = []
+        for model in ("m1", "m2"):
+            for task in ("rivers", "metals"):
+                (tmp_path / model).mkdir(exist_ok=True)
+                sample = lines(LM_EVAL["choice"])[0] | {"doc_hash": task}
+                paths.append(write(tmp_path / model / f"samples_{task}_2026-11-22T18-51-21.2.jsonl", sample))
+        for files in (paths, [(path.parent.name, path) for path in paths]):
+            imported = import_logs("lm-eval", files)
+            assert [question.problem_id for question in imported.questions] == ["rivers/0", "metals/0"]
+            for question in imported.questions:
+                assert [one.level_name for one in question.observations] == ["m1", "m2"]
+        same = write(tmp_path / "samples_rivers.jsonl", lines(LM_EVAL["choice"])[0] | {"doc_hash": "other"})
+        with pytest.raises(DirEAGError, match="two different questions have the name 'rivers/0'"):
+            import_logs("lm-eval", [paths[0], same])
+
+    def test_one_continuation_of_several_contexts_is_judged(self, tmp_path: Path) -> None:
+        def sample(doc_id: int, likelihoods: tuple[float, float], right: float) -> dict[str, Any]:
+            said = " floats on water."
+            return {
+                "doc_id": doc_id,
+                "doc": {"sentence": "The _ floats on water.", "option1": "cork", "option2": "lead"},
+                "target": said.strip(),
+                "arguments": {
+                    f"gen_args_{k}": {"arg_0": f"The {thing}", "arg_1": said}
+                    for k, thing in enumerate(("cork", "lead"))
+                },
+                "resps": [[[str(likelihood), "False"]] for likelihood in likelihoods],
+                "filtered_resps": [[str(likelihood), "False"] for likelihood in likelihoods],
+                "filter": "none",
+                "metrics": ["acc"],
+                "acc": right,
+            }
+
+        path = write(tmp_path / "a.jsonl", sample(0, (-1.0, -2.0), 1.0), sample(1, (-3.0, -2.0), 0.0))
+        imported = import_logs("lm-eval", [path])
+        given = [(q.gold_answer, q.observations[0].answer, q.observations[0].correct) for q in imported.questions]
+        assert given == [(None, "A", True), (None, "B", False)]
+
+    def test_requests_without_a_context_are_no_choices(self, tmp_path: Path) -> None:
+        record = lines(LM_EVAL["choice"])[0]
+        again = {f"again_{name}": pair | {"arg_0": ""} for name, pair in record["arguments"].items()}
+        record["arguments"] |= again
+        record["resps"] = [*record["resps"], *reversed(record["resps"])]
+        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
+        assert first(imported).answer == "D"
+        assert first(imported).confidence == pytest.approx(41.894, abs=1e-3)
+
+    @pytest.mark.parametrize("target", ["-1", "", "None", "[0, 2]"])
+    def test_a_target_that_is_hidden_or_several_is_no_gold_answer(self, tmp_path: Path, target: str) -> None:
+        record = lines(LM_EVAL["choice"])[0] | {"target": target, "acc": 1.0}
+        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)], kind="choice")
+        assert imported.questions[0].gold_answer is None
+        assert first(imported).correct is (True if target == "[0, 2]" else None)
+
     def test_what_is_no_sample_is_named(self, tmp_path: Path) -> None:
         record = lines(LM_EVAL["choice"])[0]
         with pytest.raises(
@@ -171,6 +227,51 @@ class TestInspect:
         with pytest.raises(DirEAGError, match=r'pip install "\.\[inspect\]"'):
             import_logs("inspect", [tmp_path / "a.eval"])
 
+    def log(self, path: Path, task: str, *samples: dict[str, Any]) -> Path:
+        log = json.loads((LOGS / "inspect" / "pens.json").read_text())
+        kept = {"id": 1, "epoch": 1, "scores": {}, "messages": []}
+        log["samples"] = [log["samples"][0] | kept | sample for sample in samples]
+        log["eval"]["task"] = task
+        path.write_text(json.dumps(log))
+        return path
+
+    def test_samples_of_two_tasks_are_questions_of_their_own(self, tmp_path: Path) -> None:
+        files = {
+            task: self.log(tmp_path / f"{task}.json", task, {"input": f"Which {task}?", "target": "5"})
+            for task in ("rivers", "metals")
+        }
+        imported = import_logs("inspect", files, kind="text", pattern="(.*)")
+        assert [question.problem_id for question in imported.questions] == ["rivers/1", "metals/1"]
+        again = self.log(tmp_path / "again.json", "rivers", {"input": "Another?", "target": "5"})
+        with pytest.raises(DirEAGError, match="two different questions have the name 'rivers/1'"):
+            import_logs("inspect", [("a", files["rivers"]), ("b", again)])
+
+    @pytest.mark.parametrize(
+        ("value", "expected"),
+        [
+            ("C", ("Oslo", True)),
+            ("I", ("Oslo", False)),
+            ("P", ("Oslo", False)),
+            (0.5, ("Oslo", False)),
+            (1, ("Oslo", True)),
+            ("N", (None, None)),
+            (float("nan"), (None, None)),
+            (None, (None, None)),
+        ],
+    )
+    def test_verdicts_by_rule(self, tmp_path: Path, value: object, expected: tuple[str | None, bool | None]) -> None:
+        scored = {} if value is None else {"g": {"value": value, "answer": "Oslo"}}
+        sample = {"target": ["Oslo", "the Oslo"], "input": "Which?", "scores": scored}
+        other = sample | {"id": 2, "scores": {"g": {"value": "C", "answer": "Rome"}}}
+        path = self.log(tmp_path / "a.json", "t", sample, other)
+        imported = import_logs("inspect", [path], scorers=["g"])
+        assert (first(imported).answer, first(imported).correct) == expected
+        Observations.from_questions(imported.questions, "text")
+
+    def test_a_sample_without_input_has_no_question(self, tmp_path: Path) -> None:
+        path = self.log(tmp_path / "a.json", "t", {"input": [], "target": "5"})
+        assert import_logs("inspect", [path], kind="text", pattern="(.*)").questions[0].question is None
+
     def test_a_log_without_samples_is_named(self, tmp_path: Path) -> None:
         log = json.loads((LOGS / "inspect" / "pens.json").read_text()) | {"samples": None}
         (tmp_path / "a.json").write_text(json.dumps(log))
@@ -218,6 +319,26 @@ class TestUqlm:
         with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
             import_logs("uqlm", [write(tmp_path / "a.jsonl", {"responses": "Paris"})])
 
+    @pytest.mark.parametrize(
+        ("scores", "confidences"),
+        [
+            ([float("nan"), 0.5], [None, 50.0]),
+            ([None, 0.5], [None, 50.0]),
+            ([1.0000001192092896, -1e-8], [100.0, 0.0]),
+        ],
+    )
+    def test_scores_are_missing_or_rounded(
+        self, tmp_path: Path, scores: list[Any], confidences: list[float | None]
+    ) -> None:
+        data = {"responses": [SAID, SAID], "sampled_responses": [None, [SAID]], "score": scores}
+        path = write(tmp_path / "a.json", {"data": data, "metadata": {}})
+        imported = import_logs("uqlm", [path], scorers=["score"], kind="numeric")
+        scored = [one for question in imported.questions for one in question.observations if one.level_name == "score"]
+        assert [one.confidence for one in scored] == confidences
+        wrong = write(tmp_path / "b.json", {"data": data | {"score": [1.5, 0.5]}})
+        with pytest.raises(DirEAGError, match="saw 'score'"):
+            import_logs("uqlm", [wrong], scorers=["score"], kind="numeric")
+
 
 class TestBatch:
     def test_levels_stand_in_the_custom_id(self) -> None:
@@ -256,8 +377,96 @@ class TestBatch:
         with pytest.raises(DirEAGError, match=r"line 1: this question is not among those of --questions; saw 'pens-9'"):
             import_logs("batch", [path], questions=questions)
 
+    @pytest.mark.parametrize(
+        "body",
+        [
+            {"choices": [{"message": {"content": SAID}, "finish_reason": "stop"}], "usage": {"prompt_tokens": None}},
+            {"choices": [{"message": {"content": [{"type": "text", "text": SAID}]}}], "usage": 3},
+            {"choices": [{"text": SAID, "finish_reason": "stop"}]},
+            {
+                "output": [
+                    {"type": "reasoning", "summary": []},
+                    {"type": "message", "content": [{"type": "output_text", "text": SAID}]},
+                ],
+                "status": "completed",
+                "incomplete_details": None,
+            },
+        ],
+    )
+    def test_bodies_of_every_shape(self, tmp_path: Path, body: dict[str, Any]) -> None:
+        line = {"custom_id": "sum-1", "response": {"status_code": 200, "body": body}, "error": None}
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
+        assert reports(imported.questions[0]) == [("a", "5", 90.0)]
+
+    @pytest.mark.parametrize(
+        "line",
+        [
+            {
+                "custom_id": "sum-1",
+                "result": {
+                    "type": "succeeded",
+                    "message": {"content": [{"type": "text", "text": SAID}], "stop_reason": "end_turn"},
+                },
+            },
+            {
+                "key": "sum-1",
+                "response": {"candidates": [{"content": {"parts": [{"text": SAID}]}, "finishReason": "STOP"}]},
+            },
+        ],
+    )
+    def test_lines_of_other_services(self, tmp_path: Path, line: dict[str, Any]) -> None:
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", line)], kind="numeric")
+        assert reports(imported.questions[0]) == [("a", "5", 90.0)]
+
+    def test_a_response_that_was_cut_off(self, tmp_path: Path) -> None:
+        message = {"type": "message", "content": [{"type": "output_text", "text": SAID}]}
+        details = {"reason": "max_output_tokens"}
+        body = {"output": [message], "status": "incomplete", "incomplete_details": details}
+        line = {"custom_id": "sum-1/a", "response": {"status_code": 200, "body": body}}
+        whole = {"custom_id": "sum-2/a", "response": {"status_code": 200, "body": body | {"incomplete_details": None}}}
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", line, whole)], kind="numeric")
+        assert imported.statuses == {"truncated": 1, "ok": 1}
+
+    @pytest.mark.parametrize("body", [{"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7])
+    def test_a_success_without_a_reply_is_an_error_with_its_line(self, tmp_path: Path, body: object) -> None:
+        good = {"choices": [{"message": {"content": SAID}}]}
+        lines = [
+            {"custom_id": f"s{k}", "response": {"status_code": 200, "body": b}} for k, b in enumerate((good, body))
+        ]
+        with pytest.raises(DirEAGError, match=r"a\.jsonl, line 2: this response holds no reply; saw "):
+            import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
+
+    def test_a_request_that_failed_is_no_level_of_its_own(self, tmp_path: Path) -> None:
+        choices = [{"message": {"content": text}} for text in (SAID, "Answer: 6\nConfidence: 40%")]
+        lines = [
+            {"custom_id": "sum-1", "response": {"status_code": 200, "body": {"choices": choices}}},
+            {"custom_id": "sum-2", "response": {"status_code": 500, "body": {"error": 1}}},
+            {"custom_id": "sum-3", "error": {"message": "expired"}},
+        ]
+        imported = import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
+        assert reports(imported.questions[0]) == [("a 0", "5", 90.0), ("a 1", "6", 40.0)]
+        for question in imported.questions[1:]:
+            assert reports(question) == [("a 0", None, None), ("a 1", None, None)]
+
 
 class TestTranscripts:
+    def test_each_guess_of_a_list_is_a_level(self, tmp_path: Path) -> None:
+        rows = [
+            {"id": "q", "text": "G1: Oslo\nP1: 80%\nG2: Bergen\nP2: 20%", "gold_answer": "Oslo"},
+            {"id": "r", "text": "1. Rome, 70%\n2. Milan, 30%", "gold_answer": "Milan"},
+        ]
+        imported = import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)])
+        assert reports(imported.questions[0]) == [("a rank_0", "Oslo", 80.0), ("a rank_1", "Bergen", 20.0)]
+        assert reports(imported.questions[1]) == [("a rank_0", "Rome", 70.0), ("a rank_1", "Milan", 30.0)]
+
+    def test_confidences_may_be_fractions(self, tmp_path: Path) -> None:
+        stated = ("0.9", ".85", "1", "70%")
+        rows = [{"id": k, "text": f"Answer: 5\nConfidence: {s}", "gold_answer": 5} for k, s in enumerate(stated)]
+        path = write(tmp_path / "a.jsonl", *rows)
+        imported = import_logs("transcripts", [path], scale="fraction")
+        assert [question.observations[0].confidence for question in imported.questions] == [90, 85, 100, 70]
+        assert import_logs("transcripts", [path]).statuses == {"ambiguous": 3, "ok": 1}
+
     def test_replies_are_read(self, tmp_path: Path) -> None:
         line = "Answer and Confidence (0-100): "
         rows = [
