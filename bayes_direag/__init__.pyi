@@ -1,7 +1,6 @@
 from .data.answers import canonical as canonical
 from .data.answers import same_answer as same_answer
 from .data.observations import Observations as Observations
-from .data.sources import example_observations as example_observations
 from .errors import DirEAGError as DirEAGError
 from .fits.answering import answer as answer
 from .fits.estimator import DirEAG as DirEAG
@@ -11,6 +10,7 @@ from .fits.fitting import fit_map as fit_map
 from .fits.fitting import fit_nuts as fit_nuts
 from .fits.fitting import train_test as train_test
 from .fits.predictor import Predictor as Predictor
+from .fits.sources import example_observations as example_observations
 from .inference.map import penalised_loss as penalised_loss
 from .inference.newton import ProjectedNewton as ProjectedNewton
 from .model.likelihood_data import LikelihoodData as LikelihoodData

@@ -27,8 +27,8 @@ def quickstart_command(
     from analysis.runs.evaluated_run import FOLDER, REPORT
     from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
-    from bayes_direag.data.sources import example_observations
     from bayes_direag.fits.fitting import fit_map
+    from bayes_direag.fits.sources import example_observations
 
     require_parent(target)
     results = target / "evaluation"

@@ -22,11 +22,11 @@ from jaxtyping import Bool, Float, Int
 from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.abstention import Abstention, check_wanted, choose_threshold
 from bayes_direag.fits.fit import Fit, Source
 from bayes_direag.fits.fitting import cross_fit
+from bayes_direag.fits.sources import observations_of
 
 LabelSource = Literal["labelled", "observations", "fit"]
 

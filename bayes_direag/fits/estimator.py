@@ -17,10 +17,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
+from bayes_direag.fits.sources import observations_of
 from bayes_direag.model import presets
 from bayes_direag.model.settings import FitMethod, Preset, RecalibrationMethod, SamplingSettings, Variant
 

@@ -24,11 +24,11 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import OF_QUESTION
-from bayes_direag.data.sources import observations_of
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
 from bayes_direag.fits.predictor import FORMAT, VERSION
+from bayes_direag.fits.sources import observations_of
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws

@@ -12,9 +12,9 @@ import xarray as xr
 from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import takes_observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.sources import takes_observations
 from bayes_direag.inference.map import Optimum, map_estimates
 from bayes_direag.inference.nuts import nuts_draws
 from bayes_direag.inference.posterior import map_posterior

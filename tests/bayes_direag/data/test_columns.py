@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.sources import observations_of
-from bayes_direag.errors import ArgumentError, DirEAGError, ObservationError
+from bayes_direag.errors import DirEAGError, ObservationError
 from tests.bayes_direag.long_tables import long_table
 
 NAMES = {
@@ -189,10 +188,6 @@ class TestWhatIsWrong:
         for pair in ("levl=model", "level", "level=", "scale=fraction"):
             with pytest.raises(DirEAGError, match=f"--column {pair}: expected FIELD=NAME, the field one of question, "):
                 Columns.named([pair])
-
-    def test_what_is_no_observations_at_all(self) -> None:
-        with pytest.raises(ArgumentError, match="predict: saw int; expected Observations, a path, a DataFrame in long"):
-            observations_of(3, "numeric")
 
     def test_lines_that_are_neither(self, tmp_path: Path) -> None:
         path = tmp_path / "o.jsonl"

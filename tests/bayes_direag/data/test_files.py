@@ -196,6 +196,18 @@ def test_a_table_names_the_line_and_column(tmp_path, row, field, seen):
     assert (error.line, error.field, repr(error.seen)) == (5, field, repr(seen))
 
 
+def test_cells_of_any_length_and_lines_are_read_and_one_without_its_last_mark_is_refused(tmp_path):
+    path = tmp_path / "table.csv"
+    rows = [f'a,0,9,80,"{"x" * 200_000}"', 'b,0,"9\n",80,"of two\nlines"', "", "c,0,007,80,"]
+    path.write_text("problem_id,level,answer,confidence,question\n" + "\n".join(rows) + "\n")
+    found = Observations.read(path, "text")
+    assert [len(question.question or "") for question in found.questions] == [200_000, 12, 0]
+    assert found.candidates == (("9",), ("9",), ("007",))
+    assert found.table.origin.lines == (2, 3, 7)
+    path.write_text(path.read_text() + 'd,0,"9,80,\ne,0,9,80,\n')
+    assert error_of(path)[0].line == 8
+
+
 def test_numbers_become_text_and_blank_text_is_missing(tmp_path):
     record = changed(changed(GOOD, "problem_id", 7), "gold_answer", 1.5)
     record["observations"] = [{"level": 0, "answer": 3}, {"level": 1, "answer": " "}]
