@@ -99,19 +99,22 @@ def test_groups_agree(simulated: Observations, tmp_path: Path) -> None:
     assert (said["answer"], said["n_used"]) == ("3", 3)
 
 
+def in_a_process(exported: Path, code: str) -> str:
+    """Run code with a predictor where nothing else has been loaded, and return what it prints."""
+    start = "import sys\nfrom bayes_direag import DirEAGError, Predictor\npredictor = Predictor.load(sys.argv[1])\n"
+    command = [sys.executable, "-c", start + code, str(exported)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT).stdout  # noqa: S603
+
+
 def test_it_needs_numpy_alone(exported: Path) -> None:
     """Of what is not Python's own: NumPy, and two small packages that import nothing but Python and NumPy."""
-    code = (
-        "import sys\n"
-        "from bayes_direag import Predictor\n"
-        "predictor = Predictor.load(sys.argv[1])\n"
+    output = in_a_process(
+        exported,
         "said = predictor.predict([{'level': predictor.levels[0], 'answer': '5', 'confidence': 80}])\n"
         "assert said['answer'] == '5', said\n"
-        "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)"
+        "print(*{name.partition('.')[0] for name in sys.modules} - sys.stdlib_module_names)",
     )
-    command = [sys.executable, "-c", code, str(exported)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
-    loaded = {name for name in done.stdout.split() if not name.startswith("_")}
+    loaded = {name for name in output.split() if not name.startswith("_")}
     assert loaded - {"sitecustomize"} == {"bayes_direag", "jaxtyping", "lazy_loader", "numpy"}
 
 
@@ -202,19 +205,15 @@ def test_a_report_that_cannot_be_used(report, error, said: str, exported: Path) 
 
 def test_what_is_no_list_of_reports(exported: Path) -> None:
     """Outside the tests nothing checks types but the predictor itself."""
-    code = (
-        "import sys\n"
-        "from bayes_direag import DirEAGError, Predictor\n"
-        "predictor = Predictor.load(sys.argv[1])\n"
+    output = in_a_process(
+        exported,
         "for reports in (3, None, 'reports', {'level': 'vanilla'}, [3], [None], ['vanilla']):\n"
         "    try:\n"
         "        predictor.predict(reports)\n"
         "    except DirEAGError as error:\n"
-        "        print(error)"
+        "        print(error)",
     )
-    command = [sys.executable, "-c", code, str(exported)]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)  # noqa: S603
-    lines = done.stdout.splitlines()
+    lines = output.splitlines()
     assert [line.partition(":")[0] for line in lines] == ["field reports"] * 4 + ["field reports[0]"] * 3
     assert "saw 3; expected a list of reports" in lines[0]
     assert "saw 3; expected an object with level, answer and confidence" in lines[4]
