@@ -6,7 +6,6 @@ from typing import Annotated
 
 import typer
 
-from bayes_direag import Observations
 from bayes_direag.commands.options import AnswersOption, err, out
 from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
@@ -71,6 +70,8 @@ def import_command(
         pattern=pattern,
         scale=scale,
     )
+    from bayes_direag.data.observations import Observations  # here, as NumPy would slow down the help
+
     observations = Observations.from_questions(imported.questions, imported.kind)
     write_questions(imported.questions, target)
     levels = {report.level: report.level_name for question in imported.questions for report in question.observations}
