@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 from tqdm.auto import tqdm
 
+from analysis.display.document import Document
 from analysis.display.folders import versions
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
@@ -19,9 +20,10 @@ from analysis.methods.method import Answers, Learner, Method
 from analysis.methods.registry import DEFAULT_EVALUATED, EVALUATED_METHODS, SIMPLE_METHODS, fitted_methods
 from analysis.methods.rules import VANILLA, vanilla_method
 from analysis.methods.sampled import SAMPLED_METHODS, is_right, joined_answers
-from analysis.report.report import write_report
+from analysis.report.opening import opening
+from analysis.report.report import report_document
 from analysis.report.source import read_source
-from analysis.runs.evaluated_run import FITS, FOLDER, MANIFEST, TABLES, EvaluatedRun
+from analysis.runs.evaluated_run import EVALUATION_FOLDER, FITS, MANIFEST, TABLES, EvaluatedRun
 from analysis.scores.scoring import Scorer, cluster_column
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -140,7 +142,7 @@ class Evaluation(Result):
         DirEAGError
             If the folder holds other files.
         """
-        with FOLDER.replacing(folder) as whole:
+        with EVALUATION_FOLDER.replacing(folder) as whole:
             (whole / FITS).mkdir()
             for name in TABLES:
                 getattr(self, name).to_csv(whole / f"{name}.csv", index=False)
@@ -149,11 +151,12 @@ class Evaluation(Result):
             manifest = {"command": command} | _manifest(self)
             (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
 
-    def report(self, path: str | Path) -> None:
-        """Write the report of ``direag report`` as one HTML file."""
+    def document(self) -> Document:
+        """Return the report of ``direag report``."""
         with TemporaryDirectory() as temporary:
             self.write(folder := Path(temporary) / "results")
-            write_report(read_source(folder), path)
+            source = read_source(folder)
+            return report_document(source, opening(source))
 
 
 def evaluate(

@@ -17,12 +17,10 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float
 
+from analysis.display.document import LeftOut, Picture
 from analysis.display.style import (
     REFERENCE,
     RIGHT,
-    LeftOut,
-    Picture,
-    Words,
     diagonal,
     figure_style,
     fitting,
@@ -210,33 +208,6 @@ _REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
 }
 
 
-#: Title of each picture and how to read it, in the order of a report.
-WORDS: Words = {
-    "levels": (
-        "How much does each level count?",
-        "Left: the weight of each level; at the dashed line all levels count equally. Right, if shown: the shift of "
-        "its confidences; left of 0 they count for less than stated. A bar shows the uncertainty that the labelled "
-        "questions leave.",
-    ),
-    "calibration_curves": (
-        "What does a stated confidence count for?",
-        "On the dashed line it counts as stated, below it for less. Where the curve is flat, the stated confidence "
-        "makes no difference. The curve is learned only where there are grey bars.",
-    ),
-    "shared": (
-        "Parameters that all levels share",
-        "For those who know the model. Each number has its own scale. The slope says how much stated confidences "
-        "matter (0: not at all).",
-    ),
-    "recalibration": (
-        "The last step, from support to probability",
-        "This curve turns the support of an answer into its probability of being right. On the dashed line support is "
-        "left as it is; a flatter curve corrects support that is too sure, a steeper curve support that is too "
-        "cautious.",
-    ),
-}
-
-
 def calibration_curves_figure(
     curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
@@ -379,24 +350,24 @@ def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = ""
 
 
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
-    """Yield the pictures of a fit: calibration curves, weights and biases, shared parameters, final calibration.
-
-    ``level``: of all intervals and bands over the posterior draws.
-    """
+    """Draw a fit: weights and biases, calibration curves, shared parameters, final calibration."""
     about = describe_fit(fit)
     if fit.variant == "level":
         about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."
+
+    def picture(name: str, figure: "Figure", table: pd.DataFrame, **others: pd.DataFrame) -> Picture:
+        return Picture(name, figure, {name: table.assign(interval_level=level), **others})
+
+    levels = level_quantities(fit, level)
+    yield picture("levels", level_figure(levels, about, level), levels)
     if fit.variant == "count":
         yield LeftOut("calibration_curves", "variant count has none: every report counts in full")
     else:
-        curves = calibration_curves(fit, level)
-        stated = stated_confidences(LabelledReports.of_fits([fit]))
+        curves, stated = calibration_curves(fit, level), stated_confidences(LabelledReports.of_fits([fit]))
         figure = calibration_curves_figure(curves, stated, about, level)
-        tables = {"calibration_curves": curves.assign(interval_level=level), "calibration_curves_stated": stated}
-        yield Picture("calibration_curves", figure, tables)
-    tables = {"levels": level_quantities(fit, level), "shared": shared_quantities(fit, level)}
-    for (name, table), figure_of in zip(tables.items(), (level_figure, shared_figure), strict=True):
-        yield Picture(name, figure_of(table, about, level), {name: table.assign(interval_level=level)})
+        yield picture("calibration_curves", figure, curves, calibration_curves_stated=stated)
+    shared = shared_quantities(fit, level)
+    yield picture("shared", shared_figure(shared, about, level), shared)
     if fit.recalibration.method == "none":
         yield LeftOut("recalibration", "there is none, so support is the final probability")
         return
@@ -404,8 +375,7 @@ def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut
     fitted = pd.DataFrame({"problem_id": fit.fitted.problem_id, "support": support})
     kind = "leave-one-out" if "loo" in fit.tree else "in-sample"
     figure = recalibration_figure(curve, support, kind, about, level)
-    tables = {"recalibration": curve.assign(interval_level=level), "recalibration_support": fitted}
-    yield Picture("recalibration", figure, tables)
+    yield picture("recalibration", figure, curve, recalibration_support=fitted)
 
 
 def describe_fit(fit: Fit) -> str:

@@ -1,10 +1,11 @@
-"""The command ``direag compare``: fits against each other, by parameters, predictions or leave-one-out; evaluations."""
+"""The command ``direag compare``: fits by their predictions or by leave-one-out, and evaluations."""
 
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from analysis.commands.options import ResamplesOption
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
 
@@ -25,26 +26,26 @@ def compare_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
-    resamples: Annotated[int, typer.Option(min=1, help="Bootstrap resamples, and permutations.")] = 1000,
+    resamples: ResamplesOption = 1000,
     seed: options.SeedOption = 0,
     as_json: options.JsonOption = False,
 ) -> None:
-    """Compare a MAP with the posterior, NUTS fits by leave-one-out, or evaluations on the same questions.
+    """Compare two fits by their predictions, NUTS fits by leave-one-out, or evaluations on the same questions.
 
-    A MAP and a NUTS fit of one variant: parameters side by side and, with --obs, answers, confidences, metrics and
-    interval widths. NUTS fits to the same questions: how well each predicts a question left out. Folders of
-    evaluations: paired differences of every metric.
+    Two fits and --obs: answers that change, how far confidences move, and paired differences of every metric. NUTS
+    fits to the same questions: how well each predicts a question left out. Folders of evaluations: paired differences
+    of every metric.
 
     Example: direag compare map.nc nuts.nc --obs labelled.jsonl
     """
-    from analysis.comparison.compare import FOLDER, compare
-    from analysis.comparison.comparison_findings import descriptions_table
+    from analysis.comparison.compare import COMPARISON_FOLDER, compare
+    from analysis.display.terminal import shown
     from analysis.runs.evaluated_run import read_evaluated_run
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
     if target is not None:
-        FOLDER.check(target)
+        COMPARISON_FOLDER.check(target)
     paths, columns = _named(compared), options.chosen_columns(column, scale, equal)
     given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None
@@ -70,11 +71,9 @@ def compare_command(
         record = comparison.record
         options.out.print_json(data=record if target is None else {"out": str(target), **record}, allow_nan=False)
         return
-    findings = comparison.findings
-    options.out.print(descriptions_table(comparison.described), *findings.shown)
+    options.out.print(shown(comparison.blocks()))
     if target is not None:
-        names = [*(f"{name}.csv" for name in findings.tables), *(f"{name}.png" for name in findings.pictures)]
-        options.out.print(f"{target}: {', '.join([*names, 'comparison.json'])}\n", soft_wrap=True)
+        options.out.print(f"{target}: {', '.join(sorted(path.name for path in target.iterdir()))}\n", soft_wrap=True)
 
 
 def _named(paths: list[Path]) -> dict[str, Path]:

@@ -26,13 +26,14 @@ def diagnose_command(
     """
     with progress() as step:
         step(f"reading {fit}")
-        from analysis.diagnosis.diagnosis_tables import diagnosis_tables
-        from analysis.diagnosis.diagnostics import FOLDER, diagnose
+        from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
+        from analysis.diagnosis.diagnostics import DIAGNOSIS_FOLDER, diagnose
         from analysis.display.folders import jsonable
+        from analysis.display.terminal import shown
         from bayes_direag.fits.fit import Fit
 
         if target is not None:
-            FOLDER.check(target)
+            DIAGNOSIS_FOLDER.check(target)
         fitted = Fit.load(fit)
         step("checking")
         diagnosis = diagnose(fitted, interval_level=level, seed=seed)
@@ -42,7 +43,8 @@ def diagnose_command(
     if as_json:
         out.print_json(data=jsonable({"file": str(fit), **diagnosis.record}), allow_nan=False)
     else:
-        out.print(diagnosis_tables(diagnosis, f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"))
+        title = f"{fit}: {fitted.n_questions} questions, {fitted.n_samples} draws"
+        out.print(shown(diagnosis_blocks(diagnosis, title)))
         if target is not None:
             out.print(f"\n{target}: diagnosis.json, parameters.csv, pictures\n", soft_wrap=True)
     if not diagnosis.believable:

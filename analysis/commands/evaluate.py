@@ -62,10 +62,10 @@ def evaluate_command(
     Example: direag evaluate observations.jsonl --out results --folds 5
     """
     from analysis.evaluation import evaluate
-    from analysis.runs.evaluated_run import FOLDER
+    from analysis.runs.evaluated_run import EVALUATION_FOLDER
 
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
-    FOLDER.check(target)
+    EVALUATION_FOLDER.check(target)
     columns = options.chosen_columns(column, scale, equal)
     labelled = read_observations(observations, answers, columns, quiet=as_json)
     tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
@@ -98,6 +98,7 @@ def evaluate_command(
 
 def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_json: bool) -> None:
     """Print the tables of an evaluation, or the same as JSON."""
+    from analysis.display.terminal import shown
     from analysis.runs.tables import metrics_table, ranking_table
     from bayes_direag.data.files import as_records
 
@@ -105,7 +106,7 @@ def show_evaluation(evaluation: "Evaluation", title: str, target: Path, *, as_js
         options.out.print_json(data={"out": str(target), "metrics": as_records(evaluation.metrics)}, allow_nan=False)
         return
     table, level = evaluation.metrics, evaluation.settings.interval_level
-    options.out.print(ranking_table(table, title, level), metrics_table(table))
+    options.out.print(shown([ranking_table(table, title, level), metrics_table(table)]))
     options.out.print(
         f"{target}: predictions.csv, metrics.csv, parameters.csv, evaluation.json, fits/\n", soft_wrap=True
     )

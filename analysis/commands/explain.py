@@ -31,8 +31,9 @@ def explain_command(
     """
     from analysis.display.folders import jsonable
     from analysis.display.style import save_figure
+    from analysis.display.terminal import shown
     from analysis.explanation.explanation import explain
-    from analysis.explanation.explanation_display import explanation_figure, explanation_text, what_decided
+    from analysis.explanation.explanation_display import explanation_blocks, explanation_figure, what_decided
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.fit import Fit
 
@@ -50,6 +51,6 @@ def explain_command(
         record = files | {"what_decided": what_decided(explanation), **vars(explanation)}
         options.out.print_json(data=jsonable(record), allow_nan=False)
         return
-    options.out.print(explanation_text(explanation))
+    options.out.print(shown(explanation_blocks(explanation)))
     if target is not None:
         options.out.print(f"{target}: the same as a picture", soft_wrap=True)

@@ -54,9 +54,10 @@ def learning_curve_command(
     labelled = read_observations(observations, answers, options.chosen_columns(column, scale, equal), quiet=as_json)
     import pandas as pd
 
+    from analysis.display.terminal import shown
     from analysis.learning_curve import curve_folder
     from analysis.learning_curve.curve import asked_for, draw_splits, measured, summarise
-    from analysis.learning_curve.curve_display import curve_tables, learning_curve_figure, sampling_note
+    from analysis.learning_curve.curve_display import curve_blocks, learning_curve_figure, sampling_note
     from analysis.methods.registry import chosen_curve_methods, is_sampled
     from bayes_direag.data.files import as_records
 
@@ -80,7 +81,7 @@ def learning_curve_command(
         options.out.print_json(data={"out": str(target), **record, "summary": as_records(summary)}, allow_nan=False)
         return
     options.out.print(about, *(f"{n} labels: left out, {reason}." for n, reason in drawn.left_out.items()), sep="\n")
-    options.out.print("", curve_tables(summary, level), sep="\n")
+    options.out.print("", shown(curve_blocks(summary, level)), sep="\n")
     if sampled:
         options.out.print(sampling_note(results))
     options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)

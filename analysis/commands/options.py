@@ -24,7 +24,7 @@ def _require_probability(level: float) -> float:
 def _list_methods(wanted: bool) -> bool:
     if not wanted:
         return wanted
-    from analysis.display.text import label_grid
+    from analysis.display.terminal import label_grid
     from analysis.methods.registry import CURVE_METHODS, EVALUATED_METHODS, method_words
 
     options.out.print(label_grid({name: method_words(name) for name in EVALUATED_METHODS}))

@@ -42,9 +42,9 @@ def plot_command(
 
     Example: direag plot results --out figures
     """
-    from analysis.runs.evaluated_run import FOLDER
+    from analysis.runs.evaluated_run import EVALUATION_FOLDER
 
-    FOLDER.check_apart(target)
+    EVALUATION_FOLDER.check_apart(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
     columns = options.chosen_columns(column, scale, equal)
@@ -52,7 +52,8 @@ def plot_command(
         step("reading")
         from itertools import chain
 
-        from analysis.display.style import LeftOut, save_figure
+        from analysis.display.document import LeftOut
+        from analysis.display.style import save_figure
         from analysis.learned import fit_pictures
         from analysis.methods.direag import calibrated_method
         from analysis.runs.evaluated_run import held_out_questions, read_evaluated_run, unseen_questions

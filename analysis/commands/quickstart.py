@@ -21,10 +21,11 @@ def quickstart_command(
 
     Example: direag quickstart --out direag-quickstart
     """
+    from analysis.display.terminal import shown
     from analysis.evaluation import evaluate
     from analysis.report.report import write_report
     from analysis.report.source import read_source
-    from analysis.runs.evaluated_run import FOLDER, REPORT
+    from analysis.runs.evaluated_run import EVALUATION_FOLDER, REPORT
     from analysis.runs.tables import reliability_table
     from bayes_direag.data.files import write_table
     from bayes_direag.fits.fitting import fit_map
@@ -35,7 +36,7 @@ def quickstart_command(
     if target.is_dir() and any(target.iterdir()) and not (target / "observations.jsonl").is_file():
         raise DirEAGError(f"--out {target}: saw other files there; expected a new or empty folder. Choose another.")
     target.mkdir(exist_ok=True)
-    FOLDER.check(results)
+    EVALUATION_FOLDER.check(results)
     questions = example_observations()
     questions.write(target / "observations.jsonl")
     with progress() as step:
@@ -45,12 +46,12 @@ def quickstart_command(
         final = fit_map(questions, seed=seed)
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
-        answer = write_report(read_source(target), target / REPORT, step)
+        opening = write_report(read_source(target), target / REPORT, step)
     model = questions.questions[0].model
     title = f"{model}, {len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
-    out.print(Text(f"{answer.title}.", style="bold"), *answer.sentences, sep="\n\n", end="\n\n")
+    out.print(Text(f"{opening.title}.", style="bold"), *opening.sentences, sep="\n\n", end="\n\n")
     show_evaluation(evaluation, title, results, as_json=False)
-    out.print(reliability_table(evaluation.predictions, "direag"))
+    out.print(shown([reliability_table(evaluation.predictions, "direag")]))
     out.print(
         f"""Do the same with your own file in place of observations.jsonl:
   cd {target}

@@ -37,21 +37,23 @@ def tables_command(
     Example: direag tables results --out tables
     """
     if target is not None:
-        from analysis.runs.evaluated_run import FOLDER
+        from analysis.runs.evaluated_run import EVALUATION_FOLDER
 
-        FOLDER.check_apart(target)
+        EVALUATION_FOLDER.check_apart(target)
     with progress() as step:
         step("reading")
-        from analysis.paper.paper_layouts import to_console, to_latex, to_markdown
+        from analysis.display.terminal import shown
+        from analysis.display.typeset import to_latex, to_markdown
         from analysis.paper.paper_results import FILES, paper_results
 
-        results = paper_results(_distinct(folders), level=level, seed=seed, on_step=step)
+        results = paper_results(_each_once(folders), level=level, seed=seed, on_step=step)
         if target is not None:
             step("drawing")
             results.write(target)
     match form:
         case "console":
-            out.print(*map(to_console, results.layouts))
+            for section in results.sections:
+                out.print(section.title, "", shown(section.blocks), sep="\n")
             if target is not None:
                 out.print(f"{target}: {FILES}", soft_wrap=True)
         case "csv":
@@ -59,12 +61,12 @@ def tables_command(
 
             typer.echo(pd.concat(results.tables).to_csv(index=False), nl=False)
         case "markdown":
-            typer.echo("\n".join(map(to_markdown, results.layouts)), nl=False)
+            typer.echo("\n".join(map(to_markdown, results.sections)), nl=False)
         case "latex":
-            typer.echo("\n".join(map(to_latex, results.layouts)), nl=False)
+            typer.echo("\n".join(map(to_latex, results.sections)), nl=False)
 
 
-def _distinct(folders: list[Path]) -> list[Path]:
+def _each_once(folders: list[Path]) -> list[Path]:
     for position, folder in enumerate(folders):
         if any(folder.resolve() == earlier.resolve() for earlier in folders[:position]):
             raise DirEAGError(f"{folder}: saw this run twice; expected each once. Leave one out.")

@@ -1,1 +1,1 @@
-"""Fits and evaluations side by side: parameters, answers, confidences, scores, leave-one-out."""
+"""Fits and evaluations side by side: predictions, leave-one-out, scores."""

@@ -1,40 +1,34 @@
 """Fits or evaluations against each other: what ``direag compare`` does, as a function."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
-from analysis.comparison import comparison_findings as sections
+from analysis.comparison.evaluations import compare_evaluations
+from analysis.comparison.findings import Findings
+from analysis.comparison.leave_one_out import compare_leave_one_out
+from analysis.comparison.predictions import compare_predictions
+from analysis.display.document import Block, Document, Picture, Section, Terms
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.results import Result, axes_or_new, write_result_report
+from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, forest, row_labels
-from analysis.runs.evaluated_run import Evaluated
+from analysis.learned import describe_fit
+from analysis.runs.evaluated_run import Evaluated, EvaluatedRun
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-
-#: Of each table: what names its rows, what is drawn of them, and what is added for an interval.
-_DRAWN = {
-    "loo": (["model"], "difference", "difference_se", "difference in elpd (nats), one standard error"),
-    "parameters": (["quantity", "level"], "distance", None, "distance from the posterior mean (posterior sds)"),
-    "metrics": (["evaluation", "metric"], "difference", None, "difference, with its interval"),
-}
-
-
-FOLDER = ResultFolder(
+COMPARISON_FOLDER = ResultFolder(
     "comparison",
     "comparison.json",
-    ("parameters", "predictions", "metrics", "loo"),
-    ("parameters", "confidence_shift", "metric_differences", "loo"),
+    ("predictions", "metrics", "loo"),
+    ("confidence_shift", "metric_differences", "loo"),
 )
 
 
@@ -42,12 +36,18 @@ FOLDER = ResultFolder(
 class Comparison(Result):
     """What a comparison found.
 
-    ``described``: what each thing compared is, by its name. ``findings``: tables, pictures and figures, section by
-    section. ``record``: all of it as JSON can hold it.
+    Attributes
+    ----------
+    described : dict
+        What each thing compared is, by its name.
+    findings : sequence of Findings
+        Its parts: leave-one-out, predictions or evaluations.
+    record : dict
+        All of it as JSON can hold it.
     """
 
     described: dict[str, str]
-    findings: sections.Findings
+    findings: Sequence[Findings]
     record: dict[str, object]
 
     def __repr__(self) -> str:
@@ -56,45 +56,56 @@ class Comparison(Result):
     @property
     def tables(self) -> dict[str, pd.DataFrame]:
         """Every table by name."""
-        return self.findings.tables
+        return {name: table for part in self.findings for name, table in part.tables.items()}
 
     @property
     def table(self) -> pd.DataFrame:
-        """The first of them: parameters, leave-one-out, or differences of metrics."""
-        return next(iter(self.tables.values()))
+        """The main one of them: leave-one-out, differences of metrics, or predictions of unlabelled questions."""
+        return next(self.tables[name] for name in ("loo", "metrics", "predictions") if name in self.tables)
 
     def plot(self, ax: "Axes | None" = None) -> "Axes":
-        """Draw the rows of the table against zero."""
-        names, value, error, label = _DRAWN[next(iter(self.tables))]
-        rows = self.table[self.table[value].notna()]
-        middle = rows[value].to_numpy(float)
-        if error is not None:
-            low, high = (middle + sign * rows[error].to_numpy(float) for sign in (-1, 1))
-        elif value == "distance":
-            low, high = ((rows[end] - rows["mean"]).to_numpy(float) / rows["sd"].to_numpy(float)
-                         for end in ("low", "high"))  # fmt: skip
-        else:
-            low, high = (rows[end].to_numpy(float) for end in ("low", "high"))
-        shown = [name for name in names if name in rows]
-        labels = [" · ".join(str(part) for part in row if not pd.isna(part)) for row in rows[shown].to_numpy(object)]
+        """Draw the differences in the table against zero."""
+        table = self.table
         with axes_or_new(ax) as axes:
             axes.axvline(0, color=REFERENCE, linewidth=1)
-            forest(axes, middle, np.asarray(low), np.asarray(high), colour=RIGHT)
-            row_labels(axes, labels)
+            if "shift" in table:
+                axes.hist(table["shift"].dropna(), bins=20, color=RIGHT)
+                axes.set(xlabel="shift of the confidence", ylabel="questions")
+                return axes
+            rows = table[table["difference"].notna()]
+            middle = rows["difference"].to_numpy(float)
+            if "loo" in self.tables:
+                error, names = rows["difference_se"].to_numpy(float), rows["model"].tolist()
+                low, high, label = middle - error, middle + error, "difference in elpd (nats), one standard error"
+            else:
+                low, high = (rows[end].to_numpy(float) for end in ("low", "high"))
+                label = "difference, with its interval"
+                parts = rows[[name for name in ("evaluation", "metric") if name in rows]]
+                names = [" · ".join(map(str, row)) for row in parts.itertuples(index=False)]
+            forest(axes, middle, low, high, colour=RIGHT)
+            row_labels(axes, names)
             axes.set_xlabel(label)
         return axes
 
+    def blocks(self) -> Iterator[Block]:
+        """Yield what is compared, and every table."""
+        yield Terms("", tuple(self.described.items()))
+        for part in self.findings:
+            yield from part.blocks
+
+    def document(self) -> Document:
+        """Return tables and pictures."""
+        sections = Section("tables", "Tables", tuple(self.blocks())), Section("pictures", "Pictures", self.pictures())
+        return Document("How do these compare?", ", ".join(self.described), "", sections)
+
     def write(self, folder: str | Path) -> None:
         """Write a folder of tables, pictures and the record, as ``direag compare --out`` does."""
-        FOLDER.write(folder, self.record, self.tables, self._figures())
+        figures = {picture.name: picture.figure for picture in self.pictures()}
+        COMPARISON_FOLDER.write(folder, self.record, self.tables, figures)
 
-    def _figures(self) -> "dict[str, Figure]":
-        return {name: draw() for name, draw in self.findings.pictures.items()}
-
-    def report(self, path: str | Path) -> None:
-        """Write tables and pictures as one HTML file."""
-        about = "; ".join(f"{name}: {text}" for name, text in self.described.items())
-        write_result_report(path, "How do these compare?", about, self.tables, self._figures())
+    def pictures(self) -> tuple[Picture, ...]:
+        """Draw every part."""
+        return tuple(draw() for part in self.findings for draw in part.pictures)
 
 
 def compare(
@@ -107,61 +118,64 @@ def compare(
     n_resamples: int = 1000,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Comparison:
-    """Compare a MAP with the posterior, NUTS fits by leave-one-out, or evaluations of the same questions.
+    """Compare two fits by their predictions, NUTS fits by leave-one-out, or evaluations of the same questions.
 
-    Raises DirEAGError if there are fewer than two, they are not alike, or an argument does not go with them.
+    Parameters
+    ----------
+    compared
+        Two or more fits, or two or more evaluations, by name.
+    observations
+        Questions that two fits predict. Without them, NUTS fits are compared by leave-one-out.
+    method
+        The method to compare between evaluations; by default, ``direag``.
+    allow_weighted
+        Compare fits by leave-one-out although their preset weighs questions unequally.
+    seed, n_resamples
+        Seed and number of bootstrap resamples, and of permutations.
+    on_step
+        Called with the name of each step.
 
-    ``compared``: two or more fits, or two or more evaluations, by the name of each. ``observations``: of two fits:
-    predict these questions from both. ``method``: of evaluations: which one to compare; ``direag`` where left out.
-    ``allow_weighted``: use fits although their preset weighs questions unequally.
+    Raises
+    ------
+    DirEAGError
+        If there are fewer than two, they are not alike, or an argument does not go with them.
     """
     if len(compared) < 2:
         raise DirEAGError(f"saw {len(compared)} to compare; expected two or more fits or evaluations. Name another.")
     runs = {name: own.as_run(name) for name, own in compared.items() if not isinstance(own, Fit)}
-    if 0 < len(runs) < len(compared):
-        raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
-    _check(bool(runs), observations, method)
-    findings = sections.Findings()
+    fits = {name: one for name, one in compared.items() if isinstance(one, Fit)}
+    _check_arguments(runs, fits, observations, method)
     if runs:
-        described = {name: sections.describe_evaluation(run) for name, run in runs.items()}
+        described = {
+            name: f"{run.fit_method.upper()}, preset {run.preset}; {run.protocol}" for name, run in runs.items()
+        }
         on_step("comparing evaluations")
-        sections.add_evaluations(findings, runs, method or "direag", seed=seed, n_resamples=n_resamples)
+        findings = [compare_evaluations(runs, method or "direag", seed=seed, n_resamples=n_resamples)]
     else:
-        given = {name: one for name, one in compared.items() if isinstance(one, Fit)}
-        fits, has_map = _in_order(given, observations)
-        described = {name: sections.describe_fit(fit) for name, fit in fits.items()}
-        pair = sections.FitPair.of(fits) if len(fits) == 2 else None
-        if pair and has_map:
-            sections.add_parameters(findings, pair)
-        else:
-            sections.add_leave_one_out(findings, fits, allow_weighted=allow_weighted)
-        if pair and observations is not None:
+        described = {name: describe_fit(fit) for name, fit in fits.items()}
+        findings = []
+        if observations is None or all(fit.method == "nuts" for fit in fits.values()):
+            findings.append(compare_leave_one_out(fits, allow_weighted=allow_weighted))
+        if observations is not None:
             on_step(f"predicting {len(observations)} questions")
-            sections.add_predictions(findings, pair, observations, seed=seed, n_resamples=n_resamples)
-    record = {
-        "compared": described,
-        "seed": seed,
-        "resamples": n_resamples,
-        **findings.record,
-        "versions": versions("numpyro", "jax", "numpy", "scipy"),
-    }
-    return Comparison(described, findings, record)
+            findings.append(compare_predictions(fits, observations, seed=seed, n_resamples=n_resamples))
+    record: dict[str, object] = {"compared": described, "seed": seed, "resamples": n_resamples}
+    for part in findings:
+        record |= part.record
+    return Comparison(described, findings, record | {"versions": versions("numpyro", "jax", "numpy", "scipy")})
 
 
-def _in_order(fits: dict[str, Fit], observations: Observations | None) -> tuple[dict[str, Fit], bool]:
-    """Return fits, a MAP of two first; say whether one of two is a MAP. Refuse arguments that do not go with them."""
-    is_nuts = {name: fit.method == "nuts" for name, fit in fits.items()}
-    has_map = len(fits) == 2 and not all(is_nuts.values())
+def _check_arguments(
+    runs: Mapping[str, EvaluatedRun], fits: Mapping[str, Fit], observations: Observations | None, method: str | None
+) -> None:
+    if runs and fits:
+        raise DirEAGError("saw fits among evaluations; expected either alone. Compare like with like.")
+    if runs and observations is not None:
+        raise DirEAGError("--obs: saw evaluation folders; expected it with fits. Leave it out.")
+    if fits and method is not None:
+        raise DirEAGError(f"--method {method}: saw fits; expected it with evaluation folders. Leave it out.")
     if observations is not None and len(fits) != 2:
         raise DirEAGError(
             f"--obs: saw {len(fits)} fits; expected two, whose predictions can be set side by side. Name two, or leave "
             "it out."
         )
-    return (dict(sorted(fits.items(), key=lambda item: is_nuts[item[0]])) if has_map else fits), has_map
-
-
-def _check(are_evaluations: bool, observations: object, method: str | None) -> None:
-    if are_evaluations and observations is not None:
-        raise DirEAGError("--obs: saw evaluation folders; expected it with fits. Leave it out.")
-    if not are_evaluations and method is not None:
-        raise DirEAGError(f"--method {method}: saw fits; expected it with evaluation folders. Leave it out.")

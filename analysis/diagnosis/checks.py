@@ -29,12 +29,10 @@ POOLED = "other"
 
 
 class PredictiveChecks(NamedTuple):
-    """The labels compared with posterior predictions.
+    """The labels compared with posterior predictions, and the tail probability of all rows jointly.
 
-    ``table``: One row per statistic and pattern, the patterns from most to least agreement and ``all`` last:
-    ``statistic``, which is ``accuracy`` (share of questions whose selected answer is right) or ``null`` (share without
-    a right candidate); ``pattern``; ``n`` questions; and the columns of :func:`compared`. ``tail_probability``: of all
-    rows jointly, see :func:`joint_tail_probability`.
+    A row of ``table`` is a statistic and a pattern of agreement, ``all`` last: ``accuracy`` is the share of questions
+    whose selected answer is right, ``null`` the share without a right candidate.
     """
 
     table: pd.DataFrame
@@ -44,12 +42,8 @@ class PredictiveChecks(NamedTuple):
 def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
     """Compare accuracy and null rate with their posterior predictions, by pattern of agreement.
 
-    Several right answers are merged into one state, as in the likelihood: a draw of one of them counts for all. The
-    posterior has seen the labels, so agreement is weak evidence for the model, and disagreement strong evidence against
-    it.
-
-    ``fit``: A NUTS fit, whose answers of greatest leave-one-out support are checked. ``interval_level``: predictive
-    probability of the intervals.
+    Several right answers are merged into one state, as in the likelihood. The posterior has seen the labels, so
+    agreement is weak evidence for the model, and disagreement strong evidence against it.
     """
     right = fit.tree["labels"]["correct"].to_numpy()
     target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
@@ -76,8 +70,6 @@ def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
 
 def agreement_patterns(candidate: Int[np.ndarray, "problem level"]) -> Shaped[np.ndarray, " problem"]:
     """Return the numbers of levels that gave each answer, in falling order: ``5``, ``4-1``, ``3-1-1``.
-
-    ``candidate`` (problem, level): the answer given, as an index; -1 where not usable.
 
     Examples
     --------
@@ -111,11 +103,7 @@ def selected_is_right(
     selected: Int[np.ndarray, " problem"],
     right: Bool[np.ndarray, "problem candidate"],
 ) -> Bool[np.ndarray, "sample problem"]:
-    """Return in which draws the selected answer is right; the right answers of a question are one state.
-
-    ``drawn`` (sample, problem): the drawn candidate, -1 for the null. ``selected`` (problem,): the selected candidate.
-    ``right`` (problem, candidate): which candidates are right.
-    """
+    """Return in which draws the selected answer is right; the right answers of a question are one state."""
     questions = np.arange(len(selected))
     selected_right = right[questions, selected]
     drawn_right = right[questions, np.maximum(drawn, 0)] & (drawn >= 0)
@@ -127,9 +115,7 @@ def compared(
 ) -> pd.DataFrame:
     """Compare observed figures with draws of them.
 
-    Returns: ``observed``; ``predicted``, the mean over the draws; ``low`` and ``high``, their equal-tailed interval;
-    ``tail_probability``, twice the smaller share of draws at or beyond the observed value, at most 1. With S draws its
-    smallest positive value is 2/S.
+    The tail probability is twice the smaller share of draws at or beyond the observed value, at most 1.
     """
     predicted, low, high = mean_and_interval(replicated, interval_level)
     below, above = (replicated <= observed).mean(axis=0), (replicated >= observed).mean(axis=0)
@@ -180,11 +166,7 @@ _REPLICATES = 1000
 
 
 class LeaveOneOutSummary(NamedTuple):
-    """The leave-one-out predictive density.
-
-    ``elpd``, ``se``: sum over the questions of the log predictive density of the observed state, in nats, and its
-    standard error (NaN for a single question). ``p_loo``: effective number of parameters. ``n``: number of questions.
-    """
+    """The leave-one-out log predictive density in nats, its standard error, and the effective number of parameters."""
 
     elpd: float
     se: float
@@ -193,11 +175,7 @@ class LeaveOneOutSummary(NamedTuple):
 
 
 class CalibrationCheck(NamedTuple):
-    """The calibration of the selected answers' probabilities.
-
-    ``reliability``: in bins and by isotonic regression, with intervals. ``tail_probability``: from
-    :func:`calibration_tail_probability`. ``n_undefined``: questions without a finite probability, which are left out.
-    """
+    """The calibration of the selected answers' probabilities; ``n_undefined`` questions without one are left out."""
 
     reliability: Reliability
     tail_probability: float
@@ -251,11 +229,7 @@ def calibration_check(
     interval_level: float,
     rng: np.random.Generator,
 ) -> CalibrationCheck:
-    """Check whether the selected answers are right as often as their probabilities say.
-
-    ``stated`` (problem,): probability that the selected answer is right; not finite if undefined. ``correct``
-    (problem,): whether it is right. ``rng``: of the band and of the tail probability.
-    """
+    """Check whether the selected answers are right as often as their probabilities say."""
     defined = np.isfinite(stated)
     probability, right = stated[defined], correct[defined]
     return CalibrationCheck(

@@ -13,7 +13,7 @@ from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import tail_in_words
 from analysis.display.reliability_figure import reliability_figure
-from analysis.display.style import REFERENCE, RIGHT, WRONG, Words, headed_figure, plain
+from analysis.display.style import REFERENCE, RIGHT, WRONG, headed_figure, plain
 from bayes_direag.fits.convergence import ESS_LIMIT, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.loo import LARGEST_PARETO_K
@@ -227,35 +227,3 @@ def _draw_ranks(axis: "Axes", values: Float[np.ndarray, "chain draw"], ess: floa
     axis.axhline(0, color=REFERENCE, linewidth=0.8)
     largest = max(np.abs(axis.get_ylim()))
     axis.set(xlim=(0, 1), ylim=(-largest, largest))
-
-
-#: Title of each picture and how to read it, in the order of a report.
-WORDS: Words = {
-    "chains": (
-        "Do the chains agree?",
-        "Each colour is one independent run of the sampler. They should look alike, overlap, and show no trend; the "
-        "lines on the right should stay in the grey band.",
-    ),
-    "pairs": (
-        "What is known only together?",
-        "A round cloud: each of the two numbers is known by itself. A narrow one: only their combination is. Crosses "
-        "are draws that went wrong.",
-    ),
-    "learning": (
-        "What did the labels teach?",
-        "Dashed is what was believed before any label, filled what is believed after them. Where the two look "
-        "the same, nothing was learned.",
-    ),
-    "predictive": (
-        "Would the model have produced such labels?",
-        "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",
-    ),
-    "calibration": (
-        "Do the probabilities hold when a question is left out?",
-        "Read it as the reliability diagram above, but of this fit: each question is predicted without its own label.",
-    ),
-    "pareto": (
-        "Does any single question carry the result?",
-        "Every dot is a question. One above the line moves the result on its own: look at it.",
-    ),
-}

@@ -1,18 +1,13 @@
 """All checks of a NUTS fit, and their verdict on whether the posterior can be believed."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
 from analysis.diagnosis.checks import (
-    CalibrationCheck,
-    LeaveOneOutSummary,
-    PredictiveChecks,
     calibration_check,
     left_out_probabilities,
     loo_summary,
@@ -28,98 +23,38 @@ from analysis.diagnosis.diagnosis_figures import (
     pareto_figure,
     predictive_figure,
 )
+from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
+from analysis.diagnosis.fit_checks import FitChecks
 from analysis.diagnosis.identifiability import (
-    FlatDirection,
-    Scale,
+    common_scale,
     correlations,
     flat_direction,
     learning,
     parameter_labels,
     priors,
-    scale,
     total_log_likelihood,
 )
-from analysis.diagnosis.verdict import (
-    WEIGHTED,
-    Finding,
-    calibration_finding,
-    learning_findings,
-    loo_finding,
-    predictive_finding,
-    sampling_findings,
-)
+from analysis.display.document import Document, LeftOut, Picture, Section
 from analysis.display.folders import ResultFolder, versions
-from analysis.display.page import Verdict
-from analysis.display.results import Result, axes_or_new, write_result_report
+from analysis.display.results import Result, axes_or_new
 from analysis.display.style import REFERENCE, RIGHT, WRONG, figure_style, row_labels
-from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.convergence import (
-    ESS_LIMIT,
-    SamplerSummary,
-    chain_statistics,
-    convergence,
-    sampled_draws,
-)
+from bayes_direag.fits.convergence import ESS_LIMIT, chain_statistics, convergence, sampled_draws
 from bayes_direag.fits.fit import Fit
-from bayes_direag.model.settings import SamplingSettings
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+
+_PICTURES = ("chains", "pairs", "learning", "predictive", "calibration", "pareto")
+
+DIAGNOSIS_FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), _PICTURES)
 
 
-FIGURES: "Mapping[str, Callable[[Diagnosis], Figure]]" = MappingProxyType(
-    {
-        "chains": lambda of: chains_figure(of.fit, of.parameters),
-        "pairs": lambda of: pairs_figure(of.fit, of.correlations),
-        "learning": lambda of: learning_figure(of.fit, of.parameters),
-        "predictive": lambda of: predictive_figure(of.predictive, of.interval_level),
-        "calibration": lambda of: calibration_figure(of.calibration),
-        "pareto": lambda of: pareto_figure(of.fit.left_out),
-    }
-)
-"""Each makes its figure within :func:`~analysis.display.style.figure_style`."""
-
-FOLDER = ResultFolder("diagnosis", "diagnosis.json", ("parameters",), tuple(FIGURES))
-
-
-@dataclass(frozen=True, eq=False)
-class Diagnosis(Result):
-    """The results of all checks of a NUTS fit.
-
-    ``parameters``: one row per raw parameter (and level), then intercept and slope of the recalibration unless it has
-    none: :func:`~bayes_direag.fits.convergence.convergence` and :func:`~analysis.diagnosis.identifiability.learning`.
-    ``chains``: :func:`~bayes_direag.fits.convergence.chain_statistics`. ``correlations``: of the raw parameters.
-    ``calibration``: of the leave-one-out ``support`` and of the ``confidence`` made of it. ``n_several_correct``:
-    questions with several right answers. ``is_weighted``: whether the likelihood weighs questions unequally; predictive
-    and leave-one-out figures then mean nothing. ``sampling``: how the fit was sampled. ``interval_level``: of all
-    intervals. ``seed``: of what the calibration checks draw.
-    """
-
-    fit: Fit
-    parameters: pd.DataFrame
-    chains: pd.DataFrame
-    correlations: pd.DataFrame
-    flat: FlatDirection
-    scale: Scale
-    predictive: PredictiveChecks
-    calibration: dict[str, CalibrationCheck]
-    loo: LeaveOneOutSummary
-    pareto: pd.DataFrame
-    worst: pd.DataFrame
-    n_several_correct: int
-    is_weighted: bool
-    sampling: SamplingSettings
-    interval_level: float
-    seed: int
+class Diagnosis(FitChecks, Result):
+    """The results of all checks of a NUTS fit: see :class:`~analysis.diagnosis.fit_checks.FitChecks`."""
 
     def __repr__(self) -> str:
-        return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self._summary})"
-
-    @property
-    def _summary(self) -> SamplerSummary:
-        return SamplerSummary.of(self.parameters, self.chains)
+        return f"Diagnosis(believable: {'yes' if self.believable else 'NO'}; {self.summary})"
 
     @property
     def table(self) -> pd.DataFrame:
@@ -140,13 +75,33 @@ class Diagnosis(Result):
             axes.legend()
         return axes
 
+    def document(self) -> Document:
+        """Return the verdict, tables and pictures."""
+        pictures = tuple(self.pictures())
+        sections = (
+            Section("checks", "Checks", tuple(diagnosis_blocks(self, "Parameters"))),
+            Section("pictures", "Pictures", pictures),
+        )
+        return Document("Can this posterior be believed?", repr(self.fit), "", sections)
+
     def write(self, folder: str | Path) -> None:
         """Write the folder that ``direag diagnose --out`` writes: the record, the parameters and the pictures."""
-        FOLDER.write(folder, self.record, {"parameters": self.parameters}, self._figures())
+        figures = {picture.name: picture.figure for picture in self.pictures() if isinstance(picture, Picture)}
+        DIAGNOSIS_FOLDER.write(folder, self.record, {"parameters": self.parameters}, figures)
 
-    def _figures(self) -> "dict[str, Figure]":
+    def pictures(self) -> Iterator[Picture | LeftOut]:
+        """Draw the checks; with a weighted likelihood only those that are valid there."""
         with figure_style():
-            return {name: figure_of(self) for name, figure_of in FIGURES.items()}
+            yield Picture("chains", chains_figure(self.fit, self.parameters))
+            yield Picture("pairs", pairs_figure(self.fit, self.correlations))
+            yield Picture("learning", learning_figure(self.fit, self.parameters))
+            if self.is_weighted:
+                for name in ("predictive", "calibration", "pareto"):
+                    yield LeftOut(name, "it means nothing where questions are weighted unequally")
+                return
+            yield Picture("predictive", predictive_figure(self.predictive, self.interval_level))
+            yield Picture("calibration", calibration_figure(self.calibration))
+            yield Picture("pareto", pareto_figure(self.fit.left_out))
 
     @property
     def record(self) -> dict[str, object]:
@@ -156,40 +111,23 @@ class Diagnosis(Result):
         found = {"believable": self.believable, "verdict": self.verdict, **vars(self), "fit": fit}
         return found | {"versions": versions("arviz-stats", "numpy", "scipy")}
 
-    def report(self, path: str | Path) -> None:
-        """Write verdict, tables and pictures as one HTML file."""
-        verdict = Verdict(tuple((finding.status, finding.text) for finding in self.verdict))
-        tables = {"parameters": self.parameters, "chains": self.chains, "predictive checks": self.predictive.table}
-        title = "Can this posterior be believed?"
-        write_result_report(path, title, repr(self.fit), tables, self._figures(), (verdict,))
-
-    @property
-    def verdict(self) -> tuple[Finding, ...]:
-        """What is fine, what is not, and what to do, sentence by sentence."""
-        findings = [WEIGHTED] if self.is_weighted else []
-        findings += sampling_findings(self.parameters, self.chains, self.sampling)
-        findings += learning_findings(self.parameters, self.flat, self.scale)
-        findings += [Finding("warning", "levels", remark) for remark in level_remarks(self.fit.fitted)]
-        if not self.is_weighted:
-            findings.append(predictive_finding(self.predictive))
-            several = self.n_several_correct
-            findings += [calibration_finding(name, self.calibration, several) for name in self.calibration]
-            findings.append(loo_finding(self.pareto, self.worst))
-        return tuple(findings)
-
-    @property
-    def believable(self) -> bool:
-        """Whether the draws are draws from the posterior, as far as can be seen: the verdict then holds no failure."""
-        return self._summary.converged
-
 
 def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnosis:
     """Check the sampling, what has been learned, what the model predicts, and each question's influence.
 
-    Raises DirEAGError if the fit is a MAP or the level is out of range.
+    Parameters
+    ----------
+    fit
+        A NUTS fit.
+    interval_level
+        Probability that predictive intervals and bands hold, strictly between 0 and 1.
+    seed
+        Seed of what the calibration checks draw; nothing else is random.
 
-    ``fit``: a NUTS fit. ``interval_level``: probability that predictive intervals and bands hold, strictly between 0
-    and 1. ``seed``: of what the calibration checks draw; nothing else is random.
+    Raises
+    ------
+    DirEAGError
+        If the fit is a MAP, or the level is out of range.
     """
     sampling = fit.sampling
     if sampling is None:
@@ -210,7 +148,7 @@ def diagnose(fit: Fit, *, interval_level: float = 0.9, seed: int = 0) -> Diagnos
         chains=chain_statistics(fit.tree["sample_stats"].to_dataset()),
         correlations=correlations(raw),
         flat=flat,
-        scale=scale(fit, prior, flat),
+        scale=common_scale(fit, prior, flat),
         predictive=predictive_checks(fit, interval_level),
         calibration={
             name: calibration_check(stated, correct, interval_level=interval_level, rng=np.random.default_rng(seed))

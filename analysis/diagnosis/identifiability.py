@@ -44,14 +44,11 @@ TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.
 
 @dataclass(frozen=True, eq=False)
 class FlatDirection:
-    """The direction that the data constrain least relative to the prior.
+    """The direction that the data constrain least relative to the prior, as loadings in prior standard deviations.
 
-    ``loadings``: ``parameter``, ``level`` and ``loading``, in prior standard deviations and in the order of the draws;
-    the vector has length 1, and its largest entry is positive. ``variance_left``: posterior over prior variance along
-    it. It is 1 if the labels taught nothing; with few draws of many parameters it is biased upwards and may exceed 1.
-    ``likelihood_change``: by how many nats the log-likelihood of all questions changes (the median over the draws) with
-    a step of one posterior standard deviation along the direction. 0: the prior alone determines it. It is 0.76 for a
-    normal posterior that the data alone determine; larger values show a curved posterior.
+    ``variance_left`` is the share of the prior's variance that is left along it. ``likelihood_change`` is by how many
+    nats the log-likelihood changes (the median over the draws) with a step of one posterior standard deviation along
+    it: 0 if the prior alone determines it, 0.76 for a normal posterior that the data alone determine.
     """
 
     loadings: pd.DataFrame
@@ -60,15 +57,13 @@ class FlatDirection:
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class CommonScale:
     """The common scale of weight, prior_strength and null_base.
 
-    ``fixed``: whether the preset fixes prior_strength as the unit of the others; if not, only the prior determines the
-    scale. ``factor``: exp of the posterior standard deviation of the log of ``sum(weight) + prior_strength +
-    null_base``. ``likelihood_change``: by how many nats the log-likelihood changes (the median over the draws) when
-    weight, null_base and (unless fixed) prior_strength are multiplied or divided by that factor; unless fixed, 0 up to
-    rounding. ``correlation``: of that logarithm with the position along the flat direction, over the draws; NaN if
-    either does not vary.
+    ``fixed``: whether the preset fixes prior_strength as the unit; if not, only the prior determines the scale.
+    ``factor``: exp of the posterior standard deviation of the log of their sum. ``likelihood_change``: by how many nats
+    the log-likelihood changes when weight, null_base and (unless fixed) prior_strength are multiplied by that factor.
+    ``correlation``: of that log with the position along the flat direction.
     """
 
     fixed: bool
@@ -165,7 +160,7 @@ def total_log_likelihood(fit: Fit) -> TotalLogLikelihood:
     return at
 
 
-def scale(fit: Fit, prior: pd.DataFrame, flat: FlatDirection) -> Scale:
+def common_scale(fit: Fit, prior: pd.DataFrame, flat: FlatDirection) -> CommonScale:
     """Describe the common scale, on which no prediction depends."""
     fixed = fit.preset.prior_strength.fixed is not None
     logs = np.log(fit.draws()[[*SCALED_TOGETHER]].to_numpy().sum(axis=1))
@@ -180,7 +175,7 @@ def scale(fit: Fit, prior: pd.DataFrame, flat: FlatDirection) -> Scale:
     along = raw.to_numpy() @ (flat.loadings["loading"].to_numpy() / prior.loc[raw.columns, "sd"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore"):
         correlation = float(np.corrcoef(along, logs)[0, 1])
-    return Scale(fixed, factor, float(np.median(np.abs(changes))), correlation)
+    return CommonScale(fixed, factor, float(np.median(np.abs(changes))), correlation)
 
 
 def _totals(fit: Fit, parameters: Parameters) -> Float[np.ndarray, " sample"]:

@@ -3,18 +3,16 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
 
 import numpy as np
 import pandas as pd
 
 from analysis.diagnosis.checks import ALL_QUESTIONS, PARETO_RANGES, UNDEFINED_K, CalibrationCheck, PredictiveChecks
-from analysis.diagnosis.identifiability import FlatDirection, Scale, parameter_labels
+from analysis.diagnosis.identifiability import CommonScale, FlatDirection, parameter_labels
+from analysis.display.document import Status
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 from bayes_direag.inference.loo import LARGEST_PARETO_K
 from bayes_direag.model.settings import SamplingSettings
-
-Status = Literal["fine", "warning", "failure"]
 
 #: Below this contraction the labels have taught next to nothing.
 SMALLEST_CONTRACTION = 0.1
@@ -64,9 +62,9 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
         seen = "undefined" if np.isnan(least) else f"{least:.2f}"
         yield _failure(
             "energy",
-            f"The energy hardly moves in chain {_listed(chains['chain'][slow])}: BFMI is {seen} (above {BFMI_LIMIT} "
-            f"expected), so the tails of the posterior are badly explored. Fit again with {_longer(sampling)}; if it "
-            f"stays, with {_easier(parameters)}.",
+            f"The energy hardly moves in chain {_first_names(chains['chain'][slow])}: BFMI is {seen} (above "
+            f"{BFMI_LIMIT} expected), so the tails of the posterior are badly explored. Fit again with "
+            f"{_longer(sampling)}; if it stays, with {_easier(parameters)}.",
         )
     else:
         yield _fine("energy", f"The energy moves freely: BFMI is at least {least:.2f}.")
@@ -78,14 +76,14 @@ def sampling_findings(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: 
         )
 
 
-def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scale) -> Iterator[Finding]:
+def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: CommonScale) -> Iterator[Finding]:
     """Judge what the labels have taught, and what only the prior determines."""
     labels, contraction = parameter_labels(parameters), parameters["contraction"]
     untaught = ~(contraction >= SMALLEST_CONTRACTION).to_numpy()
     if untaught.any():
         yield _warning(
             "learning",
-            f"The labels have taught next to nothing about {_listed(labels[untaught])} (contraction below "
+            f"The labels have taught next to nothing about {_first_names(labels[untaught])} (contraction below "
             f"{SMALLEST_CONTRACTION}): there the posterior is still the prior. More labelled questions would help.",
         )
     else:
@@ -99,11 +97,12 @@ def learning_findings(parameters: pd.DataFrame, flat: FlatDirection, scale: Scal
     if far.any():
         yield _warning(
             "prior",
-            f"The posterior of {_listed(labels[far])} lies more than {LARGEST_PRIOR_Z:g} prior standard deviations "
-            "from the prior's centre: prior and labels disagree. See what a wider prior gives (--set NAME.scale=...).",
+            f"The posterior of {_first_names(labels[far])} lies more than {LARGEST_PRIOR_Z:g} prior standard "
+            "deviations from the prior's centre: prior and labels disagree. See what a wider prior gives "
+            "(--set NAME.scale=...).",
         )
-    yield _flat_direction(flat, scale)
-    yield _scale(scale)
+    yield _flat_finding(flat, scale)
+    yield _scale_finding(scale)
 
 
 def predictive_finding(checks: PredictiveChecks) -> Finding:
@@ -237,7 +236,7 @@ def _divergences(parameters: pd.DataFrame, chains: pd.DataFrame, sampling: Sampl
     )
 
 
-def _flat_direction(flat: FlatDirection, scale: Scale) -> Finding:
+def _flat_finding(flat: FlatDirection, scale: CommonScale) -> Finding:
     if np.isnan(flat.variance_left):
         return _warning("flat direction", "What the labels constrain least is undefined: draws not finite.")
     least = (
@@ -276,7 +275,7 @@ def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
     return ", ".join(words[:most])
 
 
-def _scale(scale: Scale) -> Finding:
+def _scale_finding(scale: CommonScale) -> Finding:
     if scale.fixed:
         return _fine(
             "scale",
@@ -291,6 +290,6 @@ def _scale(scale: Scale) -> Finding:
     )
 
 
-def _listed(names: pd.Series, most: int = 4) -> str:
+def _first_names(names: pd.Series, most: int = 4) -> str:
     shown = ", ".join(str(name) for name in names.iloc[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

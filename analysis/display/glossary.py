@@ -1,4 +1,4 @@
-"""Metrics and parameters, each in one plain sentence."""
+"""Metrics, parameters and pictures in plain words."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -83,5 +83,96 @@ PARAMETERS: Mapping[str, str] = MappingProxyType(
         "recalibration_slope": "final calibration; 1 leaves the support as it is, above 1: it was too cautious",
         "sharpness": "power to which the evidence is raised; 1: support is a share of the evidence, as in the paper",
         "vote_slope": "what a surer report adds to the log odds of its answer, in addition to its evidence",
+    }
+)
+
+#: Title of each picture, and how to read it.
+PICTURE_WORDS: Mapping[str, tuple[str, str]] = MappingProxyType(
+    {
+        "benefit": (
+            "What are the answers worth?",
+            "If an answer is used whenever its probability is higher than what a mistake would cost, this is twice the "
+            "mean gain over all such prices. It sees both which answers are selected and whether their probabilities "
+            "hold. Farther right is better; 0 is as good as not answering.",
+        ),
+        "reliability": (
+            "Do the probabilities hold?",
+            "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "
+            "too sure; above it: not sure enough. A bar that reaches the line, or a curve inside the grey band, "
+            "gives no reason to doubt. Places with few questions (bottom) say little.",
+        ),
+        "base_rate": (
+            "Does a method know more than how often it is right?",
+            "A method that gave every answer the same probability, its own share of right ones, would lie on the "
+            "line at 0. To the right of it probabilities are worth something; a filled mark means that chance does "
+            "not explain it.",
+        ),
+        "risk_coverage": (
+            "What if only the surest answers are used?",
+            "From right to left the least sure answers are left out. A good curve falls to the left: what remains "
+            "has fewer errors. One that stays level does not know which of its answers are wrong. The far left rests "
+            "on few questions.",
+        ),
+        "null_state": (
+            "Does it notice when no answer is right?",
+            "DirEAG also gives a probability that none of the model's answers is right. If that works, the bottom "
+            "histogram, of questions without a right answer, lies farther to the right than the top one.",
+        ),
+        "stated_confidence": (
+            "What the model itself stated",
+            "This is what goes in, not what comes out: how often each level stated which confidence. Were it honest, "
+            "the solid part would fill the bars at 100 and hardly show at the left. Bars that are half solid "
+            "everywhere mean that stated confidence says little.",
+        ),
+        "levels": (
+            "How much does each level count?",
+            "Left: the weight of each level; at the dashed line all levels count equally. Right, if shown: the shift "
+            "of its confidences; left of 0 they count for less than stated. A bar shows the uncertainty that the "
+            "labelled questions leave.",
+        ),
+        "calibration_curves": (
+            "What does a stated confidence count for?",
+            "On the dashed line it counts as stated, below it for less. Where the curve is flat, the stated confidence "
+            "makes no difference. The curve is learned only where there are grey bars.",
+        ),
+        "shared": (
+            "Parameters that all levels share",
+            "For those who know the model. Each number has its own scale. The slope says how much stated confidences "
+            "matter (0: not at all).",
+        ),
+        "recalibration": (
+            "The last step, from support to probability",
+            "This curve turns the support of an answer into its probability of being right. On the dashed line support "
+            "is left as it is; a flatter curve corrects support that is too sure, a steeper curve support that is too "
+            "cautious.",
+        ),
+        "chains": (
+            "Do the chains agree?",
+            "Each colour is one independent run of the sampler. They should look alike, overlap, and show no trend; "
+            "the lines on the right should stay in the grey band.",
+        ),
+        "pairs": (
+            "What is known only together?",
+            "A round cloud: each of the two numbers is known by itself. A narrow one: only their combination is. "
+            "Crosses are draws that went wrong.",
+        ),
+        "learning": (
+            "What did the labels teach?",
+            "Dashed is what was believed before any label, filled what is believed after them. Where the two look "
+            "the same, nothing was learned.",
+        ),
+        "predictive": (
+            "Would the model have produced such labels?",
+            "Dots should lie on the grey bars. Diamonds lie outside; a few of many do by chance.",
+        ),
+        "calibration": (
+            "Do the probabilities hold when a question is left out?",
+            "Read it as the reliability diagram above, but of this fit: each question is predicted without its own "
+            "label.",
+        ),
+        "pareto": (
+            "Does any single question carry the result?",
+            "Every dot is a question. One above the line moves the result on its own: look at it.",
+        ),
     }
 )

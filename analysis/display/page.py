@@ -1,195 +1,20 @@
-"""The parts of a report, and the HTML page made of them.
-
-Texts are escaped; only text in `backticks` is set as code.
-"""
+"""A document as one HTML page."""
 
 import base64
 import hashlib
 import io
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING
 
-from analysis.display.style import LeftOut, Words, figure_style
-from analysis.display.style import Picture as Drawn
+from analysis.display.document import Document, Explorer
+from analysis.display.style import figure_style
 from bayes_direag.commands.console import visible
 from bayes_direag.data.atomic import atomic_path
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-
-Mark = Literal["", "best", "fine", "warning", "failure"]
-
-
-class Statements(NamedTuple):
-    """The report's result, sentence by sentence."""
-
-    sentences: tuple[str, ...]
-
-
-class Paragraph(NamedTuple):
-    """A few sentences; their role sets how much they stand out."""
-
-    text: str
-    role: Literal["", "note", "fine", "warning", "failure"] = ""
-
-
-class Bullets(NamedTuple):
-    """Sentences in no order."""
-
-    items: tuple[str, ...]
-
-
-class Terms(NamedTuple):
-    """Names and what they mean."""
-
-    title: str
-    items: tuple[tuple[str, str], ...]
-
-
-class Dot(NamedTuple):
-    """Answers with similar probabilities: the mean probability, the share right with its interval, and their number."""
-
-    said: float
-    right: float
-    low: float
-    high: float
-    n: int
-
-
-class Chart(NamedTuple):
-    """The share of right answers by their probability, drawn in the colours of the page."""
-
-    caption: str
-    dots: tuple[Dot, ...]
-
-
-class Explorer(NamedTuple):
-    """All questions, to filter, sort and open; not shown without scripts.
-
-    ``levels`` names the columns of reports. Each question is a dictionary as the script reads it; see ``explorer.js``.
-    """
-
-    levels: tuple[str, ...]
-    questions: tuple[dict[str, object], ...]
-
-    @property
-    def data(self) -> str:
-        """The content as JSON that is safe inside a script element."""
-        return json.dumps(self._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-class Cell(NamedTuple):
-    """A text, a detail in smaller letters, and how the cell stands out."""
-
-    text: str
-    detail: str = ""
-    mark: Mark = ""
-
-
-class Column(NamedTuple):
-    """A header, a detail in smaller letters, and whether the column holds numbers, names or sentences."""
-
-    header: str
-    detail: str = ""
-    holds: Literal["number", "name", "prose"] = "number"
-
-
-class Table(NamedTuple):
-    """A table whose first column names the rows.
-
-    ``source``: where its numbers are available as data. ``focus``: the row that the report is about.
-    """
-
-    caption: str
-    columns: tuple[Column, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    note: str = ""
-    source: str = ""
-    focus: str = ""
-
-    @classmethod
-    def of(
-        cls,
-        caption: str,
-        records: Iterable[Any],
-        columns: Mapping[Column, Callable[[Any], Cell | str]],
-        note: str = "",
-        source: str = "",
-        focus: str = "",
-    ) -> "Table":
-        """Make a table with one row per record; a column is a function from a record to a cell or its text."""
-
-        def cell(content: Cell | str) -> Cell:
-            return Cell(content) if isinstance(content, str) else content
-
-        rows = tuple(tuple(cell(show(record)) for show in columns.values()) for record in records)
-        return cls(caption, tuple(columns), rows, note, source, focus)
-
-
-class Picture(NamedTuple):
-    """A figure and how to read it; its own title and caption serve as the alternative text."""
-
-    name: str
-    title: str
-    how_to_read: str
-    figure: "Figure"
-
-    @property
-    def alt(self) -> str:
-        """The figure's title and caption on one line."""
-        return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
-
-
-class Verdict(NamedTuple):
-    """Findings, each with its mark."""
-
-    items: tuple[tuple[Literal["fine", "warning", "failure"], str], ...]
-
-
-class Command(NamedTuple):
-    """Commands to type."""
-
-    text: str
-
-
-Block = Statements | Paragraph | Bullets | Terms | Chart | Table | Explorer | Picture | Verdict | Command
-
-
-class Section(NamedTuple):
-    """One part of the report; links use its ``name``. The first section is open, the others are folded."""
-
-    name: str
-    title: str
-    blocks: tuple[Block, ...]
-
-
-class Report(NamedTuple):
-    """A whole report."""
-
-    title: str
-    about: str
-    subtitle: str
-    sections: tuple[Section, ...]
-
-
-def worded(
-    pictures: Iterable[Drawn | LeftOut], words: Words, prefix: str, on_step: Callable[[str], None]
-) -> Iterator[Block]:
-    """Yield the pictures in the order of their words; for one that cannot be drawn, a sentence that says why."""
-    by_name: dict[str, Drawn | LeftOut] = {}
-    for picture in pictures:
-        on_step(f"drawing {picture.name}")
-        by_name[picture.name] = picture
-    for name, (title, how_to_read) in words.items():
-        match by_name.get(name):
-            case Drawn(_, figure, _):
-                yield Picture(f"{prefix}-{name}", title, how_to_read, figure)
-            case LeftOut(_, reason):
-                yield Paragraph(f"{title} This picture is left out: {reason}.", "note")
 
 
 _HERE = Path(__file__).parent
@@ -201,15 +26,15 @@ _MOST_BYTES = 300_000
 _EDGE = 0.5
 
 
-def write_page(report: Report, path: str | Path) -> None:
-    """Write a report as one HTML file, completely or not at all; an earlier file is replaced."""
-    html = render(report)
+def write_page(document: Document, path: str | Path) -> None:
+    """Write a document as one HTML file, completely or not at all; an earlier file is replaced."""
+    html = render(document)
     with atomic_path(path) as partial_path:
         partial_path.write_text(html, encoding="utf-8", newline="\n")
 
 
-def render(report: Report) -> str:
-    """Return a report as HTML; the same report gives the same text."""
+def render(document: Document) -> str:
+    """Return a document as HTML; the same document gives the same text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
@@ -219,16 +44,22 @@ def render(report: Report) -> str:
         "kind": lambda block: type(block).__name__.lower(),
         "pieces": _pieces,
         "data_uri": _data_uri,
+        "script_json": _script_json,
     }
     css, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "explorer.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = environment.get_template("template.html.j2")
-    return visible(template.render(report=report, css=css, script=script, digest=digest))
+    return visible(template.render(report=document, css=css, script=script, digest=digest))
 
 
 def _pieces(text: str) -> list[str]:
     """Split a text at its backticks: every second piece is code."""
     return re.split(r"`([^`]+)`", text)
+
+
+def _script_json(explorer: Explorer) -> str:
+    """Return the content as JSON that is safe inside a script element."""
+    return json.dumps(explorer._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _data_uri(figure: "Figure") -> str:

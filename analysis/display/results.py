@@ -1,22 +1,20 @@
 """What every result has: a table, which notebooks show, a plot, and a report as one HTML file."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pandas as pd
 
 from analysis.display.style import figure_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
-    from analysis.display.page import Block
+    from analysis.display.document import Document
 
 
 class Result(ABC):
@@ -32,8 +30,14 @@ class Result(ABC):
         """Draw it on these axes, or on new ones."""
 
     @abstractmethod
+    def document(self) -> "Document":
+        """Return the whole result in sentences, tables and pictures."""
+
     def report(self, path: str | Path) -> None:
         """Write the whole result as one HTML file that needs nothing else."""
+        from analysis.display.page import write_page
+
+        write_page(self.document(), path)
 
     def numbers(self) -> dict[str, float]:
         """Return every number of the table by its name, for experiment trackers.
@@ -50,8 +54,7 @@ class Result(ABC):
         ['majority.accuracy_of_all', 'majority.auroc', 'majority.benefit']
         """
         table = self.table
-        is_number = np.array([pd.api.types.is_numeric_dtype(table[column]) for column in table])
-        words, figures = table.loc[:, ~is_number], table.loc[:, is_number]
+        words, figures = table.select_dtypes(["str", "object"]), table.select_dtypes("number")
         return {
             ".".join([*(str(word) for word in row if not pd.isna(word)), str(column)]): float(value)
             for row, values in zip(words.itertuples(index=False), figures.to_dict("records"), strict=True)
@@ -74,35 +77,3 @@ def axes_or_new(ax: "Axes | None") -> "Iterator[Axes]":
 
     with figure_style():
         yield plt.subplots()[1]
-
-
-def write_result_report(
-    path: str | Path,
-    title: str,
-    about: str,
-    tables: Mapping[str, pd.DataFrame],
-    figures: "Mapping[str, Figure]",
-    first: "tuple[Block, ...]" = (),
-) -> None:
-    """Write tables and figures, each under its name, as one HTML file."""
-    from analysis.display.page import Cell, Column, Picture, Report, Section, Table, write_page
-
-    def block(name: str, table: pd.DataFrame) -> Table:
-        numbers = [pd.api.types.is_numeric_dtype(table[column]) for column in table]
-        columns = (Column(str(name), "", "number" if is_number else "name")
-                   for name, is_number in zip(table, numbers, strict=True))  # fmt: skip
-        rows = (tuple(Cell(_shown(value)) for value in row) for row in table.itertuples(index=False))
-        return Table(name, tuple(columns), tuple(rows))
-
-    sections = [
-        *([Section("result", "Result", first)] if first else []),
-        Section("tables", "Tables", tuple(block(name, table) for name, table in tables.items())),
-        Section("pictures", "Pictures", tuple(Picture(name, name, "", figure) for name, figure in figures.items())),
-    ]
-    write_page(Report(title, about, "", tuple(section for section in sections if section.blocks)), path)
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, float):
-        return "\N{EN DASH}" if value != value else f"{value:.3g}"
-    return "\N{EN DASH}" if value is None or value is pd.NA else str(value)

@@ -8,10 +8,9 @@ import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pandas as pd
 from jaxtyping import Float
 
 from bayes_direag.data.atomic import atomic_path
@@ -158,22 +157,3 @@ def _wrapped(text: str, width: float, points: float) -> str:
 
 def _characters(width: float, points: float) -> int:
     return max(8, int(width * 72 / (points * _CHARACTER)))
-
-
-#: Title and a sentence on how to read it, by the name of a picture.
-Words = dict[str, tuple[str, str]]
-
-
-class Picture(NamedTuple):
-    """One picture, and the tables behind it by the name of their file."""
-
-    name: str
-    figure: "Figure"
-    tables: dict[str, pd.DataFrame]
-
-
-class LeftOut(NamedTuple):
-    """A picture that cannot be drawn, and why."""
-
-    name: str
-    reason: str

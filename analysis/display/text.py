@@ -1,16 +1,7 @@
-"""Numbers and lists as text, and tables for a terminal of 80 columns.
-
-Text from files is never read as markup.
-"""
+"""Numbers and lists as text."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-
-from rich.console import Group
-from rich.table import Table
-from rich.text import Text
-
-from bayes_direag.commands.options import plain_table, titled
+from collections.abc import Sequence
 
 UNDEFINED = "\N{EN DASH}"
 _MINUS = "\N{MINUS SIGN}"
@@ -95,32 +86,3 @@ def shortened(text: str, width: int) -> str:
         return line
     tail = width // 3
     return f"{line[: width - tail - 1].rstrip()}…{line[-tail:].lstrip()}"
-
-
-def shown_table(
-    title: str,
-    names: Sequence[str],
-    numbers: Sequence[str],
-    rows: Iterable[Sequence[str | Text]],
-    caption: str = "",
-) -> Group:
-    """Return a table under its title: columns of names, which fold, then columns of numbers; a caption below.
-
-    A row has one text or :class:`rich.text.Text` per column; missing cells at its end are empty.
-    """
-    table = plain_table(*names)
-    for header in numbers:
-        table.add_column(header, justify="right", no_wrap=True)
-    for row in rows:
-        table.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row))
-    return titled(title, table, caption)
-
-
-def label_grid(rows: Mapping[str, str | Text], style: str = "") -> Table:
-    """Return texts beside their labels."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold", style=style)
-    table.add_column(overflow="fold")
-    for label, text in rows.items():
-        table.add_row(Text(label), Text(text) if isinstance(text, str) else text)
-    return table

@@ -4,22 +4,23 @@ The picture has a bar for each state, with the parts of each report, the prior a
 """
 
 import math
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
-from rich.console import Group, RenderableType
-from rich.text import Text
 
+from analysis.display.document import Block, Cell, Column, Paragraph, Table, Terms
 from analysis.display.style import REFERENCE, figure_style, headed_figure, plain
-from analysis.display.text import counted, label_grid, number, probability, shortened, shown_table
+from analysis.display.text import counted, number, probability, shortened
 from analysis.explanation.explanation import Explanation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+type _Record = Mapping[Hashable, Any]
 
 #: A report counts little if its part of the support is less than this share of the mean over reports.
 LITTLE = 0.5
@@ -138,50 +139,38 @@ def _few_reports(explanation: Explanation) -> str:
 NULL = "no candidate is right"
 
 
-def explanation_text(explanation: Explanation) -> Group:
-    """Return the answer, the reasons, and tables of the reports, the states and the final calibration."""
-    parts: list[RenderableType] = [_headline(explanation), Text(f"{what_decided(explanation)}\n")]
+def explanation_blocks(explanation: Explanation) -> Iterator[Block]:
+    """Yield the answer, the reasons, and tables of the reports, the states and the final calibration."""
+    yield Paragraph(_headline(explanation))
+    yield Paragraph(what_decided(explanation))
     if len(explanation.reports):
-        parts.append(_reports_table(explanation))
+        yield _reports_table(explanation)
     if len(explanation.unusable):
-        parts.append(_unusable_table(explanation))
-    return Group(*parts, _states_table(explanation), label_grid(dict(_final_rows(explanation)), "dim"), "")
+        yield _unusable_table(explanation)
+    yield _states_table(explanation)
+    yield Terms("", tuple(_final_rows(explanation)))
 
 
-def _headline(explanation: Explanation) -> Text:
+def _headline(explanation: Explanation) -> str:
     answer = "unanswered" if explanation.answer is None else shortened(explanation.answer, 60)
-    line = Text.assemble(f"{explanation.problem_id}: ", (answer, "bold"))
+    line = f"{explanation.problem_id}: {answer}"
     if explanation.answer is not None:
-        line.append(f", right with probability {probability(explanation.confidence)}")
+        line += f", right with probability {probability(explanation.confidence)}"
         if explanation.n_samples > 1:
             low, high = probability(explanation.confidence_low), probability(explanation.confidence_high)
-            line.append(f" ({explanation.interval_level:.0%} interval {low} to {high})")
-    if explanation.question:
-        line.append(f"\n{shortened(explanation.question, _LONGEST_QUESTION)}", style="dim")
-    return line.append("\n")
+            line += f" ({explanation.interval_level:.0%} interval {low} to {high})"
+    return f"{line}\n{shortened(explanation.question, _LONGEST_QUESTION)}" if explanation.question else line
 
 
-def _reports_table(explanation: Explanation) -> Group:
+def _reports_table(explanation: Explanation) -> Table:
     decimals = _decimals(explanation)
 
-    def rows() -> Iterator[list[str | Text]]:
-        for row in explanation.reports.to_dict("records"):
-            without = Text(probability(row["confidence_without"]))
-            if row["answer_without"] != explanation.answer:
-                other = row["answer_without"] if isinstance(row["answer_without"], str) else "unanswered"
-                without = Text(f"{shortened(other, 10)}\n{without}", style="bold")
-            yield [
-                str(row["number"]),
-                row["level"],
-                shortened(row["answer"], 16),
-                "\n".join(_stated_signals(row)),
-                _mean(row, "calibrated"),
-                number(row["weight_share"], 2),
-                number(row["evidence"], decimals),
-                number(row["null_evidence"], decimals),
-                _mean(row, "support_part"),
-                without,
-            ]
+    def without(row: _Record) -> Cell:
+        shown = probability(row["confidence_without"])
+        if row["answer_without"] == explanation.answer:
+            return Cell(shown)
+        other = row["answer_without"] if isinstance(row["answer_without"], str) else "unanswered"
+        return Cell(shortened(other, 10), shown, ("best",))
 
     n_levels = len(explanation.reports) + len(explanation.unusable)
     caption = (
@@ -192,31 +181,46 @@ def _reports_table(explanation: Explanation) -> Group:
     )
     if explanation.n_samples > 1:
         caption += f"\nBelow a mean over the draws: its {explanation.interval_level:.0%} interval."
-    title = f"What each report gave ({len(explanation.reports)} usable of {n_levels} levels)"
-    headers = ["says", "q~", "weight\nshare", "evidence", "to\nnull", "support", "without\nit"]
-    return shown_table(title, ["", "level", "answer"], headers, rows(), caption)
+    return Table.of(
+        f"What each report gave ({len(explanation.reports)} usable of {n_levels} levels)",
+        explanation.reports.to_dict("records"),
+        {
+            Column("", holds="name"): lambda row: str(row["number"]),
+            Column("level", holds="name"): lambda row: row["level"],
+            Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
+            Column("says"): lambda row: "\n".join(_stated_signals(row)),
+            Column("q~"): lambda row: _mean(row, "calibrated"),
+            Column("weight\nshare"): lambda row: number(row["weight_share"], 2),
+            Column("evidence"): lambda row: number(row["evidence"], decimals),
+            Column("to\nnull"): lambda row: number(row["null_evidence"], decimals),
+            Column("support"): lambda row: _mean(row, "support_part"),
+            Column("without\nit"): without,
+        },
+        caption,
+    )
 
 
-def _unusable_table(explanation: Explanation) -> Group:
-    table = explanation.unusable
-    answers = ["" if pd.isna(answer) else shortened(answer, 30) for answer in table["answer"]]
-    stated, number = map(_stated, table["stated"]), map(str, table["number"])
-    rows = zip(number, table["level"], table["reason"], answers, stated, strict=True)
-    return shown_table("Not used", ["", "level", "not used because", "answer as given"], ["says"], rows)
+def _unusable_table(explanation: Explanation) -> Table:
+    return Table.of(
+        "Not used",
+        explanation.unusable.to_dict("records"),
+        {
+            Column("", holds="name"): lambda row: str(row["number"]),
+            Column("level", holds="name"): lambda row: row["level"],
+            Column("not used because", holds="name"): lambda row: row["reason"],
+            Column("answer as given", holds="name"): lambda row: (
+                "" if pd.isna(row["answer"]) else shortened(row["answer"], 30)
+            ),
+            Column("says"): lambda row: _stated(row["stated"]),
+        },
+    )
 
 
-def _states_table(explanation: Explanation) -> Group:
+def _states_table(explanation: Explanation) -> Table:
     decimals = _decimals(explanation)
 
-    def rows() -> Iterator[list[str | Text]]:
-        for row in explanation.states.to_dict("records"):
-            is_null = pd.isna(row["answer"])
-            yield [
-                Text(_answer(row["answer"], 22), style="bold" if row["selected"] else "italic" if is_null else ""),
-                "" if is_null else str(row["n_reports"]),
-                *(number(row[name], decimals) for name in ("evidence", "prior", "null_base", "concentration")),
-                _mean(row, "support"),
-            ]
+    def figure(name: str) -> Callable[[_Record], str]:
+        return lambda row: number(row[name], decimals)
 
     caption = (
         "prior: prior_strength, shared evenly. base: null_base. support: concentration as a share of all, sharpened "
@@ -228,8 +232,22 @@ def _states_table(explanation: Explanation) -> Group:
             f"\nMeans over {explanation.n_samples} posterior draws. The sums hold in every draw, and so for the means; "
             "support is the mean of each draw's ratio, not the ratio of the means."
         )
-    headers = ["reports", "evidence", "+ prior", "+ base", "= concentration", "support"]
-    return shown_table("What every state got", ["state"], headers, rows(), caption)
+    return Table.of(
+        "What every state got",
+        explanation.states.to_dict("records"),
+        {
+            Column("state", holds="name"): lambda row: Cell(
+                _answer_or_null(row["answer"], 22), marks=("best",) if row["selected"] else ()
+            ),
+            Column("reports"): lambda row: "" if pd.isna(row["answer"]) else str(row["n_reports"]),
+            Column("evidence"): figure("evidence"),
+            Column("+ prior"): figure("prior"),
+            Column("+ base"): figure("null_base"),
+            Column("= concentration"): figure("concentration"),
+            Column("support"): lambda row: _mean(row, "support"),
+        },
+        caption,
+    )
 
 
 def _final_rows(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -260,24 +278,23 @@ def _recalibration(explanation: Explanation) -> str:
 def _gold(explanation: Explanation) -> str:
     """Return the right answer, by gold answer or flags, and whether it was selected."""
     right = explanation.states.loc[explanation.states["right"], "answer"]
-    gold = explanation.gold_answer or ", ".join(_answer(answer, 24) for answer in right)
+    gold = explanation.gold_answer or ", ".join(_answer_or_null(answer, 24) for answer in right)
     verdict = {True: "the selected one is right", False: "the selected one is wrong", None: "nothing is selected"}
     return f"{shortened(gold, 60)}; {verdict[explanation.correct]}. Not used for anything above."
 
 
-def _answer(answer: str | float, width: int) -> str:
+def _answer_or_null(answer: str | float, width: int) -> str:
     """Return a cell of an answer column; a missing answer is the null."""
     return shortened(answer, width) if isinstance(answer, str) else NULL
 
 
-def _mean(row: Mapping[Hashable, Any], name: str) -> str:
-    """Return a mean, with its interval on the next line if there are several draws."""
+def _mean(row: _Record, name: str) -> Cell:
+    """Return a mean, with its interval below if there are several draws."""
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
-    bounds = "" if math.isnan(low) else f"\n{low:.2f}\N{EN DASH}{high:.2f}"
-    return f"{mean:.2f}{bounds}"
+    return Cell(f"{mean:.2f}", "" if math.isnan(low) else f"{low:.2f}\N{EN DASH}{high:.2f}")
 
 
-def _stated_signals(row: Mapping[Hashable, Any]) -> Iterator[str]:
+def _stated_signals(row: _Record) -> Iterator[str]:
     for name, stated in row.items():
         if str(name).startswith("stated") and (name == "stated" or not math.isnan(stated)):
             yield " ".join(filter(None, [str(name).removeprefix("stated").removeprefix("_"), _stated(stated)]))
@@ -350,7 +367,7 @@ def _caption(explanation: Explanation) -> str:
 def _draw_states(axes: "Axes", explanation: Explanation) -> None:
     labels = []
     for row, state in enumerate(explanation.states.to_dict("records")):
-        labels.append(_answer(state["answer"], 22))
+        labels.append(_answer_or_null(state["answer"], 22))
         _draw_bar(axes, explanation, row)
         _draw_interval(axes, row + _BELOW, state["support_low"], state["support_high"])
         axes.text(state["support"] + 0.012, row, probability(state["support"]), va="center", fontsize=9)

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pandas as pd
 from jaxtyping import Float
-from rich.console import Group
-from rich.text import Text
 
+from analysis.display.document import Block, Cell, Column, Paragraph, Table
 from analysis.display.glossary import METRIC_WORDS
 from analysis.display.style import MARKERS, figure_style, headed_figure
-from analysis.display.text import number, shown_table
+from analysis.display.text import number
 from analysis.methods.calibrations import CLIP
 from analysis.methods.registry import CALIBRATED, is_sampled, suffix_of
 from analysis.scores.scoring import SELECTION_SCORES
@@ -35,25 +34,25 @@ EXPLAINED = (
 )
 
 
-def curve_tables(summary: pd.DataFrame, interval_level: float) -> Group:
-    """Return a table for each metric of :data:`SHOWN`, those of the best group starred and bold.
-
-    ``summary``: from :func:`~analysis.learning_curve.curve.summarise`.
-    """
-    legend = (
+def curve_blocks(summary: pd.DataFrame, interval_level: float) -> Iterator[Block]:
+    """Yield a table for each metric of :data:`SHOWN`, those of the best group starred and bold."""
+    for metric, rows in shown_metrics(summary).items():
+        columns = (Column("method", holds="name"), *(Column(f"{n} labels") for n in rows["n_labels"].unique()))
+        body = (
+            (Cell(str(method)), *map(_mean_cell, group["mean"], group["standard_error"], group["in_best_group"]))
+            for method, group in rows.groupby("method", sort=False)
+        )
+        yield Table(metric_title(metric), columns, tuple(body))
+    yield Paragraph(
         "Means over the splits, ± standard error; ↓ less is better, ↑ more. * The best with so many labels, and all "
         f"that the {interval_level:.0%} interval of the paired difference does not show to be worse. {EXPLAINED} "
-        "Brier score, ECE, AUROC: see summary.csv."
+        "Brier score, ECE, AUROC: see summary.csv.",
+        "note",
     )
-    tables = (_table(metric, rows) for metric, rows in shown_metrics(summary).items())
-    return Group(*tables, Text(legend, style="dim italic"), "")
 
 
 def shown_metrics(summary: pd.DataFrame) -> dict[str, pd.DataFrame]:
-    """Return the rows of each metric that there is something to show of: of methods for which it is defined.
-
-    Methods stand in the order of their mean benefit with the most labels, the best first.
-    """
+    """Return the rows of each metric and the methods that have it, ordered by mean benefit with the most labels."""
     benefit = summary[(summary["metric"] == "benefit") & (summary["n_labels"] == summary["n_labels"].max())]
     place = benefit.set_index("method")["mean"].rank(ascending=False, method="first")
     ordered = summary.sort_values("method", key=lambda names: names.map(place), kind="stable")
@@ -80,18 +79,10 @@ def sampling_note(results: pd.DataFrame) -> str:
     )
 
 
-def _table(metric: str, rows: pd.DataFrame) -> Group:
-    shown: Iterator[list[str | Text]] = (
-        [str(method), *map(_cell, group["mean"], group["standard_error"], group["in_best_group"])]
-        for method, group in rows.groupby("method", sort=False)
-    )
-    return shown_table(metric_title(metric), ["method"], [f"{n} labels" for n in rows["n_labels"].unique()], shown)
-
-
-def _cell(mean: float, error: float, in_best_group: bool) -> Text:
+def _mean_cell(mean: float, error: float, in_best_group: bool) -> Cell:
     spread = "" if math.isnan(error) or math.isnan(mean) else f" ± {number(error, bare=True)}"
     star = "" if math.isnan(mean) else "*" if in_best_group else " "
-    return Text(f"{number(mean)}{spread}{star}", style="bold" if in_best_group else "")
+    return Cell(f"{number(mean)}{spread}{star}", marks=("best",) if in_best_group else ())
 
 
 _LABEL_HEIGHT = 0.155
@@ -111,11 +102,7 @@ class _Look(NamedTuple):
 
 
 def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw benefit, accuracy, log score, NLL and smECE of every method against the number of labels.
-
-    ``summary``: from :func:`~analysis.learning_curve.curve.summarise`. ``about``: what was evaluated and what was
-    held out.
-    """
+    """Draw benefit, accuracy, log score, NLL and smECE of every method against the number of labels."""
     looks = _looks(summary["method"].unique().tolist())
     caption = (
         f"{about} Mean over splits; ↓ less is better, ↑ more. Filled marks: the best with so many labels, and every "
@@ -129,7 +116,7 @@ def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: flo
         figure = headed_figure("How good is each method with so many labels?", caption, height, width=7.2)
         panels = figure.subplots(len(tables), 1, squeeze=False, height_ratios=heights)[:, 0]
         for axes, (metric, rows), own_height in zip(panels, tables.items(), heights, strict=True):
-            _draw(axes, rows, looks, own_height)
+            _draw_panel(axes, rows, looks, own_height)
             axes.set_ylabel(metric_title(metric))
         panels[-1].set_xlabel("labelled questions learned from")
     return figure
@@ -156,7 +143,7 @@ def spread_out(place: Float[np.ndarray, " label"], gap: float) -> Float[np.ndarr
     return moved
 
 
-def _draw(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: float) -> None:
+def _draw_panel(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], height: float) -> None:
     counts = rows["n_labels"].unique()
     ends = []
     for method in rows["method"].unique().tolist():

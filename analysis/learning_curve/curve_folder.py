@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 RECORD, RESULTS, SUMMARY, PICTURE = "learning_curve.json", "results.csv", "summary.csv", "learning_curve.png"
 
 # A run that was killed while it wrote leaves a file of the last kind behind.
-FOLDER = ResultFolder("learning curve", RECORD, others=(RESULTS, SUMMARY, PICTURE, ".*-????????.*"))
+CURVE_FOLDER = ResultFolder("learning curve", RECORD, others=(RESULTS, SUMMARY, PICTURE, ".*-????????.*"))
 
 
 def identity(
@@ -54,7 +54,7 @@ def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
     curve without NUTS), or results that cannot be read.
     """
     folder = Path(folder)
-    FOLDER.check(folder)
+    CURVE_FOLDER.check(folder)
     record, results = folder / RECORD, folder / RESULTS
     before = _recorded(record, identity) if record.exists() else identity
     differing = [

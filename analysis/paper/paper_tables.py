@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.runs.evaluated_run import EvaluatedRun, Protocol, paired_methods
-from analysis.scores.paired import PairedDifference, control_false_discoveries
+from analysis.runs.evaluated_run import EvaluatedRun, Protocol, method_differences
+from analysis.scores.paired import control_false_discoveries
 from analysis.scores.scoring import SELECTION_SCORES, score
 
 _FOLDER = Path(__file__).parent
@@ -34,11 +34,9 @@ DECIMALS = 4
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """One of the paper's tables.
+    """One of the paper's tables, and which method of an evaluation each of its printed names stands for.
 
-    ``number``: its number in the paper. ``subject``: what its rows are. ``rows``: the method of
-    :data:`analysis.evaluation.METHODS` that each printed name stands for, in the printed order. ``file``, ``column``:
-    where its figures are kept, and the column of the printed names.
+    ``subject``: what its rows are. ``file``, ``column``: the file of its figures, and the column of printed names.
     """
 
     number: int
@@ -49,7 +47,7 @@ class PrintedTable:
 
     def figures(self) -> pd.DataFrame:
         """Return the printed figures, indexed by model, dataset and printed name; NaN where there is none."""
-        return _read(self.file).set_index(["model", "dataset", self.column])
+        return _read_csv(self.file).set_index(["model", "dataset", self.column])
 
 
 METHODS_TABLE = PrintedTable(
@@ -99,7 +97,7 @@ def printed_model(name: str) -> str | None:
     >>> printed_model("Mistral-7B-Instruct-v0.2") is None
     True
     """
-    rows = _read("models.csv")
+    rows = _read_csv("models.csv")
     known = {_key(name): model for column in rows for name, model in zip(rows[column], rows["model"], strict=True)}
     return known.get(_key(re.split(r"[/\\]", name.rstrip("/\\"))[-1]))
 
@@ -112,13 +110,13 @@ def printed_dataset(name: str) -> str | None:
     >>> printed_dataset("gsm_hard"), printed_dataset("gsm8k_test"), printed_dataset("simulated")
     ('GSM-Hard', None, None)
     """
-    known = {_key(dataset): dataset for dataset in _read("datasets.csv")["dataset"]}
+    known = {_key(dataset): dataset for dataset in _read_csv("datasets.csv")["dataset"]}
     return known.get(_key(name))
 
 
 def printed_protocol(dataset: str) -> Protocol:
     """Return how the paper evaluated a dataset, by the name that :func:`printed_dataset` gives it."""
-    rows = {row["dataset"]: row for row in _read("datasets.csv").to_dict("records")}
+    rows = {row["dataset"]: row for row in _read_csv("datasets.csv").to_dict("records")}
     counts = [rows[dataset][name] for name in Protocol._fields]
     return Protocol(*(None if math.isnan(count) else int(count) for count in counts))
 
@@ -135,7 +133,7 @@ def as_printed(value: float) -> float:
 
 
 @cache
-def _read(file: str) -> pd.DataFrame:
+def _read_csv(file: str) -> pd.DataFrame:
     return pd.read_csv(_FOLDER / file)
 
 
@@ -143,16 +141,15 @@ def _key(name: str) -> str:
     return re.sub(r"[\s_-]", "", name.casefold())
 
 
-#: The method that all others are compared with; in which metrics: benefit, which sees the selected answers, and the
-#: paper's own proper score; and those others, with their printed names.
-REFERENCE = "direag"
-COMPARED_METRICS = ("benefit", "brier")
+#: The method that all others are compared with, and the others with their printed names.
+REFERENCE_METHOD = "direag"
 COMPARED_METHODS = MappingProxyType(
-    {name: printed for table in PRINTED_TABLES for printed, name in table.rows.items() if name != REFERENCE}
+    {name: printed for table in PRINTED_TABLES for printed, name in table.rows.items() if name != REFERENCE_METHOD}
 )
+#: Benefit, which sees the selected answers, and the paper's own proper score.
+COMPARED_METRICS = ("benefit", "brier")
 #: Bootstrap resamples, and permutations, of each comparison.
 N_RESAMPLES = 1000
-_COMPARISON = ("run", "model", "dataset", "method", "name", "n")
 
 
 class Setting(NamedTuple):
@@ -188,22 +185,15 @@ def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
 def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
     """Return one of the paper's tables: one row per run and printed name, in the printed order.
 
-    Returns: ``table`` (its number), ``run`` (the folder), ``model``, ``dataset``, ``method`` (the printed name),
-    ``name`` (of :data:`analysis.evaluation.METHODS`), ``n``, ``unanswered``; and for each metric its value, ``_low``
-    and ``_high``, ``_rank`` (1 is the best of the run to the printed precision, 2 the next best, equals being equally
-    good), ``_printed`` in the paper, and ``_difference`` (ours minus the printed value). A method that a run does not
-    have, and a cell that the paper does not have, is missing throughout; an undefined metric has no rank. Then the
-    scores of :data:`~analysis.scores.scoring.SELECTION_SCORES`, which the paper does not have.
-
-    ``level``, ``seed``: of the bootstrap intervals. Those of a run that were made at this level are taken as they are;
-    others are drawn again from its predictions, as many times as they were.
+    Each metric has its interval, its ``_rank`` within the run (1 is the best to the printed precision), the value
+    ``_printed`` in the paper, and the ``_difference`` to it. What a run or the paper does not have is missing.
     """
     parts = [_rows_of_run(table, run, level, seed) for run in runs]
     return pd.concat(parts, ignore_index=True)
 
 
 def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
-    metrics = _metrics_at(run, level, seed).set_index("method").reindex(list(table.rows.values()))
+    metrics = _metrics_at_level(run, level, seed).set_index("method").reindex(list(table.rows.values()))
     model, dataset, _ = setting(run)
     cells = pd.MultiIndex.from_product([[model], [dataset], list(table.rows)])
     printed = table.figures().reindex(cells).set_axis(metrics.index)
@@ -232,13 +222,13 @@ def _rows_of_run(table: PrintedTable, run: EvaluatedRun, level: float, seed: int
     return pd.DataFrame(columns)
 
 
-def _metrics_at(run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
+def _metrics_at_level(run: EvaluatedRun, level: float, seed: int) -> pd.DataFrame:
     if level == run.interval_level:
         return run.metrics
     return score(run.predictions, seed=seed, n_resamples=run.n_resamples, interval_level=level)
 
 
-def method_differences(
+def paper_differences(
     runs: Sequence[EvaluatedRun],
     *,
     level: float,
@@ -246,38 +236,14 @@ def method_differences(
     n_resamples: int = N_RESAMPLES,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Compare DirEAG with every other method of both tables, on the labelled questions.
-
-    The Brier score is over those of them that both have answered.
-
-    Returns: One row per run, method and metric: ``run``, ``model``, ``dataset``, ``method`` (the printed name),
-    ``name``, ``n`` (labelled questions), the columns of :func:`~analysis.scores.paired.paired_table` with the other
-    method as ``first`` and DirEAG as ``second``, and ``p_adjusted``, the p-value adjusted over all rows by
-    :func:`~analysis.scores.paired.control_false_discoveries`. Runs without DirEAG, and methods that a run does not
-    have, have no row.
-
-    ``level``: of the bootstrap intervals. ``seed``: every comparison starts from it, so that those on equally many
-    questions share their resamples. ``n_resamples``: bootstrap resamples, and permutations, of each comparison.
-    """
-    parts = [
-        _difference_rows(run, name, level, seed, n_resamples, on_step) for run in runs for name in _comparable(run)
-    ]
-    empty = pd.DataFrame(columns=[*_COMPARISON, "metric", *PairedDifference._fields])
-    table = pd.concat(parts, ignore_index=True) if parts else empty
-    return table.assign(p_adjusted=control_false_discoveries(table["p_value"].to_numpy(float)))
-
-
-def _comparable(run: EvaluatedRun) -> list[str]:
-    has = set(run.predictions["method"])
-    return [name for name in COMPARED_METHODS if name in has and REFERENCE in has]
-
-
-def _difference_rows(
-    run: EvaluatedRun, name: str, level: float, seed: int, n_resamples: int, on_step: Callable[[str], None]
-) -> pd.DataFrame:
-    printed = COMPARED_METHODS[name]
-    on_step(f"{run.folder}: DirEAG against {printed}")
-    table = paired_methods(run, name, REFERENCE, COMPARED_METRICS, seed=seed, n_resamples=n_resamples, level=level)
-    model, dataset, _ = setting(run)
-    where = table.assign(run=str(run.folder), model=model, dataset=dataset, method=printed, name=name)
-    return where[[*_COMPARISON, *table.columns.drop("n")]]
+    """Compare DirEAG with every other method of both tables; p-values are adjusted over all runs together."""
+    parts = []
+    for run in runs:
+        options: dict[str, Any] = {"seed": seed, "n_resamples": n_resamples, "level": level, "on_step": on_step}
+        table = method_differences(run, REFERENCE_METHOD, COMPARED_METHODS, COMPARED_METRICS, **options)
+        model, dataset, _ = setting(run)
+        where = {"run": str(run.folder), "model": model, "dataset": dataset}
+        printed = table["method"].map(COMPARED_METHODS)
+        parts.append(pd.DataFrame(where, table.index).assign(method=printed, name=table.pop("method")).join(table))
+    whole = pd.concat(parts, ignore_index=True)
+    return whole.assign(p_adjusted=control_false_discoveries(whole["p_value"].to_numpy(float)))

@@ -6,8 +6,7 @@ from typing import Any
 
 import pandas as pd
 
-from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
-from analysis.display.page import (
+from analysis.display.document import (
     Block,
     Cell,
     Chart,
@@ -19,16 +18,16 @@ from analysis.display.page import (
     Statements,
     Table,
     Terms,
-    worded,
 )
+from analysis.display.glossary import FIRST_METRICS, METRIC_WORDS
 from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import method_words
-from analysis.report.answer import Answer, is_told, spoken
+from analysis.report.opening import Opening, excludes_zero, spoken
 from analysis.report.source import ReportSource
-from analysis.runs import pictures
+from analysis.runs.pictures import evaluation_pictures
 from analysis.scores.reliability import binned_reliability
 
-type Row = Mapping[Hashable, Any]
+type _Record = Mapping[Hashable, Any]
 
 #: How many of the surest wrong and of the least sure answers are listed, and the length at which texts are cut.
 _LISTED, _TEXT_LENGTH = 5, 240
@@ -36,15 +35,15 @@ _LISTED, _TEXT_LENGTH = 5, 240
 _WIDE = 0.3
 
 
-def answer_section(source: ReportSource, answer: Answer, cautions: Sequence[str]) -> Section:
+def answer_section(source: ReportSource, opening: Opening, cautions: Sequence[str]) -> Section:
     """Say what was evaluated, what was held out, and the results."""
-    blocks: list[Block] = [Statements(answer.sentences), *(Paragraph(text, "failure") for text in cautions)]
+    blocks: list[Block] = [Statements(opening.sentences), *(Paragraph(text, "failure") for text in cautions)]
     if source.metrics["n"]:
-        blocks += [_chart(source), _threshold_table(source, answer)]
+        blocks += [_chart(source), _threshold_table(opening, source.run.interval_level)]
     return Section("answer", "The answer", (*blocks, Paragraph(f"{_evaluated(source)} {_held_out(source)}", "note")))
 
 
-def methods_section(source: ReportSource, answer: Answer) -> Section:
+def methods_section(source: ReportSource, opening: Opening) -> Section:
     """Tabulate every method and metric, and how the report's method differs from the others."""
     own = [name for name in METRIC_WORDS if name not in FIRST_METRICS]
     level = percent(source.run.interval_level, 0)
@@ -65,7 +64,7 @@ def methods_section(source: ReportSource, answer: Answer) -> Section:
             tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in FIRST_METRICS),
         ),
         Terms("What the methods do", methods),
-        _difference_block(source, answer),
+        _difference_block(source, opening),
         _metric_table(source, own, "Of each method's own answers", own_note),
         Terms("What these columns say", tuple((METRIC_WORDS[name].header, METRIC_WORDS[name].meaning) for name in own)),
     ]
@@ -79,13 +78,15 @@ def reliability_section(source: ReportSource) -> Section:
         text = f"There is nothing to tabulate: {spoken(source.method)} has answered no labelled question."
         return Section("reliability", title, (Paragraph(text, "note"),))
     level = percent(source.run.interval_level, 0)
-    columns: dict[Column, Callable[[Row], Cell | str]] = {
+    columns: dict[Column, Callable[[_Record], Cell | str]] = {
         Column("probability", holds="name"): lambda row: f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%",
         Column("said", "on average"): lambda row: percent(row["confidence"]),
         Column("right", f"{level} interval"): lambda row: Cell(
             percent(row["right"]), f"{percent(row['right_low'], 0)} to {percent(row['right_high'], 0)}"
         ),
-        Column("verdict", holds="name"): lambda row: _judged(row["confidence"], row["right_low"], row["right_high"]),
+        Column("verdict", holds="name"): lambda row: _reliability_verdict(
+            row["confidence"], row["right_low"], row["right_high"]
+        ),
         Column("questions"): lambda row: f"{row['n']:,}",
     }
     note = (
@@ -106,9 +107,11 @@ def pictures_section(source: ReportSource, on_step: Callable[[str], None]) -> Se
     if not source.metrics["n"]:
         text = f"There is nothing to draw: method {source.method} has answered no labelled question."
         return Section("pictures", title, (Paragraph(text, "note"),))
-    run = source.run
-    drawn = pictures.evaluation_pictures(source.held_out, source.method, seed=run.seed, level=run.interval_level)
-    return Section("pictures", title, tuple(worded(drawn, pictures.WORDS, "evaluation", on_step)))
+    run, pictures = source.run, []
+    for picture in evaluation_pictures(source.held_out, source.method, seed=run.seed, level=run.interval_level):
+        on_step(f"drawing {picture.name}")
+        pictures.append(picture)
+    return Section("pictures", title, tuple(pictures))
 
 
 def questions_section(source: ReportSource) -> Section:
@@ -183,16 +186,16 @@ def _chart(source: ReportSource) -> Chart:
     return Chart(caption, dots)
 
 
-def _threshold_table(source: ReportSource, answer: Answer) -> Table:
-    level = percent(source.run.interval_level, 0)
+def _threshold_table(opening: Opening, interval_level: float) -> Table:
     return Table.of(
         "Which answers to accept",
-        answer.by_threshold.to_dict("records"),
+        opening.thresholds.to_dict("records"),
         {
             Column("probability", holds="name"): lambda row: f"{percent(row['threshold'], 0)} or more",
-            Column("of all questions"): lambda row: Cell(percent(row["share"], 0), f"{row['n']:,}"),
-            Column("right", level): lambda row: Cell(
-                percent(row["right"]), f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["n"] else ""
+            Column("of all questions"): lambda row: Cell(percent(row["share"], 0), f"{row['labelled']:,}"),
+            Column("right", percent(interval_level, 0)): lambda row: Cell(
+                percent(row["right"]),
+                f"{percent(row['low'], 0)} to {percent(row['high'], 0)}" if row["labelled"] else "",
             ),
         },
         "Each interval is for a threshold chosen beforehand. For a guarantee: `direag predict --target-accuracy`.",
@@ -203,11 +206,11 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
     best = {name: metrics[name].round(3).agg("max" if METRIC_WORDS[name].more_is_better else "min") for name in names}
 
-    def estimate(name: str, row: Row) -> Cell:
+    def estimate(name: str, row: _Record) -> Cell:
         bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
-        return Cell(number(row[name]), bounds, "best" if round(row[name], 3) == best[name] else "")
+        return Cell(number(row[name]), bounds, ("best",) if round(row[name], 3) == best[name] else ())
 
-    columns: dict[Column, Callable[[Row], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
+    columns: dict[Column, Callable[[_Record], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
     for name in names:
         better = "more is better" if METRIC_WORDS[name].more_is_better else "less is better"
         columns[Column(METRIC_WORDS[name].header, better)] = partial(estimate, name)
@@ -218,23 +221,23 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     return Table.of(caption, metrics.to_dict("records"), columns, note, "metrics.csv", source.method)
 
 
-def _difference_block(source: ReportSource, answer: Answer) -> Block:
+def _difference_block(source: ReportSource, opening: Opening) -> Block:
     name, level = spoken(source.method), percent(source.run.interval_level, 0)
-    if answer.differences.empty:
+    if opening.differences.empty:
         return Paragraph(f"Nothing else was evaluated, so there is nothing to compare {name} with.", "note")
 
-    def difference(metric: str, by_metric: Mapping[str, Row]) -> Cell:
+    def difference(metric: str, by_metric: Mapping[str, _Record]) -> Cell:
         row = by_metric[metric]
         return Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
 
     by_method = [
         {row["metric"]: row for row in rows.to_dict("records")}
-        for _, rows in answer.differences.groupby("method", sort=False)
+        for _, rows in opening.differences.groupby("method", sort=False)
     ]
-    columns: dict[Column, Callable[[Mapping[str, Row]], Cell | str]] = {
+    columns: dict[Column, Callable[[Mapping[str, _Record]], Cell | str]] = {
         Column("against", holds="name"): lambda by_metric: by_metric["benefit"]["method"],
         Column("benefit", "above 0: better"): partial(difference, "benefit"),
-        Column("verdict", holds="name"): lambda by_metric: _told(by_metric["benefit"]),
+        Column("verdict", holds="name"): lambda by_metric: _difference_verdict(by_metric["benefit"]),
         Column("accuracy", "above 0: better"): partial(difference, "accuracy_of_all"),
         Column("log score", "below 0: better"): partial(difference, "log_score"),
         Column("n", "labelled"): lambda by_metric: f"{by_metric['benefit']['n']:,}",
@@ -249,16 +252,16 @@ def _difference_block(source: ReportSource, answer: Answer) -> Block:
     return Table.of(caption, by_method, columns, note, "`direag report --json` prints them")
 
 
-def _told(row: Row) -> Cell:
-    if not is_told(row):
+def _difference_verdict(row: _Record) -> Cell:
+    if not excludes_zero(row):
         return Cell("not told apart")
-    return Cell("better", mark="fine") if row["difference"] > 0 else Cell("worse", mark="failure")
+    return Cell("better", marks=("fine",)) if row["difference"] > 0 else Cell("worse", marks=("failure",))
 
 
-def _judged(said: float, low: float, high: float) -> Cell:
+def _reliability_verdict(said: float, low: float, high: float) -> Cell:
     if low <= said <= high:
-        return Cell("too few to tell") if high - low > _WIDE else Cell("as stated", mark="fine")
-    return Cell("too sure", mark="warning") if said > high else Cell("not sure enough", mark="warning")
+        return Cell("too few to tell") if high - low > _WIDE else Cell("as stated", marks=("fine",))
+    return Cell("too sure", marks=("warning",)) if said > high else Cell("not sure enough", marks=("warning",))
 
 
 def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> Table:
@@ -266,13 +269,13 @@ def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> T
     known = {question.problem_id: question for question in questions}
     asked = any(question.question for question in questions)
 
-    def judged(row: Row) -> str:
+    def known_verdict(row: _Record) -> str:
         return "not labelled" if pd.isna(row["correct"]) else "right" if row["correct"] else "wrong"
 
-    columns: dict[Column, Callable[[Row], Cell | str]] = {
+    columns: dict[Column, Callable[[_Record], Cell | str]] = {
         Column("problem_id", holds="name"): lambda row: row["problem_id"],
         Column("probability"): lambda row: percent(row["confidence"]),
-        Column("answer", holds="name"): lambda row: Cell(_cut(row["answer"]), judged(row)),
+        Column("answer", holds="name"): lambda row: Cell(_cut(row["answer"]), known_verdict(row)),
     }
     if known:
         columns[Column("right answer", holds="name")] = lambda row: _cut(known[row["problem_id"]].gold_answer)

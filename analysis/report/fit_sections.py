@@ -1,28 +1,22 @@
 """The sections of a report about fits: what was learned, and whether it can be trusted."""
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from analysis import learned
-from analysis.diagnosis import diagnosis_figures
-from analysis.diagnosis.diagnostics import FIGURES, Diagnosis
-from analysis.diagnosis.identifiability import parameter_labels
+from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, verdict_block
+from analysis.diagnosis.diagnostics import Diagnosis
+from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Section, Table, Verdict
 from analysis.display.glossary import PARAMETERS
-from analysis.display.page import Block, Cell, Column, Paragraph, Section, Table, Verdict, worded
-from analysis.display.style import LeftOut, Picture, figure_style
 from analysis.display.text import number, percent
+from analysis.learned import describe_fit, fit_pictures
 from analysis.methods.direag import FITTED_METHODS
 from analysis.report.source import ReportSource
 from bayes_direag.commands.show import fit_summary
-from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, RHAT_LIMIT
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.map import GRADIENT_TOLERANCE
 
 Step = Callable[[str], None]
-
-#: Pictures of a diagnosis that are valid only if the likelihood is that of a probability model.
-_UNWEIGHTED = frozenset({"predictive", "calibration", "pareto"})
 
 _OF_LEVELS = "the centre of the levels, or their spread"
 
@@ -48,9 +42,8 @@ def learned_section(source: ReportSource, on_step: Step) -> Section:
     if source.fit is None:
         return Section("learned", title, tuple(_without_fit(source)))
     fit = source.fit
-    about = f"{learned.describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
-    drawn = learned.fit_pictures(fit, level=source.run.interval_level)
-    pictures = worded(drawn, learned.WORDS, "fit", on_step)
+    about = f"{describe_fit(fit)} {_same_observations(source, fit)} {_point_or_posterior(fit)}"
+    pictures = _drawn(fit_pictures(fit, level=source.run.interval_level), on_step)
     return Section("learned", title, (Paragraph(about), _level_table(fit), _shared_table(fit), *pictures))
 
 
@@ -161,7 +154,8 @@ def _fold_table(source: ReportSource) -> Table:
         {
             Column("evidence from", holds="name"): lambda fits: fits.variant,
             Column("converged", holds="name"): lambda fits: Cell(
-                f"{fits.n_converged} of {fits.n_fits}", mark="fine" if fits.n_converged == fits.n_fits else "failure"
+                f"{fits.n_converged} of {fits.n_fits}",
+                marks=("fine",) if fits.n_converged == fits.n_fits else ("failure",),
             ),
             Column("the worst", holds="prose"): lambda fits: fits.worst,
         },
@@ -187,57 +181,11 @@ def _sampled(path: Path | None, diagnosis: Diagnosis, on_step: Step) -> list[Blo
     else:
         text = f"{path} cannot be trusted: the sampling failed, so nothing computed from it is valid. What to do:"
         first = Paragraph(text, "failure")
-    findings = tuple((finding.status, finding.text) for finding in diagnosis.verdict)
-    tables = (_convergence_table(diagnosis), _chain_table(diagnosis))
-    pictures = worded(_drawn(diagnosis), diagnosis_figures.WORDS, "diagnosis", on_step)
-    return [first, Verdict(findings), *tables, *pictures]
+    tables = (parameter_table(diagnosis, "Convergence of every parameter"), chain_table(diagnosis))
+    return [first, verdict_block(diagnosis), *tables, *_drawn(diagnosis.pictures(), on_step)]
 
 
-def _drawn(diagnosis: Diagnosis) -> Iterator[Picture | LeftOut]:
-    """Yield the pictures of a diagnosis; with a weighted likelihood only those that are valid there."""
-    for name, figure_of in FIGURES.items():
-        if diagnosis.is_weighted and name in _UNWEIGHTED:
-            yield LeftOut(name, "it means nothing where questions are weighted unequally")
-        else:
-            with figure_style():
-                figure = figure_of(diagnosis)
-            yield Picture(name, figure, {})
-
-
-def _convergence_table(diagnosis: Diagnosis) -> Table:
-    table = diagnosis.parameters
-    above = f"above {ESS_LIMIT:.0f}"
-    return Table.of(
-        "Convergence of every parameter",
-        table.assign(label=parameter_labels(table)).to_dict("records"),
-        {
-            Column("parameter", "as it is sampled", holds="name"): lambda row: str(row["label"]),
-            Column("R-hat", f"below {RHAT_LIMIT}"): lambda row: _checked(number(row["rhat"]), row["rhat"] < RHAT_LIMIT),
-            Column("bulk ESS", above): lambda row: _checked(number(row["ess_bulk"], 0), row["ess_bulk"] > ESS_LIMIT),
-            Column("tail ESS", above): lambda row: _checked(number(row["ess_tail"], 0), row["ess_tail"] > ESS_LIMIT),
-            Column("contraction", "0: nothing learned"): lambda row: number(row["contraction"], 2),
-        },
-        "R-hat: do the chains agree? ESS: how many independent draws are they worth, for the middle and for the tails?",
-        "`direag diagnose FIT --out FOLDER`",
-    )
-
-
-def _chain_table(diagnosis: Diagnosis) -> Table:
-    return Table.of(
-        "How each chain moved",
-        diagnosis.chains.to_dict("records"),
-        {
-            Column("chain", holds="name"): lambda row: str(row["chain"]),
-            Column("draws"): lambda row: f"{row['draws']:,}",
-            Column("diverged", "none"): lambda row: _checked(str(row["divergences"]), row["divergences"] == 0),
-            Column("BFMI", f"above {BFMI_LIMIT}"): lambda row: _checked(
-                number(row["bfmi"], 2), row["bfmi"] > BFMI_LIMIT
-            ),
-            Column("acceptance"): lambda row: number(row["acceptance"], 2),
-        },
-        source="`direag diagnose FIT --out FOLDER`",
-    )
-
-
-def _checked(text: str, fine: bool) -> Cell:
-    return Cell(text, mark="" if fine else "failure")
+def _drawn(pictures: Iterable[Picture | LeftOut], on_step: Step) -> Iterator[Picture | LeftOut]:
+    for picture in pictures:
+        on_step(f"drawing {picture.name}")
+        yield picture

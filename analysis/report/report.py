@@ -4,21 +4,20 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from analysis.diagnosis.diagnostics import diagnose
-from analysis.display.page import (
+from analysis.display.document import (
     Block,
     Bullets,
     Cell,
     Column,
     Command,
+    Document,
     Paragraph,
-    Report,
     Section,
     Table,
     Terms,
-    write_page,
 )
+from analysis.display.page import write_page
 from analysis.display.text import counted, number, percent
-from analysis.report.answer import Answer, answer, spoken
 from analysis.report.evaluation_sections import (
     answer_section,
     methods_section,
@@ -27,6 +26,7 @@ from analysis.report.evaluation_sections import (
     reliability_section,
 )
 from analysis.report.fit_sections import cautions, diagnostics_section, learned_section
+from analysis.report.opening import Opening, opening, spoken
 from analysis.report.source import ReportSource
 from bayes_direag.model.presets import label
 
@@ -53,9 +53,9 @@ def _repeated(source: ReportSource) -> Iterator[Block]:
         yield Command(command)
 
 
-def limits_section(source: ReportSource, answer: Answer) -> Section:
+def limits_section(source: ReportSource, first: Opening) -> Section:
     """Say what the figures cannot tell."""
-    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, answer))),))
+    return Section("limits", "What this report cannot say", (Bullets(tuple(_limits(source, first))),))
 
 
 def _settings(source: ReportSource) -> dict[str, str]:
@@ -122,7 +122,7 @@ def _numbers_at(source: ReportSource) -> Iterator[tuple[str, str]]:
         yield "its diagnosis", f"`direag diagnose {path} --out diagnosis`"
 
 
-def _limits(source: ReportSource, answer: Answer) -> Iterator[str]:
+def _limits(source: ReportSource, first: Opening) -> Iterator[str]:
     name, row, level = spoken(source.method), source.metrics, percent(source.run.interval_level, 0)
     n, n_none = int(row["n"]), int(row["unanswered"])
     if n:
@@ -153,7 +153,7 @@ def _limits(source: ReportSource, answer: Answer) -> Iterator[str]:
             "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
             "seen all should be as good or better."
         )
-    if len(answer.differences):
+    if len(first.differences):
         yield (
             f"That every difference is real. About {percent(1 - source.run.interval_level, 0)} of {level} intervals "
             "miss, so that among many comparisons a few look real and are not."
@@ -164,43 +164,35 @@ def _limits(source: ReportSource, answer: Answer) -> Iterator[str]:
     )
 
 
-def make_report(source: ReportSource, answer: Answer, on_step: Callable[[str], None] = lambda _: None) -> Report:
-    """Put a report together.
-
-    ``source``: from :func:`~analysis.report.source.read_source`. ``found``: from
-    :func:`~analysis.report.answer.answer`.
-    """
+def report_document(source: ReportSource, first: Opening, on_step: Callable[[str], None] = lambda _: None) -> Document:
+    """Put a report together."""
     diagnosis = None
     if source.fit is not None and source.fit.method == "nuts":
         on_step("checking the fit")
         diagnosis = diagnose(source.fit)
-    return Report(
-        title=answer.title,
+    return Document(
+        title=first.title,
         about=source.about,
         subtitle=f"{source.run.protocol}; {source.run.fit_method.upper()}, preset {source.run.preset}",
         sections=(
-            answer_section(source, answer, list(cautions(source, diagnosis))),
+            answer_section(source, first, list(cautions(source, diagnosis))),
             questions_section(source),
-            methods_section(source, answer),
+            methods_section(source, first),
             pictures_section(source, on_step),
             reliability_section(source),
             learned_section(source, on_step),
             diagnostics_section(source, diagnosis, on_step),
             origin_section(source),
-            limits_section(source, answer),
+            limits_section(source, first),
         ),
     )
 
 
-def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Answer:
-    """Write the report of an evaluation as one HTML file, and return its answer.
-
-    ``source``: from :func:`~analysis.report.source.read_source`. ``path``: where to; an earlier file is
-    replaced once all of the new one is written.
-    """
+def write_report(source: ReportSource, path: str | Path, on_step: Callable[[str], None] = lambda _: None) -> Opening:
+    """Write the report of an evaluation as one HTML file, and return its opening."""
     on_step("comparing methods")
-    answered = answer(source)
-    report = make_report(source, answered, on_step)
+    first = opening(source)
+    document = report_document(source, first, on_step)
     on_step("writing")
-    write_page(report, path)
-    return answered
+    write_page(document, path)
+    return first

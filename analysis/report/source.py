@@ -45,11 +45,7 @@ def read_parameters(folder: Path) -> pd.DataFrame:
 
 
 def convergence_by_variant(folder: Path, parameters: pd.DataFrame, fit_method: str) -> tuple[Convergence, ...]:
-    """Judge the fits behind an evaluation, variant by variant: a MAP by its gradient, NUTS by its chains.
-
-    ``folder``: of the evaluation. ``parameters``: from :func:`read_parameters`; a MAP's gradient stands there, the
-    chains of NUTS have to be read.
-    """
+    """Judge the fits behind an evaluation, variant by variant: a MAP by its gradient, NUTS by its chains."""
     fits = parameters[["variant", "fold"]].drop_duplicates()
     by_variant = {str(variant): rows["fold"].tolist() for variant, rows in fits.groupby("variant", sort=False)}
     if fit_method == "map":
@@ -82,13 +78,9 @@ _EVALUATION, _FIT, _OBSERVATIONS = "evaluation", "fit.nc", "observations.jsonl"
 
 @dataclass(frozen=True, eq=False)
 class ReportSource:
-    """Everything that a report reads.
+    """Everything that a report reads: an evaluation, the fits behind it, and perhaps a fit of its own.
 
-    ``run``: what was evaluated, how, and the results. ``held_out``: the same predictions, what every level stated
-    and, if their file was given, the questions. ``parameters``: what the fits behind the held-out predictions have
-    learned; see :class:`~analysis.evaluation.Evaluation`. ``fold_fits``: whether these fits converged, variant by
-    variant; empty where nothing was fitted. ``fit``, ``fit_path``: one to report beside the evaluation, and where it
-    lies.
+    ``parameters`` and ``fold_fits`` are those of the fits behind the held-out predictions, empty if nothing was fitted.
     """
 
     run: EvaluatedRun
@@ -152,15 +144,7 @@ def read_source(
     observations: str | Path | None = None,
     columns: Columns | None = None,
 ) -> ReportSource:
-    """Read what a report is made from.
-
-    Raises DirEAGError if the folder holds no evaluation, the fit cannot be read, or the observations are not those
-    evaluated.
-
-    ``folder``: written by ``direag evaluate``; or by ``direag quickstart``, whose fit and observations are taken too.
-    ``fit``: one to report beside the evaluation. ``observations``: the file that was evaluated. ``columns``: the names
-    of what it holds, where it is a table of another's.
-    """
+    """Read the folder of an evaluation, or that of ``direag quickstart``, whose fit and observations are taken too."""
     folder = Path(folder)
     if not (folder / MANIFEST).is_file() and (folder / _EVALUATION / MANIFEST).is_file():
         fit = fit or _if_there(folder / _FIT)

@@ -2,7 +2,7 @@
 
 import json
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from analysis.display.folders import ResultFolder
 from analysis.learned import LabelledReports
 from analysis.methods.direag import after_calibration, before_calibration, methods_of
-from analysis.scores.paired import paired_table
+from analysis.scores.paired import PairedDifference, paired_table
 from analysis.scores.scoring import METRIC_NAMES, cluster_column, scored_rows
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
@@ -28,7 +28,7 @@ FITS = "fits"
 REPORT = "report.html"
 TABLES = ("predictions", "metrics", "parameters")
 
-FOLDER = ResultFolder("evaluation", MANIFEST, TABLES, others=(REPORT, f"{FITS}/*.nc"))
+EVALUATION_FOLDER = ResultFolder("evaluation", MANIFEST, TABLES, others=(REPORT, f"{FITS}/*.nc"))
 
 _METRIC_TYPES = {"method": "str", "n": "int64", "unanswered": "int64"} | {
     f"{name}{end}": "float64" for name in METRIC_NAMES for end in ("", "_low", "_high")
@@ -68,13 +68,10 @@ class Protocol(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class EvaluatedRun:
-    """What ``direag evaluate`` left in a folder.
+    """What ``direag evaluate`` left in a folder: what was evaluated, how, the metrics and the predictions.
 
-    ``folder``: where it lies. ``datasets``, ``models``: what the evaluated questions' own dataset and model are called;
-    empty where none says. ``protocol``: what was held out. ``fit_method``, ``preset``: how the fitted methods were
-    fitted, and with which settings: ``paper with eps=0.005``. ``interval_level``, ``n_resamples``, ``seed``: of the
-    intervals in ``metrics``. ``metrics``, ``predictions``: as in :class:`~analysis.evaluation.Evaluation`.
-    ``manifest``: ``evaluation.json``.
+    ``datasets`` and ``models`` are empty if the evaluated questions do not name any. ``preset`` is a label, such as
+    ``paper with eps=0.005``. ``manifest`` is ``evaluation.json``.
     """
 
     folder: Path
@@ -94,7 +91,7 @@ class EvaluatedRun:
     def of(
         cls, folder: Path, manifest: Mapping[str, Any], metrics: pd.DataFrame, predictions: pd.DataFrame
     ) -> "EvaluatedRun":
-        """Take from the manifest what it says; raise what a mapping or pydantic raises where that is not all of it."""
+        """Make a run of its files' content; raise KeyError or ValidationError if the manifest lacks something."""
         settings, fitted = manifest["settings"], manifest["observations"]
         evaluated = manifest["test"] or fitted
         n_fitted = fitted["questions"] if manifest["test"] else None
@@ -114,71 +111,76 @@ class EvaluatedRun:
         )
 
     def as_run(self, _name: str) -> "EvaluatedRun":
-        """Return itself; what :func:`~analysis.evaluation.evaluate` returns becomes one under a name."""
+        """Return itself; an :class:`~analysis.evaluation.Evaluation` becomes a run under a name."""
         return self
 
 
 def read_evaluated_run(folder: str | Path) -> EvaluatedRun:
-    """Read a folder that ``direag evaluate`` has written.
-
-    Raises DirEAGError if it is no such folder, or one whose files lack something.
-    """
+    """Read a folder that ``direag evaluate`` has written."""
     folder = Path(folder)
     if not (folder / MANIFEST).is_file():
         seen = f"no {MANIFEST} there" if folder.is_dir() else "no such folder"
         raise DirEAGError(f"{folder}: saw {seen}; expected a folder written by direag evaluate. Make one first.")
     try:
         manifest: dict[str, Any] = dict(json.loads((folder / MANIFEST).read_text(encoding="utf-8")))
-        metrics = _table(folder / "metrics.csv", _METRIC_TYPES)
-        return EvaluatedRun.of(folder, manifest, metrics, _table(folder / "predictions.csv", _PREDICTION_TYPES))
+        metrics = _read_table(folder / "metrics.csv", _METRIC_TYPES)
+        return EvaluatedRun.of(folder, manifest, metrics, _read_table(folder / "predictions.csv", _PREDICTION_TYPES))
     except (KeyError, TypeError, ValueError, ValidationError) as error:
-        raise _unreadable(folder / MANIFEST, f"{type(error).__name__} {error}") from error
+        raise _unreadable_run(folder / MANIFEST, f"{type(error).__name__} {error}") from error
 
 
-def _table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
+def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
     """Read the columns of these types; only numbers and truth values may be missing."""
     missing = {name: [""] for name in types}
     try:
         return pd.read_csv(path, usecols=list(types), dtype=types, keep_default_na=False, na_values=missing)
     except (FileNotFoundError, ValueError) as error:
-        raise _unreadable(path, str(error)) from error
+        raise _unreadable_run(path, str(error)) from error
 
 
-def _unreadable(path: Path, seen: str) -> DirEAGError:
+def _unreadable_run(path: Path, seen: str) -> DirEAGError:
     return DirEAGError(
         f"{path}: this cannot be read; saw {' '.join(seen.split())[:200]}; expected it as direag evaluate "
         "writes it. Evaluate again."
     )
 
 
-def paired_methods(
+def method_differences(
     run: EvaluatedRun,
-    first: str,
-    second: str,
+    method: str,
+    others: Iterable[str],
     metrics: Sequence[str],
     *,
     seed: int,
     n_resamples: int,
     level: float,
+    on_step: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Compare two methods of an evaluation on the labelled questions.
+    """Compare a method with each of the others that was evaluated, on the questions that both have and are labelled.
 
-    Returns: :func:`~analysis.scores.paired.paired_table`, and the number of these questions as column ``n``.
+    A row has the other ``method``, the number ``n`` of questions, and the columns of
+    :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
     """
     labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
-    one, other = (labelled[labelled["method"] == method] for method in (first, second))
-    both = one.index.intersection(other.index)
-    pair = (scored_rows(rows.loc[both]) for rows in (one, other))
-    table = paired_table(*pair, metrics=metrics, seed=seed, n_resamples=n_resamples, level=level)
-    return table.assign(n=len(both))
+    by_method = {str(name): rows for name, rows in labelled.groupby("method")}
+    tables = [pd.DataFrame(columns=["method", "n", "metric", *PairedDifference._fields])]
+    for name in others:
+        if name == method or not {name, method} <= by_method.keys():
+            continue
+        on_step(f"{run.folder}: {method} against {name}")
+        both = by_method[name].index.intersection(by_method[method].index)
+        pair = (scored_rows(by_method[side].loc[both]) for side in (name, method))
+        table = paired_table(*pair, metrics=metrics, seed=seed, n_resamples=n_resamples, level=level)
+        table.insert(0, "method", name)
+        table.insert(1, "n", len(both))
+        tables.append(table)
+    return pd.concat(tables[1:] or tables, ignore_index=True)
 
 
 class HeldOutQuestions(NamedTuple):
     """Predictions of questions by fits that have not seen them, and what is known of the questions.
 
-    ``predictions``: as in :class:`~analysis.evaluation.Evaluation`. ``reports``: the evaluated questions' own reports;
-    None if not available. ``name``: what was evaluated. ``held_out``: who predicted it: a clause such as
-    "5-fold cross-fit". ``observations``: the questions, if their file was given.
+    ``held_out`` says in a clause what predicted them. ``reports`` and ``observations`` are None if not available.
     """
 
     predictions: pd.DataFrame
@@ -201,13 +203,10 @@ def held_out_questions(
 ) -> HeldOutQuestions:
     """Return an evaluation's predictions, and the reports on its questions.
 
-    Raises DirEAGError if the observations are not those that were evaluated.
-
-    ``observations``: the file that was evaluated. Left out: the reports come from the fits of a cross-fit, which
-    together have learned from every labelled, answered question; there are none where the fits saw other questions.
-    ``columns``: the names of what that file holds, where it is a table of another's.
+    Without the file of observations the reports come from the fits of a cross-fit, which together have learned from
+    every labelled, answered question; there are none if the fits saw other questions.
     """
-    given = None if observations is None else _evaluated(run, observations, columns)
+    given = None if observations is None else _evaluated_observations(run, observations, columns)
     reports = None if given is None else LabelledReports.of_observations(given)
     if given is None and run.protocol.n_folds is not None and (paths := sorted((run.folder / FITS).glob("*-*.nc"))):
         variant = paths[0].stem.rpartition("-")[0]
@@ -222,12 +221,7 @@ def held_out_questions(
 
 
 def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOutQuestions:
-    """Predict the labelled questions that a fit has not learned from, before and after its recalibration.
-
-    Nor from others of their cluster.
-
-    Raises DirEAGError if there are none; or as :meth:`~bayes_direag.fits.fit.Fit.predict`.
-    """
+    """Predict the labelled questions that a fit has not learned from, nor from others of their cluster."""
     seen = fit.has_seen(observations)
     learned = set(fit.fitted.cluster or ()) - {None}
     seen |= np.array([name in learned for name in observations.cluster or [None] * len(observations)], bool)
@@ -261,7 +255,7 @@ def unseen_questions(fit: Fit, observations: Observations, name: str) -> HeldOut
     )
 
 
-def _evaluated(run: EvaluatedRun, path: str | Path, columns: Columns | None) -> Observations:
+def _evaluated_observations(run: EvaluatedRun, path: str | Path, columns: Columns | None) -> Observations:
     """Read observations, and make sure that they are those that were evaluated."""
     evaluated = run.manifest["test"] or run.manifest["observations"]
     given = Observations.read(path, evaluated["answers"], columns)

@@ -6,14 +6,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pandas as pd
 
+from analysis.display.document import LeftOut, Picture
 from analysis.display.reliability_figure import reliability_figure
 from analysis.display.style import (
     REFERENCE,
     RIGHT,
     WRONG,
-    LeftOut,
-    Picture,
-    Words,
     figure_style,
     forest,
     headed_figure,
@@ -26,7 +24,7 @@ from analysis.methods.direag import FITTED_METHODS, methods_of
 from analysis.runs.evaluated_run import HeldOutQuestions, require_method
 from analysis.scores.null_state import NULL_GROUPS, NullState, base_rate_gains, null_state
 from analysis.scores.reliability import reliability
-from analysis.scores.scoring import scored_by_method, selection_table
+from analysis.scores.scoring import Scored, scored_by_method, selection_table
 from analysis.scores.selective import risk_coverage, selective_table
 from bayes_direag.errors import DirEAGError
 
@@ -35,56 +33,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Title of each picture and how to read it, in the order of a report.
-WORDS: Words = {
-    "benefit": (
-        "What are the answers worth?",
-        "If an answer is used whenever its probability is higher than what a mistake would cost, this is twice the "
-        "mean gain over all such prices. It sees both which answers are selected and whether their probabilities "
-        "hold. Farther right is better; 0 is as good as not answering.",
-    ),
-    "reliability": (
-        "Do the probabilities hold?",
-        "Of the answers that are given 80%, are 80% right? Then a mark lies on the dashed line. Marks below it: "
-        "too sure; above it: not sure enough. A bar that reaches the line, or a curve inside the grey band, "
-        "gives no reason to doubt. Places with few questions (bottom) say little.",
-    ),
-    "base_rate": (
-        "Does a method know more than how often it is right?",
-        "A method that gave every answer the same probability, its own share of right ones, would lie on the "
-        "line at 0. To the right of it probabilities are worth something; a filled mark means that chance does "
-        "not explain it.",
-    ),
-    "risk_coverage": (
-        "What if only the surest answers are used?",
-        "From right to left the least sure answers are left out. A good curve falls to the left: what remains "
-        "has fewer errors. One that stays level does not know which of its answers are wrong. The far left rests "
-        "on few questions.",
-    ),
-    "null_state": (
-        "Does it notice when no answer is right?",
-        "DirEAG also gives a probability that none of the model's answers is right. If that works, the bottom "
-        "histogram, of questions without a right answer, lies farther to the right than the top one.",
-    ),
-    "stated_confidence": (
-        "What the model itself stated",
-        "This is what goes in, not what comes out: how often each level stated which confidence. Were it honest, "
-        "the solid part would fill the bars at 100 and hardly show at the left. Bars that are half solid "
-        "everywhere mean that stated confidence says little.",
-    ),
-}
-
-
 def evaluation_pictures(
     questions: HeldOutQuestions, method: str, *, seed: int, level: float = 0.95
 ) -> Iterator[Picture | LeftOut]:
-    """Draw an evaluation: benefit, base rate, null state, reliability, selective prediction, stated confidences.
-
-    Raises DirEAGError if that method was not evaluated, or has not answered a single labelled question.
-
-    ``method``: whose null state and reliability is drawn; the other pictures show all methods. ``seed``: of bootstrap
-    intervals and bands. ``level``: of all intervals and bands.
-    """
+    """Draw an evaluation: the reliability and the null state of one method, the other pictures of all methods."""
     scores = scored_by_method(questions.predictions)
     require_method(method, list(scores))
     if not scores[method].is_answered.any():
@@ -92,11 +44,13 @@ def evaluation_pictures(
     about = f"{questions.name}, {questions.held_out}."
     worth = selection_table(questions.predictions, seed=seed, level=level)
     yield Picture("benefit", benefit_figure(worth, about, level), {"benefit": worth.assign(interval_level=level)})
+    yield _reliability(scores, method, about, seed, level)
     gains = base_rate_gains(questions.predictions, seed=seed, level=level)
-    yield Picture("base_rate", base_rate_figure(gains, about, level), {"base_rate": gains.assign(interval_level=level)})
-    yield _null_state(questions, method, about, seed, level)
-    yield _reliability(questions, method, about, seed, level)
-    yield from _selective(questions, about, seed, level)
+    names = [f"{own['method']}  (acc {own['accuracy']:.2f})" for own in gains.to_dict("records")]
+    figure = base_rate_figure(gains, names, f"{about} {_answered_note(gains)}", level)
+    yield Picture("base_rate", figure, {"base_rate": gains.assign(interval_level=level)})
+    yield _selective(questions.predictions, scores, about, seed, level)
+    yield _null_state(questions.predictions, method, about, seed, level)
     if questions.reports is None:
         yield LeftOut("stated_confidence", "the evaluated observations are not available; give them with --obs")
     else:
@@ -105,8 +59,8 @@ def evaluation_pictures(
         yield Picture("stated_confidence", stated_confidence_figure(stated, of), {"stated_confidence": stated})
 
 
-def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture | LeftOut:
-    rows = questions.predictions[questions.predictions["method"] == method]
+def _null_state(predictions: pd.DataFrame, method: str, about: str, seed: int, level: float) -> Picture | LeftOut:
+    rows = predictions[predictions["method"] == method]
     if rows["null_probability"].isna().all():
         return LeftOut("null_state", f"method {method} has no null state; {', '.join(FITTED_METHODS)} do")
     state = null_state(rows, seed=seed, level=level)
@@ -114,8 +68,7 @@ def _null_state(questions: HeldOutQuestions, method: str, about: str, seed: int,
     return Picture("null_state", null_state_figure(state, method, about), tables)
 
 
-def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int, level: float) -> Picture:
-    scores = scored_by_method(questions.predictions)
+def _reliability(scores: dict[str, Scored], method: str, about: str, seed: int, level: float) -> Picture:
     fitted = FITTED_METHODS.get(method)
     stages = methods_of(fitted.variant) if fitted and fitted.column == "confidence" else {method: ""}
     shown = {name: scores[name].answered for name in stages if name in scores}
@@ -135,12 +88,11 @@ def _reliability(questions: HeldOutQuestions, method: str, about: str, seed: int
     return Picture("reliability", figure, tables)
 
 
-def _selective(questions: HeldOutQuestions, about: str, seed: int, level: float) -> Iterator[Picture]:
-    answered = {name: scored.answered for name, scored in scored_by_method(questions.predictions).items()}
-    curves = {name: risk_coverage(own.confidence, own.correct) for name, own in answered.items()}
-    summary = selective_table(questions.predictions, seed=seed, level=level)
+def _selective(predictions: pd.DataFrame, scores: dict[str, Scored], about: str, seed: int, level: float) -> Picture:
+    curves = {name: risk_coverage(*scored.answered[:2]) for name, scored in scores.items()}
+    summary = selective_table(predictions, seed=seed, level=level)
     tables = {"selective": summary.assign(interval_level=level), "selective_curves": _stacked(curves)}
-    yield Picture("risk_coverage", selective_figure(curves, summary, about, level), tables)
+    return Picture("risk_coverage", selective_figure(curves, summary, about, level), tables)
 
 
 def _stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
@@ -156,10 +108,7 @@ _GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 
 
 def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw benefit and accuracy of every method, in the order of the table.
-
-    ``worth``: from :func:`~analysis.scores.scoring.selection_table`. ``interval_level``: of its intervals.
-    """
+    """Draw benefit and accuracy of every method, in the order of the table."""
     caption = (
         f"{about} n = {worth['n'].max()} labelled questions. Benefit: accuracy minus Brier score of the selected "
         "answers; 1 is perfect, 0 is never answering. An unanswered question has no benefit, and counts as wrong. "
@@ -170,22 +119,26 @@ def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "F
     return _two_forests("What the answers are worth, by method", caption, worth, worth["method"].tolist(), panels)
 
 
-def base_rate_figure(gains: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw by how much every method beats the base rate, in Brier score and AUROC.
+def base_rate_figure(gains: pd.DataFrame, names: list[str], about: str, interval_level: float) -> "Figure":
+    """Draw by how much each named row beats its base rate in Brier score and AUROC; a printed gain, where there is one.
 
-    ``gains``: from :func:`~analysis.scores.null_state.base_rate_gains`. ``interval_level``: of its intervals.
+    ``gains``: from :func:`~analysis.scores.null_state.base_rate_gains`, perhaps with ``NAME_printed``.
     """
     caption = (
-        f"{about} {_answered(gains)} Base rate: every question gets the method's own accuracy (acc) as its "
-        f"confidence; its Brier score is acc (1 - acc), its AUROC 0.5. Bars: {interval_level:.0%} bootstrap interval "
-        "over questions. Filled: all of it is above 0."
+        f"{about} Base rate: every question gets the method's own accuracy (acc) as its confidence; its Brier score is "
+        f"acc (1 - acc), its AUROC 0.5. Bars: {interval_level:.0%} bootstrap interval over questions. Filled: all of "
+        "it is above 0."
     )
-    names = [f"{own['method']}  (acc {own['accuracy']:.2f})" for own in gains.to_dict("records")]
     panels = {
         "brier_gain": "Brier score below the base rate's\n(right of 0 is better)",
         "auroc_gain": "AUROC above 0.5\n(right of 0 is better)",
     }
-    return _two_forests("Gain over the base rate, by method", caption, gains, names, panels, from_zero=True)
+    figure = _two_forests("Gain over the base rate", caption, gains, names, panels, from_zero=True)
+    for axes, name in zip(figure.axes, panels, strict=True):
+        if f"{name}_printed" in gains:
+            place = np.arange(len(gains))[::-1] - 0.3
+            axes.scatter(gains[f"{name}_printed"], place, s=26, marker="D", color="white", edgecolor="0.2", zorder=3)
+    return figure
 
 
 def _two_forests(
@@ -213,10 +166,7 @@ def _two_forests(
 
 
 def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
-    """Draw the null probabilities where a right answer was selected, was there, and was not.
-
-    ``method``: whose null probability it is.
-    """
+    """Draw a method's null probabilities where a right answer was selected, was there, and was not."""
     level = f"{state.interval_level:.0%} interval"
     caption = (
         "Mean where no candidate is right, minus the mean where one is: "
@@ -239,10 +189,7 @@ def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
 
 
 def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
-    """Draw by level which confidences were stated, and how many of the answers behind them were right.
-
-    ``stated``: from :func:`~analysis.learned.stated_confidences`.
-    """
+    """Draw by level which confidences were stated, and how many of the answers behind them were right."""
     names = stated["level"].unique().tolist()
     caption = (
         f"{about} Each level's own answer, right or wrong. Bars are 5 points wide and hold their upper edge: 95% is in "
@@ -294,7 +241,7 @@ def _with_interval(row: pd.Series, *, signed: bool = False) -> str:
     return f"{number(row['value'], signed=signed)} {interval(row['low'], row['high'], signed=signed)}"
 
 
-def _answered(table: pd.DataFrame) -> str:
+def _answered_note(table: pd.DataFrame) -> str:
     """Say how many questions the methods have answered, and which left some out."""
     counts = table["n"].unique()
     if len(counts) == 1 and not table["unanswered"].any():
@@ -313,11 +260,7 @@ _FEW = 25
 def selective_figure(
     curves: dict[str, pd.DataFrame], summary: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
-    """Draw errors against the share answered: three methods in colour, DirEAG and those of least area, the others grey.
-
-    ``curves``: by method, from :func:`~analysis.scores.selective.risk_coverage`. ``summary``: from
-    :func:`~analysis.scores.selective.selective_table`. ``interval_level``: of its intervals.
-    """
+    """Draw errors against the share answered; DirEAG and the two other methods of least area are in colour."""
     defined = summary.dropna(subset=["aurc"])
     first = defined.assign(other=defined["method"] != "direag").sort_values(["other", "aurc"], kind="stable")
     shown = first.head(len(_COLOURS)).sort_values("aurc")

@@ -195,7 +195,9 @@ def answer(
     return Answering(
         table=predictions.assign(answered=probability >= decision.threshold),  # False where either is NaN
         decision=decision,
-        by_threshold=_by_threshold(confidence, correct, counted),
+        by_threshold=by_threshold(confidence, correct).assign(
+            new=(counted >= np.array(_THRESHOLDS)[:, None]).sum(axis=1)
+        ),
         source=source,
         n_unusable=int(np.isnan(counted).sum()),
         n_clustered=int(new.sum()) - len(counted),
@@ -203,18 +205,18 @@ def answer(
     )
 
 
-def _by_threshold(
-    confidence: Float[np.ndarray, " labelled"], correct: Bool[np.ndarray, " labelled"], new: Float[np.ndarray, " new"]
+def by_threshold(
+    confidence: Float[np.ndarray, " labelled"], correct: Bool[np.ndarray, " labelled"], level: float = 0.95
 ) -> pd.DataFrame:
-    """Return the table of :class:`Answering`; undefined shares are NaN."""
+    """Return how many labelled answers reach each threshold, and the share that is right, NaN if there is none."""
     rows = []
     for threshold in _THRESHOLDS:
         right = correct[confidence >= threshold]
         row = {"threshold": threshold, "labelled": len(right), "right": np.nan, "low": np.nan, "high": np.nan}
         if len(right):
-            low, high = binomtest(int(right.sum()), len(right)).proportion_ci(0.95)
+            low, high = binomtest(int(right.sum()), len(right)).proportion_ci(level)
             row |= {"right": right.mean(), "low": low, "high": high}
-        rows.append(row | {"new": int((new >= threshold).sum())})
+        rows.append(row)
     return pd.DataFrame(rows)
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from analysis.display.style import LeftOut
+from analysis.display.document import LeftOut
 from analysis.evaluation import Evaluation, evaluate
 from analysis.explanation.explanation import explain
 from analysis.learned import LabelledReports, calibration_curves, fit_pictures, fitted_support, stated_confidences

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
-from analysis.diagnosis import diagnostics
+from analysis.diagnosis.diagnostics import DIAGNOSIS_FOLDER, Diagnosis
+from analysis.display.document import Picture
 from bayes_direag.fits.fitting import fit_nuts
 from bayes_direag.model.settings import SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
@@ -37,19 +39,19 @@ def bad(tmp_path_factory) -> Path:
 
 
 def test_a_posterior_to_be_believed(good, tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnostics, "FIGURES", {"pareto": diagnostics.FIGURES["pareto"]})
+    monkeypatch.setattr(Diagnosis, "pictures", lambda _: [Picture("pareto", Figure())])
     result = run(good, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     assert "Believable: yes" in result.output
     assert "120 questions, 1000 draws" in " ".join(result.output.split())
     names = {path.name for path in (tmp_path / "out").iterdir()}
-    assert names == {"diagnosis.json", "parameters.csv", "pareto.png"} < diagnostics.FOLDER.contents
+    assert names == {"diagnosis.json", "parameters.csv", "pareto.png"} < DIAGNOSIS_FOLDER.contents
     record = json.loads((tmp_path / "out" / "diagnosis.json").read_text())
     assert record["believable"] is True
 
 
 def test_one_that_is_not_is_written_all_the_same(bad, tmp_path, monkeypatch):
-    monkeypatch.setattr(diagnostics, "FIGURES", {})
+    monkeypatch.setattr(Diagnosis, "pictures", lambda _: [])
     result = run(bad, "--json", "--seed", "3", "--level", "0.8", "--out", tmp_path / "out")
     assert result.exit_code == 1
     record = json.loads(result.output)
@@ -76,7 +78,7 @@ def test_a_fit_that_was_sampled(tmp_path):
     fit = fit_nuts(observations, sampling=SamplingSettings(n_chains=2, n_warmup=200, n_draws=150))
     fit.save(tmp_path / "fit.nc")
     record = json.loads(run(tmp_path / "fit.nc", "--json", "--out", tmp_path / "out").output)
-    assert {path.name for path in (tmp_path / "out").iterdir()} == diagnostics.FOLDER.contents
+    assert {path.name for path in (tmp_path / "out").iterdir()} == DIAGNOSIS_FOLDER.contents
     of_levels = {(name, level) for name in ("weight", "bias", "vote") for level in observations.level_names}
     of_all = {f"{name}_{part}" for name in ("weight", "bias", "vote") for part in ("centre", "spread")}
     of_all |= {"slope", "null_base", "null_gain", "sharpness", "recalibration_intercept", "recalibration_slope"}

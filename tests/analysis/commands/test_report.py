@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis.runs.evaluated_run import FOLDER
+from analysis.runs.evaluated_run import EVALUATION_FOLDER
 from tests.analysis.report.pages import Page
 from tests.analysis.report.runs import small_folder
 from tests.command_line import direag, one_line
@@ -21,8 +21,8 @@ def report(*arguments: object, code: int = 0) -> str:
 @pytest.fixture(autouse=True)
 def undrawn(monkeypatch) -> None:
     """Draw nothing, which takes longer than all the rest."""
-    monkeypatch.setattr("analysis.runs.pictures.evaluation_pictures", lambda *_, **__: ())
-    monkeypatch.setattr("analysis.learned.fit_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.report.evaluation_sections.evaluation_pictures", lambda *_, **__: ())
+    monkeypatch.setattr("analysis.report.fit_sections.fit_pictures", lambda *_, **__: ())
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_it_lies_in_the_folder_and_its_answer_is_printed(files):
 def test_an_evaluation_with_its_report_is_still_one(files):
     report(files / "evaluation")
     assert (files / "evaluation" / "report.html").is_file()
-    FOLDER.check(files / "evaluation")
+    EVALUATION_FOLDER.check(files / "evaluation")
 
 
 def test_for_machines(files):

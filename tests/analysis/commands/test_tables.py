@@ -11,8 +11,8 @@ import pytest
 
 from bayes_direag.errors import DirEAGError
 from tests import command_line
+from tests.analysis.display.test_typeset import check_latex
 from tests.analysis.made_runs import random_said, write_run
-from tests.analysis.paper.test_paper_layouts import check_latex
 from tests.command_line import direag
 
 FILES = {

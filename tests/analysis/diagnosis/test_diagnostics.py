@@ -10,10 +10,12 @@ from matplotlib import _pylab_helpers
 from matplotlib.figure import Figure
 from rich.console import Console
 
-from analysis.diagnosis.diagnosis_tables import diagnosis_tables
-from analysis.diagnosis.diagnostics import FIGURES, Diagnosis, diagnose
+from analysis.diagnosis.diagnosis_tables import diagnosis_blocks
+from analysis.diagnosis.diagnostics import DIAGNOSIS_FOLDER, Diagnosis, diagnose
+from analysis.display.document import Picture
 from analysis.display.folders import jsonable
-from analysis.display.style import figure_style, save_figure
+from analysis.display.style import save_figure
+from analysis.display.terminal import shown
 from analysis.display.text import number
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.convergence import sampler_summary
@@ -76,7 +78,7 @@ def texts(diagnosis: Diagnosis) -> dict[str, str]:
 
 def printed(diagnosis: Diagnosis) -> str:
     console = Console(width=80, file=io.StringIO(), markup=False, emoji=False, highlight=False)
-    console.print(diagnosis_tables(diagnosis, "fit.nc: 120 questions"))
+    console.print(shown(diagnosis_blocks(diagnosis, "fit.nc: 120 questions")))
     text = console.file.getvalue()
     assert max(len(line.rstrip()) for line in text.splitlines()) <= 80
     return text
@@ -84,12 +86,15 @@ def printed(diagnosis: Diagnosis) -> str:
 
 @pytest.fixture(scope="module")
 def pictures(good: Diagnosis) -> dict[str, Figure]:
-    return {name: draw(name, good) for name in FIGURES}
+    return drawn(good)
+
+
+def drawn(diagnosis: Diagnosis) -> dict[str, Figure]:
+    return {picture.name: picture.figure for picture in diagnosis.pictures() if isinstance(picture, Picture)}
 
 
 def draw(name: str, diagnosis: Diagnosis) -> Figure:
-    with figure_style():
-        return FIGURES[name](diagnosis)
+    return drawn(diagnosis)[name]
 
 
 class TestVerdict:
@@ -254,7 +259,7 @@ class TestTables:
 
 
 class TestPictures:
-    @pytest.mark.parametrize("name", FIGURES)
+    @pytest.mark.parametrize("name", DIAGNOSIS_FOLDER.figures)
     def test_it_speaks_for_itself_and_leaves_no_trace(self, name, pictures, spoilt, tmp_path):
         before, figure = dict(mpl.rcParams), pictures[name]
         save_figure(draw(name, spoilt), tmp_path / f"{name}.png")

@@ -5,11 +5,11 @@ import pandas as pd
 import pytest
 
 from analysis.diagnosis.identifiability import (
+    common_scale,
     correlations,
     flat_direction,
     learning,
     priors,
-    scale,
     total_log_likelihood,
 )
 from bayes_direag.fits.convergence import sampled_draws
@@ -153,7 +153,7 @@ class TestOfAFit:
         fit = good_fit()
         draws = fit.draws("raw")
         prior = priors(fit, draws)
-        found = scale(fit, prior, flat_direction(draws, prior, total_log_likelihood(fit)))
+        found = common_scale(fit, prior, flat_direction(draws, prior, total_log_likelihood(fit)))
         assert found.fixed
         assert found.likelihood_change > 1e-3
 
@@ -176,7 +176,7 @@ class TestOfAFit:
         # In units of the prior: 1/1.5 for the centre of the weights, 1/2 for null_base, 1 for prior_strength
         assert loading["prior_strength"] / loading["null_base"] == pytest.approx(2, rel=0.02)
         assert loading["prior_strength"] / loading["weight_centre"] == pytest.approx(1.5, rel=0.02)
-        found = scale(fit, prior, flat)
+        found = common_scale(fit, prior, flat)
         assert abs(found.correlation) > 0.999
         assert not found.fixed
         # weights, prior and null base without a link to another quantity: their common factor moves nothing

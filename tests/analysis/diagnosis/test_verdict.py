@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from analysis.diagnosis.checks import CalibrationCheck, PredictiveChecks
-from analysis.diagnosis.identifiability import FlatDirection, Scale
+from analysis.diagnosis.identifiability import CommonScale, FlatDirection
 from analysis.diagnosis.verdict import (
     calibration_finding,
     direction_in_words,
@@ -123,7 +123,7 @@ class TestLearning:
     )
     def test_who_holds_the_flat_direction(self, change, left, words, status):
         flat = FlatDirection(loadings(slope=1.0), left, change)
-        found = list(learning_findings(self.PARAMETERS, flat, Scale(True, 1.5, 0.4, 0.2)))
+        found = list(learning_findings(self.PARAMETERS, flat, CommonScale(True, 1.5, 0.4, 0.2)))
         (finding,) = [finding for finding in found if finding.topic == "flat direction"]
         assert finding.status == status
         assert finding.text.endswith(f"moves the log-likelihood by {change:.1f} nats: {words}.")
@@ -132,7 +132,7 @@ class TestLearning:
     @pytest.mark.parametrize(("correlation", "words"), [(0.2, "determine it together"), (-0.9, "see below")])
     def test_a_free_scale(self, correlation, words):
         flat = FlatDirection(loadings(slope=1.0), 0.9, 0.7)
-        findings = learning_findings(self.PARAMETERS, flat, Scale(False, 1.5, 0.0, correlation))
+        findings = learning_findings(self.PARAMETERS, flat, CommonScale(False, 1.5, 0.0, correlation))
         texts = {f"{finding.status} {finding.topic}": finding.text for finding in findings}
         assert words in texts["fine flat direction" if correlation == 0.2 else "warning flat direction"]
         assert "Only the prior determines the common scale" in texts["warning scale"]

@@ -8,13 +8,14 @@ import pytest
 from matplotlib.image import imread
 
 from analysis.display import page as rendering
-from analysis.display.page import Cell, Column, Paragraph, Picture, Report, Section, Table, render
+from analysis.display.document import Cell, Column, Document, Paragraph, Picture, Section, Table
+from analysis.display.page import render
 from analysis.display.style import figure_style, new_figure
 from tests.analysis.report.pages import Page
 
 
 def page_of(*blocks: object) -> Page:
-    return Page(render(Report("Title", "about", "subtitle", (Section("only", "Only", blocks),))))
+    return Page(render(Document("Title", "about", "subtitle", (Section("only", "Only", blocks),))))
 
 
 def picture(noise: np.ndarray | None = None, height: float = 1.0) -> Picture:
@@ -24,7 +25,7 @@ def picture(noise: np.ndarray | None = None, height: float = 1.0) -> Picture:
         axes.plot([0, 1], [0, 1], color="#0072B2")
         if noise is not None:
             axes.imshow(noise, interpolation="nearest", extent=(0, 1, 0, 1))
-    return Picture("name", "Title", "Look.", figure)
+    return Picture("name", figure)
 
 
 def pixels(page: Page) -> np.ndarray:
@@ -54,8 +55,8 @@ def test_texts_are_shown_as_they_are(text, shown):
 def test_a_table():
     columns = (Column("name", holds="name"), Column("x", "less is better"), Column("why", holds="prose"))
     rows = (
-        (Cell("<i>"), Cell("0.1", "[0.0, 0.2]", "best"), Cell("so")),
-        (Cell("other"), Cell("0.3"), Cell("no", mark="failure")),
+        (Cell("<i>"), Cell("0.1", "[0.0, 0.2]", ("best",)), Cell("so")),
+        (Cell("other"), Cell("0.3"), Cell("no", marks=("failure",))),
     )
     page = page_of(Table("Caption", columns, rows, "A note.", "`x.csv`", focus="other"))
     assert page.tables["Caption"] == [

@@ -7,6 +7,7 @@ import pytest
 
 import analysis
 from analysis.display.results import Result
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit, made_fit, natural
@@ -19,18 +20,19 @@ def results() -> dict[str, Result]:
         name: analysis.evaluate(observations, methods=["majority", "mean_confidence"], n_resamples=20, seed=seed)
         for seed, name in enumerate(("one", "other"))
     }
-    fits = {"map": made_fit(simulate_observations(60, seed=8), natural(5), preset="paper"), "nuts": good_fit()}
+    fits = {name: made_fit(simulate_observations(60, seed=8), natural(5), preset="paper") for name in ("one", "other")}
+    asked = [question.model_copy(update={"gold_answer": None}) for question in observations.questions[:20]]
     return {
         "evaluation": evaluations["one"],
         "diagnosis": analysis.diagnose(good_fit()),
-        "parameters": analysis.compare(fits),
+        "predictions": analysis.compare(fits, Observations.from_questions(asked, "numeric")),
         "metrics": analysis.compare(evaluations, method="majority", n_resamples=20),
     }
 
 
 @pytest.mark.parametrize(
     "name",
-    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis")), "parameters", "metrics"],
+    [*(pytest.param(name, marks=pytest.mark.slow) for name in ("evaluation", "diagnosis")), "predictions", "metrics"],
 )
 def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: str, tmp_path: Path) -> None:
     from matplotlib import pyplot as plt
@@ -49,7 +51,8 @@ def test_a_result_is_seen_drawn_and_written(results: dict[str, Result], name: st
     result.report(tmp_path / "report.html")
     page = (tmp_path / "report.html").read_text()
     assert "data:image/webp" in page
-    assert all(re.search(rf">\s*{word}\b", page) for word in map(str, result.table.iloc[:3, 0]))
+    words = ["answer changes"] if name == "predictions" else map(str, result.table.iloc[:3, 0])
+    assert all(re.search(rf">\s*{word}\b", page) for word in words)
 
 
 def test_an_evaluation_is_by_benefit(results: dict[str, Result]) -> None:
@@ -61,7 +64,7 @@ def test_every_number_has_one_name(results: dict[str, Result]) -> None:
     table, numbers = results["evaluation"].table.set_index("method"), results["evaluation"].numbers()
     assert numbers["mean_confidence.ece"] == table.loc["mean_confidence", "ece"]
     assert set(numbers) == {f"{method}.{column}" for method, column in table.stack().dropna().index}
-    for name in ("parameters", "metrics"):
+    for name in ("predictions", "metrics"):
         own = results[name].table.select_dtypes("number")
         assert len(results[name].numbers()) == own.notna().to_numpy().sum() > 0
 

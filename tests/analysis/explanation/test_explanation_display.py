@@ -13,12 +13,13 @@ from rich.console import Console
 from scipy.special import logit
 
 from analysis.display.folders import jsonable
+from analysis.display.terminal import shown as shown_blocks
 from analysis.explanation.explanation import Explanation, explain
 from analysis.explanation.explanation_display import (
     FEW_FITTED,
     NULL,
+    explanation_blocks,
     explanation_figure,
-    explanation_text,
     quoted,
     what_decided,
 )
@@ -70,7 +71,7 @@ def one_draw(observations: Observations) -> Fit:
 
 def shown(found: Explanation) -> str:
     console = Console(file=StringIO(), width=80, markup=False, emoji=False, highlight=False)
-    console.print(explanation_text(found))
+    console.print(shown_blocks(explanation_blocks(found)))
     return console.file.getvalue()
 
 

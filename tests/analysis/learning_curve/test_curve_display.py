@@ -11,10 +11,11 @@ from matplotlib.text import Text
 from rich.console import Console
 from scipy.optimize import minimize
 
+from analysis.display.terminal import shown
 from analysis.learning_curve.curve import summarise
 from analysis.learning_curve.curve_display import (
     SHOWN,
-    curve_tables,
+    curve_blocks,
     learning_curve_figure,
     metric_title,
     sampling_note,
@@ -94,7 +95,7 @@ def test_too_many_labels_share_the_line() -> None:
 def printed(values: dict[str, dict[int, np.ndarray]]) -> list[str]:
     console = Console(width=80, record=True, file=None, force_terminal=False)
     with console.capture() as capture:
-        console.print(curve_tables(summarise(made_results(values), tested_share=0.5), 0.95))
+        console.print(shown(curve_blocks(summarise(made_results(values), tested_share=0.5), 0.95)))
     return capture.get().splitlines()
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.collections import LineCollection
 
-from analysis.paper.paper_layouts import long_layout, to_longtable, to_markdown
-from analysis.paper.paper_results import base_rate_figure, base_rate_table, null_state_figure, null_state_table
+from analysis.display.typeset import to_longtable, to_markdown
+from analysis.paper.paper_layouts import long_section
+from analysis.paper.paper_results import gain_figure, null_means, null_means_figure, printed_gains
 from analysis.paper.paper_tables import METHODS_TABLE, paper_table
 from analysis.runs.evaluated_run import EvaluatedRun
 from analysis.scores.scoring import score
@@ -45,7 +45,7 @@ def runs() -> list[EvaluatedRun]:
 
 
 def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
-    table = base_rate_table(runs, level=0.9, seed=0)
+    table = printed_gains(runs, level=0.9, seed=0)
     assert table["model"].tolist() == ["Gemma-2-9B-it", "llama"]
     # 10 of 40 at .5, and 30 with an error of .2.
     assert table["brier"].tolist() == pytest.approx([(10 * 0.25 + 30 * 0.04) / 40] * 2)
@@ -55,28 +55,27 @@ def test_the_base_rate_stands_beside_ours_and_beside_the_printed(runs):
     gain = printed["accuracy"] * (1 - printed["accuracy"]) - printed["brier"]
     assert (first["brier_gain_printed"], first["auroc_printed"]) == pytest.approx((gain, printed["auroc"]))
     assert np.isnan([stranger["brier_printed"], stranger["auroc_gain_printed"]]).all()
-    figure = base_rate_figure(table, 0.9)
+    figure = gain_figure(table, 0.9)
     assert_stands_alone(figure, "90%", "Table 1")
     assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["Gemma-2-9B-it, SVAMP", "llama, SVAMP"]
-    for axes, name, base, sign in zip(figure.axes, ("brier", "auroc"), (0.25, 0.5), (-1, 1), strict=True):
-        ends = np.sort(base + sign * table[[f"{name}_gain_low", f"{name}_gain_high"]].to_numpy(), axis=1)
+    for axes, name in zip(figure.axes, ("brier_gain", "auroc_gain"), strict=True):
+        ends = table[[f"{name}_low", f"{name}_high"]].to_numpy()
         np.testing.assert_allclose([bar[:, 0] for bar in axes.collections[0].get_segments()], ends)
-    for axes in figure.axes:
-        thin = [one for one in axes.collections if isinstance(one, LineCollection) and one.get_linewidth()[0] == 1]
-        drawn = [path for one in thin for path in one.get_paths() if np.isfinite(path.vertices).all()]
-        assert len(drawn) == 1  # nothing is printed of a stranger
+        # Diamonds: what is printed, and nothing of a stranger.
+        diamonds = np.ma.filled(axes.collections[-1].get_offsets()[:, 0], np.nan)
+        np.testing.assert_allclose(diamonds, table[f"{name}_printed"])
 
 
 def test_null_probabilities_where_right_and_where_nothing_is(runs):
-    table = null_state_table(runs, level=0.9, seed=0)
+    table = null_means(runs, level=0.9, seed=0)
     assert table[["n_correct", "n_absent"]].to_numpy().tolist() == [[20, 15]] * 2
     assert table[["correct", "absent", "difference"]].to_numpy() == pytest.approx(np.array([[0.1, 0.3, 0.2]] * 2))
-    assert_stands_alone(null_state_figure(table, 0.9), "90%", "orange squares")
+    assert_stands_alone(null_means_figure(table, 0.9), "90%", "orange squares")
 
 
 def test_without_the_method_there_is_nothing_to_draw(runs):
-    assert base_rate_table(runs[2:], level=0.9, seed=0).empty
-    assert null_state_table(runs[2:], level=0.9, seed=0).empty
+    assert printed_gains(runs[2:], level=0.9, seed=0).empty
+    assert null_means(runs[2:], level=0.9, seed=0).empty
 
 
 def test_the_long_table_underlines_the_best_and_has_ours_in_bold(runs):
@@ -84,8 +83,8 @@ def test_the_long_table_underlines_the_best_and_has_ours_in_bold(runs):
         {"vanilla": {"accuracy": 0.9, "brier": np.nan}, "direag": {"accuracy": 0.8}}, models=("a_b",), folder=Path("b")
     )
     rows = paper_table(METHODS_TABLE, [runs[0], both], level=0.95, seed=0)
-    layout = long_layout(METHODS_TABLE, rows)
-    markdown, latex = to_markdown(layout), to_longtable(layout)
+    section = long_section(METHODS_TABLE, rows)
+    markdown, latex = to_markdown(section), to_longtable(section)
     assert "|  |  | **DirEAG** | **.8000** | **<ins>.5000</ins>** | **<ins>.5000</ins>** |" in markdown
     assert "| a\\_b | SVAMP | Vanilla | <ins>.9000</ins> | <ins>.5000</ins> | \N{EN DASH} |" in markdown
     assert r"a\_b & SVAMP & Vanilla & \underline{.9000} & \underline{.5000} & -- &" in latex

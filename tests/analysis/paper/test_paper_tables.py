@@ -17,7 +17,7 @@ from analysis.paper.paper_tables import (
     VARIANTS_TABLE,
     as_printed,
     in_printed_order,
-    method_differences,
+    paper_differences,
     paper_table,
     printed_model,
     printed_protocol,
@@ -152,7 +152,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[EvaluatedRun]:
 
 @pytest.fixture(scope="module")
 def found(runs: list[EvaluatedRun]) -> pd.DataFrame:
-    return method_differences(runs, level=0.9, seed=0, n_resamples=400)
+    return paper_differences(runs, level=0.9, seed=0, n_resamples=400)
 
 
 class TestDifferences:
@@ -171,7 +171,7 @@ class TestDifferences:
         assert found["p_adjusted"].tolist() == control_false_discoveries(found["p_value"].to_numpy()).tolist()
 
     def test_nothing_to_compare(self, runs, found):
-        empty = method_differences(runs[2:], level=0.9, seed=0)
+        empty = paper_differences(runs[2:], level=0.9, seed=0)
         assert empty.empty
         assert list(empty) == list(found)
 

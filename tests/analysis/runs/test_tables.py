@@ -10,6 +10,8 @@ import pytest
 import xarray as xr
 from rich.console import Console, RenderableType
 
+from analysis.display import terminal
+from analysis.display.document import Table
 from analysis.methods.registry import EVALUATED_METHODS
 from analysis.runs.tables import metrics_table, ranking_table, reliability_table
 from analysis.scores.scoring import METRIC_NAMES
@@ -26,11 +28,11 @@ DASH = "\N{EN DASH}"
 COLUMNS = ("ECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
 
 
-def shown(table: RenderableType, *, width: int = 80, styled: bool = False) -> str:
+def shown(table: RenderableType | Table, *, width: int = 80, styled: bool = False) -> str:
     console = Console(
         file=io.StringIO(), width=width, force_terminal=styled, color_system="standard" if styled else None
     )
-    console.print(table)
+    console.print(terminal.shown([table]) if isinstance(table, Table) else table)
     text = console.file.getvalue()
     assert isinstance(text, str)
     return text.replace("\N{MINUS SIGN}", "-")

@@ -11,85 +11,53 @@ from jaxtyping import Float
 from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
-from analysis.runs.evaluated_run import paired_methods
+from analysis.runs.evaluated_run import method_differences
 from analysis.scores.metrics import ece
-from analysis.scores.reliability import share_right
+from bayes_direag.fits.answering import by_threshold
 
-_THRESHOLDS, _ACCEPTED = (0.5, 0.7, 0.8, 0.9, 0.95), (0.9, 0.95)
+_ACCEPTED = (0.9, 0.95)
 _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
-    """The result of an evaluation for one method.
+class Opening:
+    """The result of an evaluation for one method: figures, a title and sentences.
 
-    ``method``; ``reference``: the method that it is compared with first, which is the simple method of greatest benefit
-    among those that learn from labels, or else among all others; empty if there is none. ``differences``: a row another
-    method and metric (benefit, accuracy, log score): ``method``, ``n`` (labelled questions), and the columns of
-    :func:`~analysis.scores.paired.paired_table` with the other method as ``first``. ``ece_if_calibrated``: the mean of
-    :func:`eces_if_calibrated`; NaN without questions. ``by_threshold``: from :func:`by_threshold`. ``title``: the
-    result in one sentence; ``sentences``: in several.
+    ``reference`` is the method that it is compared with first: the simple method of greatest benefit among those that
+    learn from labels, or else among all others; empty if there is none. ``differences`` are those to every other
+    method, in benefit, accuracy and log score. ``thresholds``: from :func:`~bayes_direag.fits.answering.by_threshold`,
+    and the ``share`` of the labelled questions that reach each.
     """
 
     method: str
     reference: str
     differences: pd.DataFrame
     ece_if_calibrated: float
-    by_threshold: pd.DataFrame
+    thresholds: pd.DataFrame
     title: str
     sentences: tuple[str, ...]
 
 
-def answer(source: ReportSource) -> Answer:
+def opening(source: ReportSource) -> Opening:
     """Put the result of an evaluation into sentences; a difference is named only if its interval excludes 0."""
-    others = source.run.metrics[source.run.metrics["method"] != source.method].set_index("method")["benefit"].dropna()
+    run, own = source.run, source.answered
+    others = run.metrics[run.metrics["method"] != source.method].set_index("method")["benefit"].dropna()
     rivals = others[others.index.isin([name for name, method in SIMPLE_METHODS.items() if method.learns])]
     reference = str((rivals if len(rivals) else others).idxmax()) if len(others) else ""
-    differences = method_differences(source)
-    by_chance = eces_if_calibrated(source.answered.confidence, rng=source.run.seed)
-    thresholds = by_threshold(source)
+    options: dict[str, Any] = {"seed": run.seed, "n_resamples": run.n_resamples, "level": run.interval_level}
+    differences = method_differences(run, source.method, run.metrics["method"], _COMPARED, **options)
+    by_chance = eces_if_calibrated(own.confidence, rng=run.seed)
+    thresholds = by_threshold(own.confidence, own.correct, run.interval_level)
+    thresholds["share"] = thresholds["labelled"] / max(source.n_labelled, 1)
     sentences = (
         *_absolute(source, by_chance),
         *_what_to_do(source, thresholds),
         *_relative(source, differences, reference),
         *_better_answers(source, differences),
     )
-    return Answer(
+    return Opening(
         source.method, reference, differences, float(by_chance.mean()), thresholds, _title(source, by_chance), sentences
     )
-
-
-def by_threshold(source: ReportSource) -> pd.DataFrame:
-    """Return the result of accepting answers from a threshold on.
-
-    Returns: A row a ``threshold``: ``n`` answers of at least that probability, their ``share`` of the labelled
-    questions, the share of them that is ``right``, and its Wilson interval from ``low`` to ``high`` (NaN without
-    answers).
-    """
-    confidence, correct, *_ = source.answered
-    rows = []
-    for threshold in _THRESHOLDS:
-        accepted = correct[confidence >= threshold]
-        share = len(accepted) / max(source.n_labelled, 1)
-        rows.append((threshold, len(accepted), share, *share_right(accepted, source.run.interval_level)))
-    return pd.DataFrame(rows, columns=["threshold", "n", "share", "right", "low", "high"])
-
-
-def method_differences(source: ReportSource) -> pd.DataFrame:
-    """Compare the report's method with every other, on the labelled questions.
-
-    The intervals have the level, the seed and the number of resamples of the evaluation.
-    """
-    run, has = source.run, set(source.run.predictions.dropna(subset="correct")["method"])
-    options: dict[str, Any] = {"seed": run.seed, "n_resamples": run.n_resamples, "level": run.interval_level}
-    parts = [
-        paired_methods(run, name, source.method, _COMPARED, **options).assign(method=name)
-        for name in run.metrics["method"]
-        if name != source.method and {name, source.method} <= has
-    ]
-    empty = pd.DataFrame(columns=["method", "n", "metric"])
-    table = pd.concat(parts, ignore_index=True) if parts else empty
-    return table[["method", "n", *table.columns.drop(["method", "n"])]]
 
 
 def eces_if_calibrated(
@@ -97,10 +65,7 @@ def eces_if_calibrated(
 ) -> Float[np.ndarray, " draw"]:
     """Simulate the calibration error of these probabilities if they were calibrated.
 
-    On a finite sample it is not 0: of ten answers with 80%, there are rarely exactly eight right ones. Right and wrong
-    answers are drawn with the probabilities themselves.
-
-    Returns: The ECE (ten bins of equal width) of each draw; NaN without questions.
+    On a finite sample it is not 0: of ten answers with 80%, there are rarely exactly eight right ones.
     """
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
     return np.array([ece(confidence, correct) for correct in draws])
@@ -151,7 +116,7 @@ def _what_to_do(source: ReportSource, thresholds: pd.DataFrame) -> Iterator[str]
         f"{percent(row['threshold'], 0)} or more: {percent(row['share'], 0)} of the questions, "
         f"{percent(row['right'])} of them right [{level}: {percent(row['low'])} to {percent(row['high'])}]"
         for row in thresholds.to_dict("records")
-        if row["threshold"] in _ACCEPTED and row["n"]
+        if row["threshold"] in _ACCEPTED and row["labelled"]
     ]
     if said:
         yield f"What to do: accept answers with a probability of {'; of '.join(said)}."
@@ -186,7 +151,7 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         f"answering): {name} has {number(row['second'])}, {rival}, {number(row['first'])}."
     )
     size, bounds = number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True)[1:-1]
-    if is_told(row):
+    if excludes_zero(row):
         better = "better" if row["difference"] > 0 else "worse"
         yield f"{benefit} The difference is {size} [{level}: {bounds}]: {name} is {better}."
     else:
@@ -196,6 +161,6 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         )
 
 
-def is_told(row: Mapping[Hashable, Any]) -> bool:
+def excludes_zero(row: Mapping[Hashable, Any]) -> bool:
     """Return whether the interval of a difference excludes 0."""
     return bool(row["low"] > 0 or row["high"] < 0)

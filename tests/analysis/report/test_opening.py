@@ -5,13 +5,13 @@ import pandas as pd
 import pytest
 from scipy.stats import binomtest
 
-from analysis.report.answer import answer, eces_if_calibrated
+from analysis.report.opening import eces_if_calibrated, opening
 from analysis.report.source import read_source
 from tests.analysis.made_runs import random_said, write_run
 
 
 def found_in(folder, said, **options):
-    return answer(read_source(write_run(folder, said, **options)))
+    return opening(read_source(write_run(folder, said, **options)))
 
 
 def test_it_says_how_often_right_and_how_far_off(tmp_path):
@@ -26,9 +26,10 @@ def test_it_says_how_often_right_and_how_far_off(tmp_path):
 def test_what_to_accept_is_counted_over_all_questions(tmp_path):
     said = [(0.95, True), (0.95, True), (0.9, False), (0.35, False), (None, False)]
     found = found_in(tmp_path / "run", {"direag": said})
-    low, high = binomtest(2, 3).proportion_ci(0.95, method="wilson")
-    (row,) = found.by_threshold.query("threshold == 0.9").to_dict("records")
-    assert row == pytest.approx({"threshold": 0.9, "n": 3, "share": 3 / 5, "right": 2 / 3, "low": low, "high": high})
+    low, high = binomtest(2, 3).proportion_ci(0.95, method="exact")
+    (row,) = found.thresholds.query("threshold == 0.9").to_dict("records")
+    assert (row["labelled"], row["share"]) == (3, 3 / 5)
+    assert (row["right"], row["low"], row["high"]) == pytest.approx((2 / 3, low, high))
     assert f"90% or more: 60% of the questions, 66.7% of them right [95%: {100 * low:.1f}% to" in found.sentences[2]
     unsure = found_in(tmp_path / "unsure", {"direag": [(0.5, True), (0.6, False)]})
     assert unsure.sentences[2] == "What to do: check every answer; none has a probability of 90% or more."
@@ -122,5 +123,5 @@ def test_the_same_resamples_as_the_evaluation_had(tmp_path):
     said = {"majority": [(0.5, bool(rng.random() < 0.6)) for _ in range(50)], "direag": [(0.5, False)] * 50}
     folder = write_run(tmp_path / "run", said)
     metrics = pd.read_csv(folder / "metrics.csv").set_index("method").loc["majority"]
-    row = answer(read_source(folder)).differences.query("metric == 'accuracy_of_all'").iloc[0]
+    row = opening(read_source(folder)).differences.query("metric == 'accuracy_of_all'").iloc[0]
     assert (-row["high"], -row["low"]) == pytest.approx((metrics["accuracy_low"], metrics["accuracy_high"]))

@@ -2,15 +2,17 @@
 
 import arviz_stats
 import numpy as np
+import pandas as pd
 import pytest
 import xarray as xr
 
-from analysis.comparison.loo_comparison import compare_loo, stacking_weights
+from analysis.comparison.leave_one_out import compare_leave_one_out, conclusion, loo_figure, loo_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
+from tests.analysis.figure_checks import said as said_in
 from tests.analysis.fits import around, made_fit, natural
 
 N = 150
@@ -36,11 +38,9 @@ def fits(observations: Observations) -> dict[str, Fit]:
 
 
 def test_the_table_against_arviz_and_by_hand(fits: dict[str, Fit]) -> None:
-    found = compare_loo(fits)
+    table = loo_table(fits).set_index("model")
     theirs = arviz_stats.compare({name: fit.tree for name, fit in fits.items()}, var_name="target", round_to="none")
-    table = found.table.set_index("model")
     assert table.index[-1] == "poor"
-    assert found.n == N
     np.testing.assert_allclose(table["elpd"], theirs.loc[table.index, "elpd"])
     np.testing.assert_allclose(table["se"], theirs.loc[table.index, "se"])
     np.testing.assert_allclose(table["p_loo"], theirs.loc[table.index, "p"])
@@ -60,23 +60,31 @@ def test_errors_are_over_clusters(fits: dict[str, Fit]) -> None:
     for tree in trees.values():
         names = np.array([f"c{row % 30}" for row in range(N)], object)
         tree["constant_data"] = xr.DataTree(tree["constant_data"].to_dataset().assign(cluster=("problem", names)))
-    found = compare_loo({name: Fit(tree) for name, tree in trees.items()}).table.set_index("model")
+    found = loo_table({name: Fit(tree) for name, tree in trees.items()}).set_index("model")
     for name, row in found.iterrows():
         sums = fits[str(name)].tree["loo"]["elpd"].to_numpy().reshape(5, 30).sum(axis=0)
         assert row["se"] == pytest.approx(np.sqrt(30) * sums.std(ddof=1))
 
 
 def test_what_is_told_apart_is_said(fits: dict[str, Fit]) -> None:
-    found = compare_loo(fits)
-    best, second, last = found.table["model"]
-    assert {best, second} == {"good", "alike"}
-    assert last == "poor"
-    assert found.table["distinguishable"].isna().tolist() == [True, False, False]
-    assert found.table["distinguishable"].tolist()[1:] == [False, True]
-    assert found.conclusion == (
+    found = compare_leave_one_out(fits, allow_weighted=False)
+    table, (shown, said) = found.tables["loo"], found.blocks
+    best, second, last = table["model"]
+    assert ({best, second}, last) == ({"good", "alike"}, "poor")
+    assert table["distinguishable"].tolist() == [pd.NA, False, True]
+    assert found.record["conclusion"] == said.text == conclusion(table, N)
+    assert said.text == (
         f"{best} predicts left-out questions better than poor; {best} and {second} cannot be told apart on these 150 "
         "questions (a difference below 2 standard errors, or below 4)."
     )
+    assert [row[2].text == "best" for row in shown.rows] == [True, False, False]
+    assert str(round(abs(table["difference"][2]), 1)) in shown.rows[2][2].text
+    assert "unreliable" not in shown.note
+    figure = loo_figure(table, N)
+    bars = [segment[:, 0].tolist() for segment in figure.axes[0].collections[0].get_segments()]
+    middle, error = table["difference"], 2 * table["difference_se"]
+    np.testing.assert_allclose(bars, np.stack([middle - error, middle + error], axis=1))
+    assert "150 questions" in said_in(figure)
 
 
 @pytest.mark.parametrize(("total", "noise", "told"), [(-3.9, 0.0, False), (-4.1, 0.0, True), (-6.0, 0.3, False)])
@@ -87,25 +95,19 @@ def test_neither_small_nor_uncertain_differences_count(
     apart = noise * np.where(np.arange(N) % 2, 1, -1) + total / N
     other = Fit(good.tree.copy())
     other.tree["loo"] = good.tree["loo"].to_dataset().assign(elpd=good.tree["loo"]["elpd"] + apart)
-    row = compare_loo({"good": good, "other": other}).table.iloc[1]
+    row = loo_table({"good": good, "other": other}).iloc[1]
     assert row["model"] == "other"
     assert row["difference"] == pytest.approx(total)
     assert row["difference_se"] == pytest.approx(noise * N / np.sqrt(N - 1), abs=1e-9)
     assert bool(row["distinguishable"]) is told
 
 
-class TestStacking:
-    def test_finds_the_maximum_over_a_grid(self) -> None:
-        elpd = np.log(np.random.default_rng(2).beta(2, 2, (40, 3)))
-        grid = [np.array([a, b, 1 - a - b]) for a in np.linspace(0, 1, 101) for b in np.linspace(0, 1 - a, 101)]
-        scores = [np.log(np.exp(elpd) @ np.clip(weight, 0, 1)).mean() for weight in grid]
-        weight = stacking_weights(elpd)
-        assert np.log(np.exp(elpd) @ weight).mean() >= max(scores) - 1e-9
-        np.testing.assert_allclose(weight, grid[int(np.argmax(scores))], atol=0.02)
-
-    def test_does_not_depend_on_what_all_share(self) -> None:
-        elpd = np.log(np.random.default_rng(2).beta(2, 2, (40, 2)))
-        np.testing.assert_allclose(stacking_weights(elpd - 800), stacking_weights(elpd), atol=1e-6)
+def test_the_weights_are_those_of_the_best_mixture_on_a_grid(fits: dict[str, Fit]) -> None:
+    elpd = np.stack([fit.tree["loo"]["elpd"].to_numpy() for fit in fits.values()], axis=1)
+    grid = [np.array([a, b, 1 - a - b]) for a in np.linspace(0, 1, 101) for b in np.linspace(0, 1 - a, 101)]
+    scores = [np.log(np.exp(elpd) @ np.clip(weight, 0, 1)).mean() for weight in grid]
+    weight = loo_table(fits).set_index("model").loc[list(fits), "weight"].to_numpy()
+    assert np.log(np.exp(elpd) @ weight).mean() >= max(scores) - 1e-6
 
 
 def test_a_single_question_tells_nothing(observations: Observations) -> None:
@@ -114,27 +116,27 @@ def test_a_single_question_tells_nothing(observations: Observations) -> None:
         name: made_fit(one, around(natural(5), rng), log_likelihood=rng.standard_normal((2, 40, 1)) / 10 - level)
         for name, level in (("high", 1.0), ("low", 9.0))
     }
-    found = compare_loo(both)
-    assert found.table[["se", "difference_se"]].isna().all(axis=None)
-    assert found.table["distinguishable"].tolist()[1] is False
+    found = loo_table(both)
+    assert found[["se", "difference_se"]].isna().all(axis=None)
+    assert found["distinguishable"].tolist()[1] is False
 
 
 class TestRefusals:
     def test_a_map(self, observations: Observations, fits: dict[str, Fit]) -> None:
         point = made_fit(observations, natural(5), preset="paper")
         with pytest.raises(DirEAGError, match="mine is a MAP fit, a single point, which has no leave-one-out figures"):
-            compare_loo({"good": fits["good"], "mine": point, "poor": fits["poor"]})
+            compare_leave_one_out({"good": fits["good"], "mine": point}, allow_weighted=False)
 
     def test_other_observations(self, observations: Observations, fits: dict[str, Fit]) -> None:
         rng = np.random.default_rng(0)
         draws, none = around(natural(5), rng), rng.standard_normal((2, 40, N)) / 10 - 1
         changed = made_fit(observations, draws, log_likelihood=none, sha256="0" * 64)
         with pytest.raises(DirEAGError, match=r"good and changed were fitted to different observations \(SHA-256"):
-            compare_loo({"good": fits["good"], "changed": changed})
+            compare_leave_one_out({"good": fits["good"], "changed": changed}, allow_weighted=False)
         shuffled = observations.select(np.arange(N)[::-1])
         turned = made_fit(shuffled, draws, log_likelihood=none, sha256=observations.fingerprint)
         with pytest.raises(DirEAGError, match="different observations"):
-            compare_loo({"good": fits["good"], "turned": turned})
+            compare_leave_one_out({"good": fits["good"], "turned": turned}, allow_weighted=False)
 
     def test_a_weighted_likelihood_unless_it_is_allowed(self, observations: Observations, fits: dict[str, Fit]) -> None:
         rng = np.random.default_rng(0)
@@ -142,6 +144,7 @@ class TestRefusals:
         balanced = PRESETS["bayes"].override(null_target_weight="balanced")
         both = {"good": fits["good"], "heavy": made_fit(observations, draws, preset=balanced, log_likelihood=flat)}
         with pytest.raises(DirEAGError, match=r"heavy weighs questions unequally \(null_target_weight balanced\)"):
-            compare_loo(both)
-        found = compare_loo(both, allow_weighted=True).table.set_index("model")
-        assert found["is_weighted"].to_dict() == {"good": False, "heavy": True}
+            compare_leave_one_out(both, allow_weighted=False)
+        found = compare_leave_one_out(both, allow_weighted=True)
+        assert found.tables["loo"].set_index("model")["is_weighted"].to_dict() == {"good": False, "heavy": True}
+        assert "(weighted): its likelihood is no probability model's" in found.blocks[0].note

@@ -1,0 +1,107 @@
+"""One method in several evaluations of the same questions: paired differences of every metric."""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from analysis.comparison.findings import Findings, paired_metrics_table
+from analysis.comparison.predictions import BOOTSTRAP_LEVEL
+from analysis.display.document import Picture
+from analysis.display.glossary import METRIC_WORDS
+from analysis.display.style import REFERENCE, RIGHT, figure_style, forest, headed_figure, panel_grid, row_labels
+from analysis.runs.evaluated_run import EvaluatedRun
+from analysis.scores.paired import control_false_discoveries, paired_table
+from analysis.scores.scoring import scored_rows
+from bayes_direag.data.files import as_records
+from bayes_direag.errors import DirEAGError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def compare_evaluations(runs: Mapping[str, EvaluatedRun], method: str, *, seed: int, n_resamples: int) -> Findings:
+    """Compare a method in every evaluation with that in the first, on questions that all have labelled.
+
+    Predictions are held out in every evaluation; their folds need not be the same.
+    """
+    rows = {name: _rows_of_method(name, run, method) for name, run in runs.items()}
+    reference, first = next(iter(rows.items()))
+    for name, other in rows.items():
+        _check_same_questions((reference, first), (name, other))
+    labelled, answered = (
+        pd.concat({name: table[column].notna() for name, table in rows.items()}, axis=1).all(axis=1)
+        for column in ("correct", "confidence")
+    )
+    if not (labelled & answered).any():
+        raise DirEAGError(
+            f"no question is answered and labelled in all of {', '.join(rows)}; expected at least one. Evaluate "
+            "labelled observations."
+        )
+    kept = labelled.index[labelled]
+    scored = {name: scored_rows(table.loc[kept]) for name, table in rows.items()}
+    tables = []
+    for name in list(rows)[1:]:
+        table = paired_table(scored[reference], scored[name], seed=seed, n_resamples=n_resamples, level=BOOTSTRAP_LEVEL)
+        table.insert(0, "evaluation", name)
+        tables.append(table)
+    metrics = pd.concat(tables, ignore_index=True)
+    metrics["p_adjusted"] = control_false_discoveries(metrics["p_value"].to_numpy(float))
+    n, n_left_out = int(labelled.sum()), int((~labelled).sum())
+    left_out = f", {n_left_out} without a label left out" if n_left_out else ""
+    blocks = (
+        paired_metrics_table(
+            part,
+            f"{method}: {name} against {reference}, {n} held-out questions{left_out}",
+            (reference, str(name)),
+            BOOTSTRAP_LEVEL,
+        )
+        for name, part in metrics.groupby("evaluation", sort=False)
+    )
+    record = {"method": method, "reference": reference, "n": n, "left_out": n_left_out}
+    return Findings(
+        {"metrics": metrics},
+        tuple(blocks),
+        (lambda: Picture("metric_differences", difference_figure(metrics, method, reference, n)),),
+        record | {"metrics_level": BOOTSTRAP_LEVEL, "metrics": as_records(metrics)},
+    )
+
+
+def difference_figure(metrics: pd.DataFrame, method: str, reference: str, n: int) -> "Figure":
+    """Draw every metric's difference to the first evaluation, with its interval, a panel an evaluation."""
+    by_name = {str(name): rows for name, rows in metrics.groupby("evaluation", sort=False)}
+    caption = (
+        f"{n} held-out questions, the same in all. Bars: {BOOTSTRAP_LEVEL:.0%} bootstrap interval of the paired "
+        "difference. ↑ more is better, ↓ less."
+    )
+    with figure_style():
+        title = f"{method}: metrics minus those of {reference}"
+        figure = headed_figure(title, caption, 3.2 * -(-len(by_name) // 2))
+        titles = [(name, f"n = {n}") for name in by_name]
+        panels = panel_grid(figure, titles, 2, x_label="difference", y_label="")
+        for axes, rows in zip(panels, by_name.values(), strict=True):
+            axes.axvline(0, color=REFERENCE, linewidth=1)
+            forest(axes, *(rows[name].to_numpy(float) for name in ("difference", "low", "high")), colour=RIGHT)
+        names = next(iter(by_name.values()))["metric"]
+        row_labels(panels[0], [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in names])
+    return figure
+
+
+def _rows_of_method(name: str, run: EvaluatedRun, method: str) -> pd.DataFrame:
+    """Return the method's predictions by problem_id."""
+    has = run.predictions["method"].unique().tolist()
+    if method not in has:
+        raise DirEAGError(f"{name} has no method {method!r}; expected one of {', '.join(has)}. Name it with --method.")
+    return run.predictions[run.predictions["method"] == method].set_index("problem_id")
+
+
+def _check_same_questions(first: tuple[str, pd.DataFrame], other: tuple[str, pd.DataFrame]) -> None:
+    (reference, first_rows), (name, rows) = first, other
+    here, there = set(first_rows.index), set(rows.index)
+    if here != there:
+        stranger = min(here ^ there)
+        raise DirEAGError(
+            f"{reference} and {name} evaluate different questions: saw {len(here)} and {len(there)}, "
+            f"{len(here & there)} of them the same, {stranger!r} not among these; expected the same problem_ids. "
+            "Evaluate both on the same file."
+        )

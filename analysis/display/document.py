@@ -1,0 +1,199 @@
+"""A result as a document of sentences, tables and pictures, which the terminal, a page, Markdown and LaTeX print.
+
+Texts are escaped by every printer; only text in `backticks` is set as code.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import zip_longest
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import pandas as pd
+
+from analysis.display.glossary import PICTURE_WORDS
+from analysis.display.text import number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+Status = Literal["fine", "warning", "failure"]
+
+
+class Statements(NamedTuple):
+    """The main result, sentence by sentence."""
+
+    sentences: tuple[str, ...]
+
+
+class Paragraph(NamedTuple):
+    """A few sentences; their role sets how much they stand out."""
+
+    text: str
+    role: Literal["", "note", "fine", "warning", "failure"] = ""
+
+
+class Bullets(NamedTuple):
+    """Sentences in no order."""
+
+    items: tuple[str, ...]
+
+
+class Terms(NamedTuple):
+    """Names and what they mean."""
+
+    title: str
+    items: tuple[tuple[str, str], ...]
+
+
+class Dot(NamedTuple):
+    """Answers with similar probabilities: the mean probability, the share right with its interval, and their number."""
+
+    said: float
+    right: float
+    low: float
+    high: float
+    n: int
+
+
+class Chart(NamedTuple):
+    """The share of right answers by their probability, drawn in the colours of the page."""
+
+    caption: str
+    dots: tuple[Dot, ...]
+
+
+class Explorer(NamedTuple):
+    """All questions, each a dictionary as ``explorer.js`` reads it, and the names of their levels."""
+
+    levels: tuple[str, ...]
+    questions: tuple[dict[str, object], ...]
+
+
+class Cell(NamedTuple):
+    """A text, further lines in smaller letters, and marks: best, second, fine, warning or failure."""
+
+    text: str
+    detail: str = ""
+    marks: tuple[str, ...] = ()
+
+
+class Column(NamedTuple):
+    """A header, a detail for a page, and whether the column holds numbers, names or sentences."""
+
+    header: str
+    detail: str = ""
+    holds: Literal["number", "name", "prose"] = "number"
+
+
+class Line(NamedTuple):
+    """One line of a row: the row itself, or one of the details of its cells."""
+
+    cells: tuple[Cell, ...]
+    is_detail: bool
+
+
+class Table(NamedTuple):
+    """A table whose first column names the rows.
+
+    ``source``: where its numbers are available as data. ``focus``: the row that the document is about.
+    """
+
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    note: str = ""
+    source: str = ""
+    focus: str = ""
+
+    @classmethod
+    def of(
+        cls,
+        caption: str,
+        records: Iterable[Any],
+        columns: Mapping[Column, Callable[[Any], Cell | str]],
+        note: str = "",
+        source: str = "",
+        focus: str = "",
+    ) -> "Table":
+        """Make a table with one row per record; a column is a function from a record to a cell or its text."""
+
+        def cell(content: Cell | str) -> Cell:
+            return Cell(content) if isinstance(content, str) else content
+
+        rows = tuple(tuple(cell(show(record)) for show in columns.values()) for record in records)
+        return cls(caption, tuple(columns), rows, note, source, focus)
+
+    def lines(self) -> Iterator[Line]:
+        """Yield each row, and the details of its cells line by line."""
+        for row in self.rows:
+            yield Line(row, is_detail=False)
+            for texts in zip_longest(*(cell.detail.splitlines() for cell in row), fillvalue=""):
+                yield Line(tuple(map(Cell, texts)), is_detail=True)
+
+
+class Picture(NamedTuple):
+    """A figure, and the tables behind it by the name of their file; the glossary says how to read it."""
+
+    name: str
+    figure: "Figure"
+    tables: Mapping[str, pd.DataFrame] = MappingProxyType({})
+
+    @property
+    def words(self) -> tuple[str, str]:
+        """Its title and how to read it."""
+        return PICTURE_WORDS.get(self.name, (self.name, ""))
+
+    @property
+    def alt(self) -> str:
+        """The figure's own title and caption on one line."""
+        return " ".join(f"{self.figure.get_suptitle()}. {self.figure.get_supxlabel()}".replace("\\$", "$").split())
+
+
+class LeftOut(NamedTuple):
+    """A picture that cannot be drawn, and why."""
+
+    name: str
+    reason: str
+
+    @property
+    def text(self) -> str:
+        """Say that it is left out."""
+        return f"{PICTURE_WORDS[self.name][0]} This picture is left out: {self.reason}."
+
+
+class Verdict(NamedTuple):
+    """Findings, each with its status."""
+
+    items: tuple[tuple[Status, str], ...]
+
+
+class Command(NamedTuple):
+    """Commands to type."""
+
+    text: str
+
+
+Block = Statements | Paragraph | Bullets | Terms | Chart | Table | Explorer | Picture | LeftOut | Verdict | Command
+
+
+class Section(NamedTuple):
+    """One part of a document; links use its ``name``."""
+
+    name: str
+    title: str
+    blocks: tuple[Block, ...]
+
+
+class Document(NamedTuple):
+    """A whole document; on a page the first section is open, the others are folded."""
+
+    title: str
+    about: str
+    subtitle: str
+    sections: tuple[Section, ...]
+
+
+def judged(value: float, decimals: int, *, fine: bool) -> Cell:
+    """Return a number that stands out unless it is fine."""
+    return Cell(number(value, decimals), marks=() if fine else ("failure",))
