@@ -64,7 +64,8 @@ def direag(data: LikelihoodData) -> None:
             raw[name] = numpyro.sample(f"{name}_raw", by_label)
     parameters = natural_parameters(raw, data.preset, data.variant)
     for name, value in named_parameters(parameters, raw, data.preset).items():
-        numpyro.deterministic(name, value)
+        with nullcontext() if name in LABEL_PARAMETERS else _plate(name, data):  # which names the axes for ArviZ
+            numpyro.deterministic(name, value)
     scores = log_scores(data.reports, parameters.of_slots(data.slots))
     with numpyro.plate("problem", len(data.weight)):
         numpyro.sample("target", State(scores, data.merged, data.weight), obs=data.target)
