@@ -62,21 +62,20 @@ def replies(log: Log) -> Iterator[Reply]:
             text, finish_reason = said[number] if number < len(said) else (None, None)
             yield Reply(
                 problem_id,
-                f"{level} {number}" if choices[level] > 1 else level,
+                f"{level} {number}".strip() if choices[level] > 1 else level,
                 text,
                 line,
                 finish_reason=finish_reason,
                 model=None if model is None else str(model),
                 group=level if choices[level] > 1 else None,
+                file=None if level else log.path.stem,
             )
 
 
 def _place(log: Log, custom_id: str) -> tuple[str, str]:
     """Return the question and the level of a request."""
     problem_id, _, level = custom_id.rpartition("/")
-    if not problem_id or custom_id in log.names:
-        return custom_id, log.level or log.path.stem
-    return problem_id, f"{log.level} {level}" if log.level else level
+    return (problem_id, level) if problem_id and custom_id not in log.names else (custom_id, "")
 
 
 def _said(log: Log, line: int, body: Any) -> list[Said]:

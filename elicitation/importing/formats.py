@@ -9,6 +9,7 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.errors import DirEAGError
 from elicitation.fields import Scale
 from elicitation.importing import batch, inspect_log, lm_eval, observation_files, transcripts, uqlm
+from elicitation.importing.naming import named
 from elicitation.importing.replies import Imported, Log, Reply, put_together
 from elicitation.questions import QuestionSet
 
@@ -64,13 +65,13 @@ def import_logs(
         stated is null.
     """
     pairs = files.items() if isinstance(files, Mapping) else files
-    named = [(pair[0], Path(pair[1])) if isinstance(pair, tuple) else (None, Path(pair)) for pair in pairs]
+    paths = [(pair[0], Path(pair[1])) if isinstance(pair, tuple) else (None, Path(pair)) for pair in pairs]
     names = () if questions is None else tuple(problem.problem_id for problem in questions.problems)
-    logs = [Log(path, level, tuple(scorers), names) for level, path in named]
+    logs = [Log(path, level, tuple(scorers), names) for level, path in paths]
     for log in logs:
         if not log.path.is_file():
             raise DirEAGError(f"{log.path}: saw no such file; expected a log of format {form}. Check the path.")
-    replies = ((log, reply) for log in logs for reply in FORMATS[form](log))
+    replies = named((log, reply) for log in logs for reply in FORMATS[form](log))
     return put_together(replies, questions, kind, None if pattern is None else _compiled(pattern), scale)
 
 

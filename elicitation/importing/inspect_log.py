@@ -38,24 +38,26 @@ def replies(log: Log) -> Iterator[Reply]:
             remedy="Run the evaluation again, with log_samples.",
         )
     log.check_scorers({name for sample in evaluation.samples for name in sample.scores or {}})
-    name = log.level or str(evaluation.eval.model)
+    model, task = str(evaluation.eval.model), str(evaluation.eval.task)
     epochs = len({sample.epoch for sample in evaluation.samples})
     for sample in evaluation.samples:
+        question = _question(sample.input)
         for scorer in log.scorers or (None,):
-            level = name if scorer is None or len(log.scorers) == 1 else f"{name} {scorer}"
+            names = [] if log.level else [model]
+            level = " ".join(names if scorer is None or len(log.scorers) == 1 else [*names, scorer])
             yield Reply(
                 str(sample.id),
-                f"{level} epoch {sample.epoch}" if epochs > 1 else level,
+                f"{level} epoch {sample.epoch}".strip() if epochs > 1 else level,
                 sample.output.completion if sample.output.choices else None,
                 finish_reason=sample.output.stop_reason if sample.output.choices else None,
                 given={} if scorer is None else _judged((sample.scores or {}).get(scorer)),
                 gold=_only(sample.target),
-                question=_question(sample.input),
-                task=str(evaluation.eval.task),
-                identity=_question(sample.input),
-                dataset=str(evaluation.eval.task),
-                model=str(evaluation.eval.model),
+                question=question,
+                dataset=task,
+                model=model,
                 group=level if epochs > 1 else None,
+                task=task,
+                identity="\n".join([question or "", *(sample.choices or ())]),
             )
 
 

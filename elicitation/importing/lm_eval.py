@@ -43,16 +43,14 @@ def replies(log: Log) -> Iterator[Reply]:
     letter of the likeliest choice, and its confidence is the likelihood relative to the sum over all choices; if the
     target does not say which choice is right, the first metric judges it.
     """
-    name = log.level or re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
+    task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
     samples = list(read_records(log, _Sample))
     log.check_scorers({sample.filter for _, sample in samples})
     chosen = log.scorers or (samples[0][1].filter,)
     for line, sample in samples:
         if sample.filter in chosen:
-            level = f"{name} {sample.filter}" if len(chosen) > 1 else name
-            task = re.sub(r"^samples_|_\d{4}-\d\d-\d\dT[\d.-]+$", "", log.path.stem)
-            for reply in _of_sample(log, line, sample, level):
-                yield replace(reply, task=task, identity=sample.doc_hash)
+            for reply in _of_sample(log, line, sample, sample.filter if len(chosen) > 1 else ""):
+                yield replace(reply, file=task, task=task, identity=sample.doc_hash)
 
 
 def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Reply]:
@@ -87,7 +85,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
     for place, text in enumerate(texts[: len(answers)] if log.scorers else texts):
         yield Reply(
             problem_id,
-            f"{level} {place}" if len(texts) > 1 else level,
+            f"{level} {place}".strip() if len(texts) > 1 else level,
             text,
             line,
             given=_extracted(answers[place]) | _judged(sample, gold, len(texts)) if log.scorers else {},

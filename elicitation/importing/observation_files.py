@@ -7,17 +7,13 @@ from elicitation.importing.replies import Log, Reply
 
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the observations of a file; the name given to the file, if any, precedes those of levels and groups."""
-
-    def named(name: str) -> str:
-        return f"{log.level} {name}" if log.level else name
-
+    """Yield the observations of a file."""
     for question in read_questions(log.path):
         for report in question.observations:
             further = report.model_extra or {}
             yield Reply(
                 question.problem_id,
-                named(report.level_name or str(report.level)),
+                report.level_name or str(report.level),
                 further.get("raw_output"),
                 finish_reason=further.get("finish_reason"),
                 given={"answer": report.answer, "confidence": report.confidence, "correct": report.correct},
@@ -25,5 +21,7 @@ def replies(log: Log) -> Iterator[Reply]:
                 question=question.question,
                 dataset=question.dataset,
                 model=question.model,
-                group=None if report.group is None else named(report.group),
+                group=report.group,
+                task=question.dataset,
+                identity=question.question,
             )

@@ -2,8 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -62,7 +62,7 @@ class Reply:
     Attributes
     ----------
     problem_id, level : str
-        The names of the question and of the level.
+        The names of the question, and of the level in its log: empty if the log is one level.
     text, line, finish_reason
         The reply, None if there was none; its line in the file; why the model stopped.
     given : mapping
@@ -71,9 +71,10 @@ class Reply:
         The gold answer, the text of the question, its data set and the model, if the log has them.
     group : str or None
         The name that exchangeable levels (repeats of one prompt) share.
+    file : str or None
+        The name of the file, if levels have no other name.
     task, identity : str or None
-        The set of questions, and what tells a question from another one of the same name in another set: its text, or a
-        hash of it.
+        The set of questions, and what tells a question from others of the same name: its text, or a hash of it.
     """
 
     problem_id: str
@@ -87,6 +88,7 @@ class Reply:
     dataset: str | None = None
     model: str | None = None
     group: str | None = None
+    file: str | None = None
     task: str | None = None
     identity: str | None = None
 
@@ -101,7 +103,7 @@ class Imported(NamedTuple):
 
 
 def put_together(
-    replies: Iterable[tuple[Log, Reply]],
+    replies: Sequence[tuple[Log, Reply]],
     asked: QuestionSet | None,
     kind: AnswerKind | None,
     pattern: re.Pattern[str] | None,
@@ -125,7 +127,6 @@ def put_together(
     scale : {"percent", "fraction"}
         What a confidence without a unit is.
     """
-    replies = _told_apart(list(replies))
     told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
     if asked is not None:
         for problem in asked.problems:
@@ -170,44 +171,6 @@ def put_together(
     records = [{"problem_id": name, **facts, "observations": by_level[name]} for name, facts in told.items()]
     unknown = Counter(str(reply.finish_reason) for _, reply in replies if is_unknown(reply.finish_reason))
     return Imported([Question.model_validate(record) for record in records], kind, statuses, unknown)
-
-
-def _told_apart(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
-    """Put tasks before the names of questions if one name stands for different questions.
-
-    Levels that were named by their task are then named by the folder of the file. Raises ObservationError if a name
-    still stands for two questions.
-    """
-    if not _double(replies):
-        return replies
-    apart = [(log, _of_task(log, reply)) for log, reply in replies]
-    for log, reply in _double(apart):
-        raise log.error(
-            f"two different questions have the name {reply.problem_id!r}",
-            line=reply.line,
-            seen=(reply.question or "")[:80],
-            expected="each question under one name",
-            remedy="Import logs of different questions into separate files.",
-        )
-    return apart
-
-
-def _of_task(log: Log, reply: Reply) -> Reply:
-    if reply.task is None:
-        return reply
-    own = log.level is None and reply.level.startswith(reply.task)
-    level = log.path.resolve().parent.name + reply.level.removeprefix(reply.task) if own else reply.level
-    return replace(reply, problem_id=f"{reply.task}/{reply.problem_id}", level=level)
-
-
-def _double(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
-    """Return the replies to another question than that of an earlier reply with the same name."""
-    first: dict[str, str] = {}
-    return [
-        (log, reply)
-        for log, reply in replies
-        if reply.identity is not None and first.setdefault(reply.problem_id, reply.identity) != reply.identity
-    ]
 
 
 def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only: bool) -> None:

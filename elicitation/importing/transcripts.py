@@ -26,10 +26,9 @@ def replies(log: Log) -> Iterator[Reply]:
     Optional fields are ``finish_reason``, ``question``, ``gold_answer``, ``dataset`` and ``model``.
     """
     for line, record in read_records(log, _Transcript):
-        level = record.level or log.level or log.path.stem
         yield Reply(
             record.problem_id,
-            f"{log.level} {level}" if log.level and record.level else level,
+            record.level or "",
             record.text,
             line,
             finish_reason=record.finish_reason,
@@ -37,4 +36,7 @@ def replies(log: Log) -> Iterator[Reply]:
             question=record.question,
             dataset=record.dataset,
             model=record.model,
+            file=None if record.level else log.path.stem,
+            task=record.dataset,
+            identity=record.question,
         )

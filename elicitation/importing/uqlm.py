@@ -1,6 +1,7 @@
 """Results of uqlm: ``json.dump(result.to_dict(), file)``, or ``result.to_df()`` as JSON Lines."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
@@ -40,20 +41,24 @@ def replies(log: Log) -> Iterator[Reply]:
         )
     names = log.names or tuple(map(str, range(len(rows))))
     for position, (line, row) in enumerate(rows):
-        name = row.problem_id or names[position]
         prompt = row.prompt if isinstance(row.prompt, str) else None
-        texts = {"response": row.response} | {
-            f"sample {k}": text for k, text in enumerate(row.sampled_responses or (), 1)
-        }
-        prefix = f"{log.level} " if log.level else ""
-        for level, text in texts.items():
-            group = f"{prefix}samples" if level.startswith("sample") else None
-            yield Reply(name, prefix + level, text, line, gold=row.gold_answer, question=prompt, group=group)
+        answered = Reply(
+            row.problem_id or names[position],
+            "response",
+            row.response,
+            line,
+            gold=row.gold_answer,
+            question=prompt,
+            identity=None if log.names or row.problem_id else prompt,
+        )
+        yield answered
+        for number, text in enumerate(row.sampled_responses or (), 1):
+            yield replace(answered, level=f"sample {number}", text=text, group="samples")
         for scorer in log.scorers:
             score = (row.model_extra or {}).get(scorer)
             share = min(max(float(score), 0.0), 1.0) if isinstance(score, int | float) and score == score else None
             given = {"confidence": None if share is None else 100 * share}
-            yield Reply(name, prefix + scorer, row.response, line, given=given, gold=row.gold_answer, question=prompt)
+            yield replace(answered, level=scorer, given=given)
 
 
 def _rows(log: Log) -> Iterator[tuple[int | None, _Row]]:

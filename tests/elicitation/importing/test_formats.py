@@ -136,6 +136,26 @@ class TestLMEval:
         with pytest.raises(DirEAGError, match="two different questions have the name 'rivers/0'"):
             import_logs("lm-eval", [paths[0], same])
 
+    def test_repeats_of_subtasks_are_levels_of_one_group(self, tmp_path: Path) -> None:
+        (tmp_path / "m1").mkdir()
+        for task in ("rivers", "metals"):
+            samples = [sample | {"doc_hash": f"{task} {sample['doc_id']}"} for sample in lines(LM_EVAL["cautious"])]
+            write(tmp_path / "m1" / f"samples_{task}.jsonl", *samples)
+        imported = import_logs("lm-eval", sorted((tmp_path / "m1").iterdir()))
+        observations = Observations.from_questions(imported.questions)
+        assert (len(observations), observations.level_names) == (16, ("m1 0", "m1 1"))
+        assert {one.group for question in imported.questions for one in question.observations} == {"m1"}
+
+    def test_tasks_that_ask_one_question_are_its_levels_beside_other_tasks(self, tmp_path: Path) -> None:
+        hashes = {"pens_wary": "pens", "pens_bold": "pens", "rivers": "rivers"}
+        paths = [
+            write(tmp_path / f"samples_{task}.jsonl", lines(LM_EVAL["filtered"])[1] | {"doc_hash": doc_hash})
+            for task, doc_hash in hashes.items()
+        ]
+        pens, rivers = import_logs("lm-eval", paths).questions
+        assert [one.level_name for one in pens.observations] == ["pens_wary", "pens_bold"]
+        assert (rivers.problem_id, [one.level_name for one in rivers.observations]) == ("rivers/1", ["rivers"])
+
     def test_one_continuation_of_several_contexts_is_judged(self, tmp_path: Path) -> None:
         def sample(doc_id: int, likelihoods: tuple[float, float], right: float) -> dict[str, Any]:
             said = " floats on water."
@@ -246,6 +266,14 @@ class TestInspect:
         with pytest.raises(DirEAGError, match="two different questions have the name 'rivers/1'"):
             import_logs("inspect", [("a", files["rivers"]), ("b", again)])
 
+    def test_a_sample_with_other_choices_is_another_question(self, tmp_path: Path) -> None:
+        files = {
+            name: self.log(tmp_path / f"{name}.json", "t", {"input": "Which?", "target": "A", "choices": choices})
+            for name, choices in (("a", ["Oslo", "Rome"]), ("b", ["Rome", "Oslo"]))
+        }
+        with pytest.raises(DirEAGError, match="two different questions have the name 't/1'; saw 'Which"):
+            import_logs("inspect", files)
+
     @pytest.mark.parametrize(
         ("value", "expected"),
         [
@@ -319,6 +347,19 @@ class TestUqlm:
         with pytest.raises(DirEAGError, match="line 1, field response: Field required"):
             import_logs("uqlm", [write(tmp_path / "a.jsonl", {"responses": "Paris"})])
 
+    def test_rows_are_one_question_only_if_they_say_so(self, tmp_path: Path) -> None:
+        def log(name: str, **row: str) -> Path:
+            return write(tmp_path / f"{name}.jsonl", {"prompt": f"Be {name}: 2 + 3?", "response": SAID} | row)
+
+        with pytest.raises(DirEAGError, match=r"bold\.jsonl, line 1: two different questions have the name '0'"):
+            import_logs("uqlm", {name: log(name) for name in ("wary", "bold")}, kind="numeric")
+        named = import_logs("uqlm", {name: log(name, id="sum") for name in ("wary", "bold")}, kind="numeric")
+        assert reports(named.questions[0]) == [("wary response", "5", 90.0), ("bold response", "5", 90.0)]
+        (tmp_path / "q.csv").write_text("id,question,answer\nsum,2 + 3?,5\n")
+        asked = load_questions(tmp_path / "q.csv")
+        by_order = import_logs("uqlm", {name: log(name) for name in ("wary", "bold")}, questions=asked)
+        assert [question.problem_id for question in by_order.questions] == ["sum"]
+
     @pytest.mark.parametrize(
         ("scores", "confidences"),
         [
@@ -362,6 +403,20 @@ class TestBatch:
         record["response"]["body"]["choices"] *= 2
         imported = import_logs("batch", [write(tmp_path / "a.jsonl", record)], kind="numeric")
         assert [one.level_name for one in imported.questions[0].observations] == ["cautious 0", "cautious 1"]
+
+    def test_files_of_a_folder_that_share_no_question_are_parts_of_one_level(self, tmp_path: Path) -> None:
+        record = lines(LOGS / "batch" / "output.jsonl")[0]
+        files = []
+        for model in ("m1", "m2"):
+            (tmp_path / model).mkdir()
+            for part in (1, 2):
+                asked = [record | {"custom_id": f"pens-{2 * part + k}"} for k in range(2)]
+                files.append(write(tmp_path / model / f"part-{part}.jsonl", *asked))
+        imported = import_logs("batch", files, kind="numeric")
+        levels = [[one.level_name for one in question.observations] for question in imported.questions]
+        assert levels == [["m1", "m2"]] * 4
+        named = import_logs("batch", [("a", files[0]), ("a", files[1])], kind="numeric")
+        assert [[one.level_name for one in question.observations] for question in named.questions] == [["a"]] * 4
 
     def test_a_question_with_a_slash_in_its_name(self, tmp_path: Path) -> None:
         (tmp_path / "q.csv").write_text("id,question,answer\nset/7,How many?,5\n")
@@ -514,6 +569,17 @@ class TestTranscripts:
         with pytest.raises(DirEAGError, match=r"line 2: question 'q' has the gold answer '0' elsewhere; saw '1'"):
             import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)])
 
+    def test_questions_of_two_sets_are_told_apart_or_refused(self, tmp_path: Path) -> None:
+        row = {"id": 1, "level": "a", "text": "Answer: 5", "gold_answer": "5"}
+        rows = [row | {"dataset": name, "question": f"How many {name}?"} for name in ("pens", "hens")]
+        imported = import_logs("transcripts", [write(tmp_path / "a.jsonl", *rows)])
+        assert [question.problem_id for question in imported.questions] == ["pens/1", "hens/1"]
+        again = {"level": "b", "question": " How many  pens?\n"}
+        assert len(import_logs("transcripts", [write(tmp_path / "a.jsonl", rows[0], rows[0] | again)]).questions) == 1
+        unnamed = [{name: value for name, value in row.items() if name != "dataset"} for row in rows]
+        with pytest.raises(DirEAGError, match="line 2: two different questions have the name '1'; saw 'How many hens"):
+            import_logs("transcripts", [write(tmp_path / "a.jsonl", *unnamed)])
+
     def test_what_is_no_transcript_is_named(self, tmp_path: Path) -> None:
         path = tmp_path / "a.jsonl"
         for text, message in [
@@ -551,6 +617,15 @@ class TestObservations:
             raw = [(one.model_extra or {})["raw_output"] for one in question.observations]
             assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
         assert Observations.from_questions(together).n_levels == 10
+
+    def test_questions_of_two_sets_are_told_apart(self, tmp_path: Path) -> None:
+        files = {}
+        for name in ("pens", "hens"):
+            said = {"level": 0, "answer": "7", "confidence": 80}
+            record = {"problem_id": "1", "dataset": name, "question": f"How many {name}?", "observations": [said]}
+            files[name] = write(tmp_path / f"{name}.jsonl", record)
+        imported = import_logs("observations", files, kind="numeric")
+        assert [question.problem_id for question in imported.questions] == ["pens/1", "hens/1"]
 
     def test_runs_of_one_model_are_no_group_with_those_of_another(self, tmp_path: Path) -> None:
         said = [{"level": k, "answer": "7", "confidence": 80, "group": "runs"} for k in range(2)]
