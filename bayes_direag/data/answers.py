@@ -19,8 +19,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayes_direag.data.amounts import MAX_SIZE, amount
-from bayes_direag.data.missing import is_missing
-from bayes_direag.data.plain_text import spelled, unmarked
+from bayes_direag.data.plain import is_missing, spelled, unmarked
 from bayes_direag.errors import ObservationError
 
 AnswerKind = Literal["numeric", "choice", "text"]

@@ -12,8 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
-from bayes_direag.data.coded import Coded
-from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
 from bayes_direag.errors import LevelError, ObservationError
 

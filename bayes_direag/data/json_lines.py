@@ -4,26 +4,22 @@ A file of reports is a table in long form, and read as one if the names of its c
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Int
 from pydantic_core import from_json
 
-from bayes_direag.data.coded import Coded
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import LongTable
-from bayes_direag.data.missing import plain
+from bayes_direag.data.long_table import Coded, FileRecord, LongTable
+from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
     OF_QUESTION,
-    Origin,
     Question,
     Row,
-    question_from_record,
+    reports_of,
     signal_column,
 )
 from bayes_direag.errors import ObservationError
@@ -86,77 +82,58 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     """
     line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
     rows = [record for record in records if isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()]
-    if names is not None and len(rows) == len(records):
-        return _table_of_rows(rows, path, line, names)
-    questions = [_read(record, names) for record in records]
-    own = [question.record if isinstance(question.record, dict) else {} for question in questions]
-    reports = [report for question in questions for report in question.reports or ()]
+    if names is None or len(rows) < len(records):
+        return _table_of_questions([_under_our_names(record, names) for record in records], path, line, names)
+    header = [*dict.fromkeys(str(name) for row in rows for name in row)]
+    names.check(header, path)
+    columns = {our: Coded.of([row.get(name) for row in rows]) for our, name in names.known(header).items()}
+    return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
+
+
+def table_of_questions(
+    questions: Sequence[Question], path: Path | None = None, lines: Sequence[int | None] = ()
+) -> LongTable:
+    """Take records of questions, and the file and the lines on which they began, if there are any."""
+    line = np.array([line or 0 for line in lines or [0] * len(questions)], int)
+    return _table_of_questions([(question, {}) for question in questions], path, line, None)
+
+
+def _table_of_questions(
+    records: Sequence[FileRecord], path: Path | None, line: Int[np.ndarray, " problem"], names: Columns | None
+) -> LongTable:
+    own = [vars(each) if isinstance(each, Question) else each if isinstance(each, dict) else {} for each, _ in records]
+    reports_of_each = [reports_of(record) or () for record, _ in records]
+    reports = [*chain.from_iterable(reports_of_each)]
     return LongTable.of_questions(
         {name: Coded.of([fields.get(name) for fields in own]) for name in ("problem_id", *OF_QUESTION)},
         {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
-        np.array([len(question.reports or ()) for question in questions], int),
+        np.array([len(each) for each in reports_of_each], int),
         path,
         line,
         names,
-        malformed=np.array([question.reports is None for question in questions], bool),
-        recorder=partial(_record, questions, path, line, names),
+        records,
     )
 
 
-class _Read(NamedTuple):
-    """A record of a question under our names, its reports or None if they cannot be used, and its file's names."""
-
-    record: Any
-    reports: Sequence[Row] | None
-    spelling: Mapping[str, str]
-
-
-def _read(record: object, names: Columns | None) -> _Read:
+def _under_our_names(record: object, names: Columns | None) -> FileRecord:
     spelling = {} if names is None else names.spelling
     if not isinstance(record, Mapping):
-        return _Read(record, None, spelling)
+        return record, spelling
     record = dict(record) if names is None else names.ours(record)
     for form, answer in _RELEASED.items():
         if form in record and "observations" not in record:
-            spelling = {"observations": form, "level": "level_index", "gold_answer": "gold_answer_norm"}
-            record, spelling = _renamed(record, form), {**spelling, "answer": answer}
+            spelling = {
+                "observations": form,
+                "level": "level_index",
+                "gold_answer": "gold_answer_norm",
+                "answer": answer,
+            }
+            record = _renamed(record, form)
     reports = record.get("observations")
-    if not isinstance(reports, list | tuple):
-        return _Read(record, None, spelling)
-    if names is not None:
+    if names is not None and isinstance(reports, list | tuple):
         reports = [names.ours(report) if isinstance(report, Mapping) else report for report in reports]
         record["observations"] = reports
-    return _Read(record, reports if {*map(type, reports)} <= {dict} else None, spelling)
-
-
-def _record(
-    questions: Sequence[_Read],
-    path: Path | None,
-    line: Int[np.ndarray, " problem"],
-    names: Columns | None,
-    number: int,
-    own: Row,
-    observations: list[Row],
-) -> Question:
-    record, given, spelling = questions[number]
-    if given is not None and names is not None:
-        merged = (report | observation for report, observation in zip(given, observations, strict=False))
-        record = {**record, **own, "observations": [*merged]}
-    if isinstance(record, dict) and "observations" not in record:
-        raise _neither(record, path, int(line[number]))
-    return question_from_record(record, path, int(line[number]), spelling)
-
-
-def _neither(record: Row, path: Path | None, line: int) -> ObservationError:
-    return ObservationError(
-        "this object has neither observations nor outputs",
-        path=path,
-        line=line,
-        seen=sorted(record),
-        expected="observations (this project's form) or outputs (the released implementation's)",
-        remedy="Check that this is an observation file and not, for example, a question set; if it has a line a "
-        "report, name its columns (--column level=NAME).",
-    )
+    return record, spelling
 
 
 def _renamed(record: Row, form: str) -> Row:
@@ -185,15 +162,6 @@ def _renamed_item(item: object, form: str, place: int) -> object:
     return {**kept, "answer": item.get(answer, item.get(answer.replace("_norm", "_raw")))}
 
 
-def _table_of_rows(
-    rows: Sequence[Mapping[str, object]], path: Path | None, line: Int[np.ndarray, " row"], names: Columns
-) -> LongTable:
-    header = [*dict.fromkeys(str(name) for row in rows for name in row)]
-    names.check(header, path)
-    columns = {our: Coded.of([row.get(name) for row in rows]) for our, name in names.known(header).items()}
-    return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
-
-
 def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
     """Return the columns of the signals that reports have in one field; what is no signals at all has no name."""
     if not any("confidences" in report for report in reports):
@@ -202,22 +170,3 @@ def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
     named = [{} if each is None else each if isinstance(each, dict) else {"": each} for each in given]
     names = dict.fromkeys(chain.from_iterable(named))
     return {signal_column(name): Coded.of([signals.get(name) for signals in named]) for name in names}
-
-
-def table_of_questions(questions: Sequence[Question], origin: Origin | None = None) -> LongTable:
-    """Take records of questions; ``origin`` is where they were read."""
-    path, lines = origin or Origin(None, (None,) * len(questions))
-    reports = [vars(report) for question in questions for report in question.observations]
-    own = list(map(vars, questions))
-    return LongTable.of_questions(
-        {name: Coded.of([fields[name] for fields in own]) for name in ("problem_id", *OF_QUESTION)},
-        {name: Coded.of([report.get(name) for report in reports]) for name in OF_OBSERVATION} | signal_columns(reports),
-        np.array([len(question.observations) for question in questions], int),
-        path,
-        np.array([line or 0 for line in lines], int),
-        recorder=partial(_known, questions),
-    )
-
-
-def _known(questions: Sequence[Question], number: int, *_: object) -> Question:
-    return questions[number]

@@ -4,36 +4,97 @@ Each distinct value of a column is checked once, by the rules that its field has
 is then made a record, whose validation gives the message.
 """
 
-from collections.abc import Callable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property
 from pathlib import Path
+from types import NoneType
 from typing import Annotated, Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 
-from bayes_direag.data.coded import Coded, converted, whole
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     FIELDS,
     NUMBER,
     OF_OBSERVATION,
     OF_QUESTION,
-    Observation,
-    Origin,
+    SIGNAL_NAME,
     Question,
     Row,
     is_signal,
     question_from_record,
+    reports_of,
     signal_column,
     signal_of,
 )
 from bayes_direag.errors import ObservationError
 
-#: Makes a record of a question's number, its own fields and those of its reports.
-type Recorder = Callable[[int, Row, list[Row]], Question]
+#: A record of a question under our names, and the names that its file has for fields, where they differ.
+type FileRecord = tuple[object, Mapping[str, str]]
+
+
+@dataclass(frozen=True, eq=False)
+class Coded:
+    """A column: its distinct values, none of them missing, and the place of each row's value, -1 if it is missing."""
+
+    values: Sequence[Any]
+    code: Int[np.ndarray, " row"]
+
+    @classmethod
+    def of(cls, values: Iterable[object]) -> "Coded":
+        """Code the values of the rows, in the order in which they occur first."""
+        values = list(values)
+        keys: list[object] = values
+        kinds = {*map(type, values)} - {NoneType}
+        if len(kinds) > 1 or not kinds <= {str, int, float, bool}:  # 1, 1.0 and True are equal, and lists have no hash
+            keys = [(type(value), repr(value)) for value in values]
+        distinct = dict(zip(keys, values, strict=True))
+        place = dict(zip(distinct, range(len(distinct)), strict=True))
+        return cls.without_missing(distinct.values(), np.fromiter(map(place.__getitem__, keys), np.int64, len(keys)))
+
+    @classmethod
+    def without_missing(cls, values: Iterable[object], code: Int[np.ndarray, " row"]) -> "Coded":
+        """Make a column of coded values, some of which may be missing."""
+        found = [plain(value) for value in values]
+        kept = [place for place, value in enumerate(found) if value is not None]
+        code_of = np.full(len(found) + 1, -1)
+        code_of[kept] = np.arange(len(kept))
+        return cls([found[place] for place in kept], code_of[code])
+
+    @classmethod
+    def missing(cls, n: int) -> "Coded":
+        """Return a column without values."""
+        return cls((), np.full(n, -1))
+
+    @property
+    def given(self) -> Bool[np.ndarray, " row"]:
+        """Whether each row has a value."""
+        return self.code >= 0
+
+    def value(self, row: int) -> Any:
+        """Return the value of a row, None if it is missing."""
+        place = self.code[row]
+        return self.values[place] if place >= 0 else None
+
+    def objects(self) -> Shaped[np.ndarray, " row"]:
+        """Return the values of the rows, None where they are missing."""
+        values = np.full(len(self.values) + 1, None)
+        values[:-1] = self.values
+        return np.asarray(values[self.code])
+
+    def changed(self, change: Callable[[Any], Any]) -> "Coded":
+        """Return the column with other values; where they are missing, rows have none."""
+        return Coded.without_missing(map(change, self.values), self.code)
+
+    def take(self, rows: Int[np.ndarray, " taken"]) -> "Coded":
+        """Return the column of some rows; -1 stands for a row without a value."""
+        return Coded(self.values, np.append(self.code, -1)[rows])
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,10 +115,8 @@ class LongTable:
         The names that the file has for fields, where they differ.
     is_long : bool
         Whether reports are rows of the file.
-    recorder : callable, optional
-        Makes the record of a question that was a record already.
-    number : (problem,) array
-        The number by which the recorder knows each question.
+    file_records : sequence of FileRecord, optional
+        The records of the questions, if they were records already.
     """
 
     columns: Mapping[str, Coded]
@@ -67,8 +126,7 @@ class LongTable:
     line: Int[np.ndarray, " row"]
     spelling: Mapping[str, str]
     is_long: bool
-    recorder: Recorder | None
-    number: Int[np.ndarray, " problem"]
+    file_records: Sequence[FileRecord] | None = None
 
     @classmethod
     def of_rows(
@@ -81,13 +139,18 @@ class LongTable:
         columns = {**columns, "level": columns.get("level", Coded.missing(len(line))).changed(whole)}
         name, _ = _checked("problem_id", columns["problem_id"])
         question = np.where(name.given, name.code, len(name.values) + np.arange(len(line)))
-        columns = columns if names is None else converted(columns, names, question, line, path)
+        columns = columns if names is None else _converted(columns, names, question, line, path)
         reports = [column.given for name, column in columns.items() if name in OF_OBSERVATION or is_signal(name)]
         order = np.argsort(question, kind="stable")
-        columns = {name: column.take(order) for name, column in columns.items()}
-        start = np.flatnonzero(np.diff(question[order], prepend=-1))
-        is_report, spelling = np.logical_or.reduce(reports)[order], {} if names is None else names.spelling
-        table = cls(columns, start, is_report, path, line[order], spelling, True, None, np.arange(len(start)))
+        table = cls(
+            columns={name: column.take(order) for name, column in columns.items()},
+            start=np.flatnonzero(np.diff(question[order], prepend=-1)),
+            is_report=np.logical_or.reduce(reports)[order],
+            path=path,
+            line=line[order],
+            spelling={} if names is None else names.spelling,
+            is_long=True,
+        )
         table.check()
         return table
 
@@ -99,25 +162,29 @@ class LongTable:
         n_reports: Int[np.ndarray, " problem"],
         path: Path | None,
         line: Int[np.ndarray, " problem"],
-        names: Columns | None = None,
-        *,
-        malformed: Bool[np.ndarray, " problem"] | None = None,
-        recorder: Recorder | None = None,
+        names: Columns | None,
+        file_records: Sequence[FileRecord] | None = None,
     ) -> "LongTable":
         """Take columns with a row for each question, and columns with a row for each report, under our names.
 
-        Only the ``recorder`` can tell what is wrong with ``malformed`` questions. Raises ObservationError if a value
-        cannot be used.
+        Raises ObservationError if a value or the reports of a record cannot be used.
         """
-        n_rows, spelling = np.maximum(n_reports, 1), {} if names is None else names.spelling
+        n_rows = np.maximum(n_reports, 1)
         question, is_report = np.repeat(np.arange(len(line)), n_rows), np.repeat(n_reports > 0, n_rows)
         report = np.where(is_report, np.cumsum(is_report) - 1, -1)
         columns = {name: column.take(question) for name, column in about.items()}
         columns |= {name: column.take(report) for name, column in reports.items()}
-        columns = columns if names is None else converted(columns, names, question, line[question], path)
-        start = np.cumsum(n_rows) - n_rows
-        table = cls(columns, start, is_report, path, line[question], spelling, False, recorder, np.arange(len(start)))
-        table.check(malformed)
+        table = cls(
+            columns=columns if names is None else _converted(columns, names, question, line[question], path),
+            start=np.cumsum(n_rows) - n_rows,
+            is_report=is_report,
+            path=path,
+            line=line[question],
+            spelling={} if names is None else names.spelling,
+            is_long=False,
+            file_records=file_records,
+        )
+        table.check()
         return table
 
     def __len__(self) -> int:
@@ -158,20 +225,21 @@ class LongTable:
         confidence = self.numbers("confidence")
         return {NUMBER: np.where(np.isnan(confidence), signals.pop(NUMBER, np.nan), confidence), **signals}
 
-    def check(self, malformed: Bool[np.ndarray, " problem"] | None = None) -> None:
-        """Raise ObservationError for the first question that is malformed or has a value that cannot be used."""
+    def check(self) -> None:
+        """Raise ObservationError for the first question with reports or a value that cannot be used."""
         if not len(self):
             return
         unusable = [is_bad for _, is_bad in self._columns.values()]
         unusable += [~self.texts("problem_id").given, self.is_report & ~self.texts("level").given]
         for name in filter(is_signal, self.columns):
-            if not _is_signal_name(signal_of(name)):
+            if not re.fullmatch(SIGNAL_NAME, signal_of(name)):
                 unusable.append(self.columns[name].given)
         if (number := signal_column(NUMBER)) in self.columns:
             twice = self.columns[number].given & self.texts("confidence").given
             unusable.append(twice & (self.numbers(number) != self.numbers("confidence")))
         wrong = np.logical_or.reduceat(np.logical_or.reduce(unusable), self.start)
-        wrong |= False if malformed is None else malformed
+        if self.file_records is not None:
+            wrong |= [reports_of(record) is None for record, _ in self.file_records]
         for name in OF_QUESTION:
             column = self.texts(name)
             first = np.where(column.given, column.code, len(column.values))
@@ -229,12 +297,15 @@ class LongTable:
                         remedy="Make the rows agree, or give the questions different ids.",
                     )
         reports = [row for row in rows if self.is_report[row]]
-        observations = [self._report(row) for row in reports]
-        if self.recorder is not None:
-            return self.recorder(int(self.number[question]), own, observations)
+        observations, spelling = [self._report(row) for row in reports], self.spelling
+        record: object = {**own, "observations": observations}
+        if self.file_records is not None:
+            record, spelling = self.file_records[question]
+            if isinstance(record, dict) and (given := reports_of(record)) is not None:
+                merged = [_merged(*pair) for pair in zip(given, observations, strict=True)]
+                record = {**record, **own, "observations": merged}
         lines = [int(self.line[row]) or None for row in reports if self.is_long]
-        record = {**own, "observations": observations}
-        return question_from_record(record, self.path, self.line_of(question), self.spelling, lines)
+        return question_from_record(record, self.path, self.line_of(question), spelling, lines)
 
     def records(self) -> tuple[Question, ...]:
         """Return all questions as records."""
@@ -245,11 +316,6 @@ class LongTable:
         report = {name: given[name] for name in OF_OBSERVATION if name in given}
         signals = {signal_of(name): value for name, value in given.items() if is_signal(name) and signal_of(name)}
         return report | ({"confidences": signals} if signals else {})
-
-    @property
-    def origin(self) -> Origin:
-        """Where the questions were read."""
-        return Origin(self.path, tuple(map(self.line_of, range(len(self)))))
 
     def line_of(self, question: int) -> int | None:
         """Return the line on which a question begins."""
@@ -271,7 +337,7 @@ class LongTable:
             start=start,
             is_report=self.is_report[rows],
             line=self.line[rows],
-            number=self.number[questions],
+            file_records=self.file_records and [self.file_records[question] for question in questions],
         )
 
 
@@ -298,8 +364,76 @@ def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]
     return Coded([*place], code[column.code]), is_bad[column.code]
 
 
-def _is_signal_name(name: str) -> bool:
-    try:
-        return bool(Observation(level=0, confidences={name: None}))
-    except ValidationError:
-        return False
+def _merged(report: Row, converted: Row) -> Row:
+    """Return a report of a record with its converted values; what is missing or unknown stays as given."""
+    signals, changed = report.get("confidences"), converted.get("confidences")
+    both = {"confidences": signals | changed} if isinstance(signals, dict) and isinstance(changed, dict) else {}
+    return report | converted | both
+
+
+def whole(value: object) -> object:
+    """Return a float without a fraction as an integer: tables hold integers so where one is missing."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _converted(
+    columns: Mapping[str, Coded],
+    names: Columns,
+    question: Int[np.ndarray, " row"],
+    line: Int[np.ndarray, " row"],
+    path: Path | None,
+) -> dict[str, Coded]:
+    """Return columns, under our names, where levels with names have numbers, and fractions are percentages.
+
+    Raises ObservationError for a level that is not in ``levels``, or a fraction outside 0..1.
+    """
+    columns = {**columns, "level": _numbered_in_groups(columns, question)}
+
+    def check(name: str, is_right: Callable[[Any], bool], problem: str, expected: str, remedy: str) -> None:
+        column = columns[name]
+        for code in [code for code, value in enumerate(column.values) if not is_right(value)][:1]:
+            raise ObservationError(
+                problem,
+                path=path,
+                line=int(line[np.argmax(column.code == code)]),
+                field=names.spelling.get(name, name),
+                seen=column.values[code],
+                expected=expected,
+                remedy=remedy,
+            )
+
+    level, known = columns["level"], names.levels or ()
+    if len(level.values) and all(isinstance(name, str) for name in level.values):
+        if known:
+            one_of, remedy = f"one of {', '.join(known)}", "Add it to the levels, or leave its rows out."
+            check("level", known.__contains__, "this level is not among those given", one_of, remedy)
+        place = {name: number for number, name in enumerate(dict.fromkeys([*known, *level.values]))}
+        columns |= {"level": level.changed(place.get), "level_name": level}
+    for name in columns if names.scale == "fraction" else ():
+        if name == "confidence" or is_signal(name):
+            remedy = "Correct it, or declare percentages (scale percent)."
+            problem, expected = "this confidence is not a fraction", "a number from 0 to 1"
+            check(name, lambda value: not _is_number(value) or 0 <= value <= 1, problem, expected, remedy)
+            columns[name] = columns[name].changed(lambda x: round(100 * float(x), 12) if _is_number(x) else x)
+    if "correct" in columns:
+        columns["correct"] = columns["correct"].changed(lambda flag: bool(flag) if flag in (0, 1) else flag)
+    return columns
+
+
+def _numbered_in_groups(columns: Mapping[str, Coded], question: Int[np.ndarray, " row"]) -> Coded:
+    """Return the levels, where reports with a group alone are called by the group and their number in the question."""
+    missing = Coded.missing(len(question))
+    level, group = columns.get("level", missing), columns.get("group", missing)
+    lacking = group.given & ~level.given
+    if not lacking.any():
+        return level
+    names, n_of_group = level.objects(), Counter[tuple[int, int]]()
+    for row in np.flatnonzero(lacking).tolist():
+        key = int(question[row]), int(group.code[row])
+        n_of_group[key] += 1
+        names[row] = f"{group.value(row)} {n_of_group[key]}"
+    return Coded.of(names)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

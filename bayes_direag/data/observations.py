@@ -21,7 +21,7 @@ from bayes_direag.data.equality import merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.quality import ObservationQuality
-from bayes_direag.data.records import Origin, Question, Status
+from bayes_direag.data.records import Question, Status
 from bayes_direag.errors import DirEAGError
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ class Observations:
     ) -> "Observations":
         """Take a table in long form: one row for each observation, or for a question that has none.
 
-        The keywords are those of :class:`~bayes_direag.data.records.Columns`. The columns from ``gold`` on are
+        The keywords are those of :class:`~bayes_direag.data.columns.Columns`. The columns from ``gold`` on are
         optional; NaN, None and NA are missing values. Raises ObservationError as :meth:`from_questions` does, where the
         first row is line 1, or if a column is missing.
         """
@@ -175,9 +175,7 @@ class Observations:
         return cls.of_table(table, answers, columns)
 
     @classmethod
-    def from_questions(
-        cls, questions: Sequence[Question], answers: AnswerKind | None = None, source: Origin | None = None
-    ) -> "Observations":
+    def from_questions(cls, questions: Sequence[Question], answers: AnswerKind | None = None) -> "Observations":
         """Build the arrays from records, at least one.
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, if it has none, if it
@@ -185,11 +183,11 @@ class Observations:
         :meth:`quality` counts these. Levels that never state a signal only vote, and need only an answer.
 
         ``answers`` is how answers are compared, by default inferred from the gold answers, or text if there are only
-        flags. ``source`` is where the questions were read. Raises ObservationError if there is no question, an id
+        flags. Raises ObservationError if there is no question, an id
         occurs twice, levels and their names contradict each other, the kind cannot be inferred, a gold answer is not of
         this kind, a question without one is flagged in part, or confidences look like fractions.
         """
-        return cls.of_table(table_of_questions(questions, source), answers)
+        return cls.of_table(table_of_questions(questions), answers)
 
     @classmethod
     def of_table(
@@ -211,7 +209,7 @@ class Observations:
         groups = overview.groups(levels, path)
         if columns is not None and columns.same_answer is not None:
             questions = [merged(question, kind, columns.same_answer) for question in table.records()]
-            table = table_of_questions(questions, table.origin)
+            table = table_of_questions(questions, table.path, [table.line_of(row) for row in range(len(table))])
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)

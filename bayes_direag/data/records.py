@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Annotated, NamedTuple, get_args
+from typing import Annotated, get_args
 
 from pydantic import (
     AfterValidator,
@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
-from bayes_direag.data.missing import plain
+from bayes_direag.data.plain import plain
 from bayes_direag.errors import ObservationError
 
 type Row = dict[str, object]
@@ -62,7 +62,8 @@ Percent = Annotated[
         "Write confidences in percent, and null (in a table nothing) if none was stated.",
     ),
 ]
-SignalName = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_.-]*$")]
+#: The pattern of the whole name of a signal.
+SIGNAL_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 
 #: The name of the stated confidence among the signals.
 NUMBER = "number"
@@ -75,7 +76,7 @@ class _Record(BaseModel):
 class Observation(_Record):
     """The report of one level on one question.
 
-    Numbers in text fields become text, blank texts and those of :data:`~bayes_direag.data.missing.MISSING` are missing,
+    Numbers in text fields become text, blank texts and those of :data:`~bayes_direag.data.plain.MISSING` are missing,
     and further fields are kept as given.
 
     Attributes
@@ -108,7 +109,7 @@ class Observation(_Record):
     )
     confidence: Percent = None
     confidences: Annotated[
-        dict[SignalName, Percent],
+        dict[Annotated[str, Field(pattern=rf"^{SIGNAL_NAME}$")], Percent],
         Words(
             "names (a letter, then letters, digits, _, - or .) with numbers from 0 to 100, or null",
             "Rename the signal, for example to logprob.",
@@ -213,18 +214,19 @@ def type_of(column: str) -> type:
     return types[0]
 
 
-class Origin(NamedTuple):
-    """Where questions were read: the file, and the line on which each begins; None if there is none."""
-
-    path: Path | None
-    lines: tuple[int | None, ...]
+def reports_of(record: object) -> Sequence[Row] | None:
+    """Return the reports of a question in a file; None if they are not a list of objects."""
+    if isinstance(record, Question):
+        return list(map(vars, record.observations))
+    reports = record.get("observations") if isinstance(record, dict) else None
+    return reports if isinstance(reports, list | tuple) and {*map(type, reports)} <= {dict} else None
 
 
 def question_from_record(
     record: object,
     path: Path | None,
     line: int | None,
-    spelling: Mapping[str, str] | None = None,
+    spelling: Mapping[str, str],
     rows: Sequence[int | None] = (),
 ) -> Question:
     """Validate one record of a file, under the field names of :class:`Question`.
@@ -233,10 +235,20 @@ def question_from_record(
     are rows of a table. Raises ObservationError for the first value that cannot be used; it gives the place, the value,
     and the number of further errors.
     """
+    if isinstance(record, dict) and "observations" not in record:
+        raise ObservationError(
+            "this object has neither observations nor outputs",
+            path=path,
+            line=line,
+            seen=sorted(record),
+            expected="observations (this project's form) or outputs (the released implementation's)",
+            remedy="Check that this is an observation file and not, for example, a question set; if it has a line a "
+            "report, name its columns (--column level=NAME).",
+        )
     try:
         return Question.model_validate(record)
     except ValidationError as error:
-        raise _record_error(error, path, line, spelling or {}, rows) from error
+        raise _record_error(error, path, line, spelling, rows) from error
 
 
 _OF_RECORDS = Words(
@@ -262,7 +274,7 @@ def _record_error(
     elif first["type"] == "two_numbers":
         steps.append("confidences")
         seen, problem = first["input"]["confidences"], first["msg"]
-    name = next((step for step in reversed(steps) if isinstance(step, str)), "")
+    name = next((step for step in reversed(steps) if isinstance(step, str)), None)
     if name == "observations" and isinstance(steps[-1], int):
         problem = "this observation is not an object"
     if "confidences" in steps:
@@ -272,11 +284,8 @@ def _record_error(
         if steps[0] == "confidences" and len(steps) > 1:
             steps = [signal_column(str(steps[1]))]
     spelled = (f"[{step}]" if isinstance(step, int) else f".{spelling.get(step, step)}" for step in steps)
-    words = Words(
-        "an object with problem_id and observations", "Write one JSON object per line, one line per question."
-    )
-    if name:
-        (*_, words) = (given for given in FIELDS[name].metadata if isinstance(given, Words))
+    metadata = [_OF_RECORDS] if name is None else FIELDS[name].metadata
+    (*_, words) = (given for given in metadata if isinstance(given, Words))
     return ObservationError(
         f"{problem}{f' (and {n_further} more in this question)' if n_further else ''}",
         path=path,

@@ -14,10 +14,9 @@ from jaxtyping import Int, Shaped
 from pyarrow import csv as pyarrow_csv
 from pyarrow import parquet, types
 
-from bayes_direag.data.coded import Coded, whole
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
-from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, type_of
 from bayes_direag.errors import ObservationError
 

@@ -15,7 +15,7 @@ from typing import get_args
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from bayes_direag.data.missing import plain
+from bayes_direag.data.plain import plain
 from bayes_direag.errors import FitFileError, LevelError, ObservationError
 from bayes_direag.fits.checked import require_usable
 from bayes_direag.model.equations import Parameters, Reports, logit_signals

@@ -203,7 +203,7 @@ def test_cells_of_any_length_and_lines_are_read_and_one_without_its_last_mark_is
     found = Observations.read(path, "text")
     assert [len(question.question or "") for question in found.questions] == [200_000, 12, 0]
     assert found.candidates == (("9",), ("9",), ("007",))
-    assert found.table.origin.lines == (2, 3, 7)
+    assert [found.table.line_of(row) for row in range(3)] == [2, 3, 7]
     path.write_text(path.read_text() + 'd,0,"9,80,\ne,0,9,80,\n')
     assert error_of(path)[0].line == 8
 

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.data.files import write_questions
+from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Origin, Question, Status
+from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import LevelError, ObservationError
 
 
@@ -159,7 +160,7 @@ def test_contradictions_between_questions_are_errors(questions, line, field, sai
     lines = tuple(range(2, 2 + 2 * len(questions), 2))
     kind = "numeric" if len(questions) > 1 else None
     with pytest.raises(ObservationError) as caught:
-        Observations.from_questions(questions, kind, Origin(Path("answers.jsonl"), lines))
+        Observations.of_table(table_of_questions(questions, Path("answers.jsonl"), lines), kind)
     assert (caught.value.path, caught.value.line, caught.value.field) == (Path("answers.jsonl"), line, field)
     assert said in str(caught.value)
 

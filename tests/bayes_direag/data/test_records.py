@@ -15,8 +15,8 @@ from pyarrow import parquet
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import table_of_records
-from bayes_direag.data.missing import MISSING, plain
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.plain import MISSING, plain
 from bayes_direag.data.records import FIELDS, OF_OBSERVATION, OF_QUESTION, Question, type_of
 from bayes_direag.errors import ObservationError
 
