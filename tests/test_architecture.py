@@ -43,7 +43,7 @@ class TestWhatAnImportLoads:
             "dir(bayes_direag)",
             "from bayes_direag import Observations, canonical, same_answer, DirEAGError, preset",
             "import bayes_direag.data.answers, bayes_direag.data.observations, bayes_direag.cli",
-            "assert len(Observations.read(sys.argv[1]).quality().counts) == 1",
+            "assert len(Observations.read(sys.argv[1]).status_counts) == 1",
         ]
         assert loaded_by("\n".join(code), str(path)) & (NEVER | HEAVY) == set()
 

@@ -16,7 +16,6 @@ from bayes_direag.model.settings import Preset
 
 if TYPE_CHECKING:
     from bayes_direag.data.observations import Observations
-    from bayes_direag.data.quality import ObservationQuality
     from bayes_direag.fits.fit import Fit
 
 _UNDEFINED = "\N{EN DASH}"
@@ -38,20 +37,20 @@ _STATUS_HEADERS = {
 }
 
 
-def quality_table(quality: "ObservationQuality", title: str) -> Group:
+def quality_table(observations: "Observations", title: str) -> Group:
     """Return the number of usable observations of each level, and of others by reason."""
     caption = (
-        f"{quality.n_questions} questions: {quality.n_answered} answered, {quality.n_labelled} labelled, "
-        f"{quality.n_gold_generated} with a right answer among the candidates"
+        f"{len(observations)} questions: {observations.answered.sum()} answered, {observations.labelled.sum()} "
+        f"labelled, {observations.gold_generated.sum()} with a right answer among the candidates"
     )
-    if quality.n_several_correct:
-        caption += f", {quality.n_several_correct} with several"
-    if quality.n_conflicts:
-        caption += f"; {quality.n_conflicts} answers judged both right and wrong (the majority was taken)"
+    if n_several := (observations.correct_candidate.sum(axis=1) > 1).sum():
+        caption += f", {n_several} with several"
+    if n_conflicts := observations.conflicting.sum():
+        caption += f"; {n_conflicts} answers judged both right and wrong (the majority was taken)"
     table = plain_table("level")
     for status in Status:
         table.add_column(_STATUS_HEADERS[status], justify="right")
-    for name, counts in zip(quality.level_names, quality.counts, strict=True):
+    for name, counts in zip(observations.level_names, observations.status_counts, strict=True):
         table.add_row(Text(name), *(str(count) if count else "·" for count in counts))
     return titled(title, table, f"{caption}.")
 
@@ -252,7 +251,7 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool) ->
     from bayes_direag.data.level_remarks import level_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
-    out.print(quality_table(observations.quality(), f"{path}: {observations.kind} answers{how}"))
+    out.print(quality_table(observations, f"{path}: {observations.kind} answers{how}"))
     notes = [_voting_note(observations), *level_remarks(observations)]
     if observations.signals:
         names = observations.signal_names

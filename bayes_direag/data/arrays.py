@@ -3,7 +3,7 @@
 A report is usable or not, and an answer right or not; both are decided here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,7 @@ from jaxtyping import Bool, Int
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import NUMBER, Status
-from bayes_direag.errors import LevelError, ObservationError
+from bayes_direag.errors import ObservationError
 
 
 @dataclass
@@ -158,21 +158,6 @@ def level_table(table: LongTable) -> dict[int, str]:
     return overview.levels(table.path)
 
 
-def level_columns(
-    level_names: Sequence[str], known: Sequence[str], path: Path | None, line_of: Callable[[str], int | None]
-) -> list[int]:
-    """Return the place of each level among those of a fit; LevelError, with the line, if the fit does not know it."""
-    for name in level_names:
-        if name not in known:
-            line = line_of(name)
-            place = "" if path is None or line is None else f"{path}, line {line}, field level_name: "
-            raise LevelError(
-                f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename "
-                "the level if it is one of these; otherwise remove its observations, or fit again with it."
-            )
-    return [known.index(name) for name in level_names]
-
-
 def question_arrays(
     table: LongTable,
     levels: Iterable[int],
@@ -216,7 +201,7 @@ def question_arrays(
     unreadable = (gold < 0) & golds.given
     flagged_in_part = (gold < 0) & (n_flags > 0) & (n_flags < n_usable)
     for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
-        raise _unusable(table, number, kind, int(n_flags[number]), int(n_usable[number]))
+        raise _contradiction(table, number, kind, int(n_flags[number]), int(n_usable[number]))
     return {
         "confidence": stated[0],
         "signals": dict(zip(signals[1:], stated[1:], strict=True)),
@@ -280,7 +265,7 @@ def _judged(
     return correct, n_flags.sum(axis=1), ((n_true > 0) & (n_true < n_flags)).sum(axis=1)
 
 
-def _unusable(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
+def _contradiction(table: LongTable, number: int, kind: AnswerKind, n_flags: int, n_usable: int) -> ObservationError:
     """Return the error of a question whose rows are valid one by one."""
     question = table.record(number)
     if question.gold_answer is not None:

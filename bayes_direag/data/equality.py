@@ -7,13 +7,18 @@ right if it holds an answer equal to the gold answer.
 """
 
 from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import get_args
 
+import numpy as np
+
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.columns import SameAnswer
 from bayes_direag.data.json_lines import json_lines
+from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import Question
 from bayes_direag.errors import ObservationError
 
@@ -52,28 +57,31 @@ def read_equal(path: Path) -> SameAnswer:
     return same
 
 
-def merged(question: Question, kind: AnswerKind, same_answer: SameAnswer) -> Question:
-    """Return a question with one spelling for equal answers, flagged as right where their cluster is."""
-    answers = [canonical(report.answer, kind) for report in question.observations]
-    counts = Counter(answer for answer in answers if answer is not None)
+def merged(table: LongTable, kind: AnswerKind, same_answer: SameAnswer) -> LongTable:
+    """Return questions with one spelling for equal answers, flagged as right where their cluster is."""
+    answer, correct = table.texts("answer").objects(), table.texts("correct").objects()
+    for number, rows in enumerate(np.split(np.arange(len(answer)), table.start[1:])):
+        question = table.record(number)
 
-    def same(first: str, second: str) -> bool:
-        return first == second or same_answer(first, second, question) or same_answer(second, first, question)
+        def same(first: str, second: str, question: Question = question) -> bool:
+            return first == second or same_answer(first, second, question) or same_answer(second, first, question)
 
+        said = {row: text for row in rows.tolist() if (text := canonical(answer[row], kind)) is not None}
+        spelling, gold = _spelling(Counter(said.values()), same), canonical(question.gold_answer, kind)
+        right = set() if gold is None else {kept for text, kept in spelling.items() if same(text, gold)}
+        flagged = {spelling[text] for row, text in said.items() if correct[row] is not None}
+        for row, text in said.items():
+            answer[row] = spelling[text]
+            if gold is not None and answer[row] not in flagged:
+                correct[row] = answer[row] in right
+    return replace(table, columns={**table.columns, "answer": Coded.of(answer), "correct": Coded.of(correct)})
+
+
+def _spelling(counts: Counter[str], same: Callable[[str, str], bool]) -> dict[str, str]:
+    """Return the spelling to keep of each answer."""
     spelling = {answer: answer for answer in sorted(counts, key=lambda answer: (-counts[answer], answer))}
     for first, second in combinations(spelling, 2):
         if same(first, second):
             kept, dropped = sorted((spelling[first], spelling[second]), key=[*spelling].index)
             spelling |= {answer: kept for answer, current in spelling.items() if current == dropped}
-    gold = canonical(question.gold_answer, kind)
-    right = set() if gold is None else {spelling[answer] for answer in spelling if same(answer, gold)}
-    spelled = [None if answer is None else spelling[answer] for answer in answers]
-    reports = list(zip(question.observations, spelled, strict=True))
-    flagged = {answer for report, answer in reports if report.correct is not None}
-    observations = []
-    for report, answer in reports:
-        if answer is not None:
-            correct = report.correct if gold is None or answer in flagged else answer in right
-            report = report.model_copy(update={"answer": answer, "correct": correct})
-        observations.append(report)
-    return question.model_copy(update={"observations": tuple(observations)})
+    return spelling

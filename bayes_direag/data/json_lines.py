@@ -90,12 +90,9 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
 
 
-def table_of_questions(
-    questions: Sequence[Question], path: Path | None = None, lines: Sequence[int | None] = ()
-) -> LongTable:
-    """Take records of questions, and the file and the lines on which they began, if there are any."""
-    line = np.array([line or 0 for line in lines or [0] * len(questions)], int)
-    return _table_of_questions([(question, {}) for question in questions], path, line, None)
+def table_of_questions(questions: Sequence[Question]) -> LongTable:
+    """Take records of questions."""
+    return _table_of_questions([(question, {}) for question in questions], None, np.zeros(len(questions), int), None)
 
 
 def _table_of_questions(

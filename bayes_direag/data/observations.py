@@ -15,14 +15,13 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.arrays import Overview, level_columns, question_arrays, ranks
+from bayes_direag.data.arrays import Overview, question_arrays, ranks
 from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
 from bayes_direag.data.equality import merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
 from bayes_direag.data.long_table import LongTable
-from bayes_direag.data.quality import ObservationQuality
 from bayes_direag.data.records import Question, Status
-from bayes_direag.errors import DirEAGError
+from bayes_direag.errors import DirEAGError, LevelError
 
 if TYPE_CHECKING:
     import pandas
@@ -180,7 +179,7 @@ class Observations:
 
         An answer is right if more than half of its ``correct`` flags in that question say so, or, if it has none, if it
         equals the gold answer. An observation is not usable if it is missing, or has no readable answer or no signal;
-        :meth:`quality` counts these. Levels that never state a signal only vote, and need only an answer.
+        :attr:`status_counts` counts these. Levels that never state a signal only vote, and need only an answer.
 
         ``answers`` is how answers are compared, by default inferred from the gold answers, or text if there are only
         flags. Raises ObservationError if there is no question, an id
@@ -208,8 +207,7 @@ class Observations:
         kind, levels = overview.kind(answers, path), overview.levels(path)
         groups = overview.groups(levels, path)
         if columns is not None and columns.same_answer is not None:
-            questions = [merged(question, kind, columns.same_answer) for question in table.records()]
-            table = table_of_questions(questions, table.path, [table.line_of(row) for row in range(len(table))])
+            table = merged(table, kind, columns.same_answer)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
         if columns is None or columns.scale is None:
             overview.check_percentages(path)
@@ -263,6 +261,11 @@ class Observations:
     def usable(self) -> Bool[np.ndarray, "problem level"]:
         """Whether an observation has an answer, and a confidence unless its level only votes."""
         return np.asarray(self.status == Status.USABLE)
+
+    @property
+    def status_counts(self) -> Int[np.ndarray, "level status"]:
+        """The number of observations of each level by :class:`Status`; every row sums to the number of questions."""
+        return np.asarray((self.status[:, :, None] == np.array(Status)).sum(axis=0))
 
     @property
     def voting(self) -> tuple[str, ...]:
@@ -418,12 +421,10 @@ class Observations:
         adjacent columns; with ``groups``, ``level_names`` are single levels. Raises LevelError for an unknown level.
         """
         names = (None if groups else self.groups) or self.level_names
-
-        def first_line(name: str) -> int | None:
-            present = self.status[:, names.index(name)] != Status.ABSENT
-            return self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
-
-        place = np.array(level_columns(names, level_names, self.table.path, first_line), int)
+        for column, name in enumerate(names):
+            if name not in level_names:
+                raise self._unknown_level(column, name, level_names)
+        place = np.array([level_names.index(name) for name in names], int)
         matches = (np.flatnonzero(place == number).tolist() or [-1] for number in range(len(level_names)))
         columns = [(k, name) for name, numbers in zip(level_names, matches, strict=True) for k in numbers]
         order = np.array([k for k, _ in columns], int)
@@ -442,6 +443,16 @@ class Observations:
             **arrays,
         )
 
+    def _unknown_level(self, column: int, name: str, known: Sequence[str]) -> LevelError:
+        """Return the error of a level that a fit does not know, with the line of its first report."""
+        present = self.status[:, column] != Status.ABSENT
+        line = self.table.line_of(int(self.row[present.argmax()])) if len(self) else None
+        place = "" if self.table.path is None or line is None else f"{self.table.path}, line {line}, field level_name: "
+        return LevelError(
+            f"{place}this level is unknown to the fit; saw {name!r}; expected one of {', '.join(known)}. Rename the "
+            "level if it is one of these; otherwise remove its observations, or fit again with it."
+        )
+
     def to_frame(self) -> "pandas.DataFrame":
         """Return the records in long form: one row for each observation, in the columns that :meth:`write` writes."""
         from bayes_direag.data.tables import long_frame
@@ -449,18 +460,21 @@ class Observations:
         return long_frame(self.table.take(self.row))
 
     def __repr__(self) -> str:
+        n, n_levels, shown = len(self), self.n_levels, self.level_names[:5]
+        more = f" and {n_levels - len(shown)} more" if n_levels > len(shown) else ""
         source = "" if self.table.path is None else f"; {self.table.path}"
-        return f"Observations({self.quality().summary}; {self.kind} answers{source})"
+        return (
+            f"Observations({n:,} question{'s' * (n != 1)}, {self.answered.sum():,} answered, {self.labelled.sum():,} "
+            f"labelled; {n_levels} level{'s' * (n_levels != 1)}: {', '.join(shown)}{more}; {self.kind} answers{source})"
+        )
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>\n{self.quality().to_html()}"
+        import pandas as pd
+
+        names = [status.name.lower().replace("_", " ") for status in Status]
+        table = pd.DataFrame(self.status_counts, index=pd.Index(self.level_names, name="level"), columns=names)
+        return f"<p>{escape(repr(self))}</p>\n{table.to_html()}"
 
     def write(self, path: str | Path) -> None:
         """Write JSON Lines or Parquet with one question a line or row, or CSV with one report a row, by suffix."""
         files.write_observations(self.table.take(self.row), path)
-
-    def quality(self) -> ObservationQuality:
-        """Count the usable observations, overall and by level."""
-        several = self.correct_candidate.sum(axis=1) > 1
-        counted = (self.answered, self.labelled, self.gold_generated, several, self.conflicting)
-        return ObservationQuality.of(self.level_names, self.status, counted)

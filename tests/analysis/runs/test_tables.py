@@ -17,7 +17,7 @@ from analysis.runs.tables import metrics_table, ranking_table, reliability_table
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.commands.show import fit_summary, parameter_tables, quality_table, summary_table
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import Observation, Question
+from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.simulate import simulate_observations
@@ -164,7 +164,7 @@ class TestQuality:
             ],
             "numeric",
         )
-        text = shown(quality_table(observations.quality(), "x"))
+        text = shown(quality_table(observations, "x"))
         rows = cells(text)
         assert rows["[b]0[/b]"] == ["2", "·", "·", "1", "·"]
         assert rows["[b]1[/b]"] == ["1", "·", "1", "·", "1"]
@@ -173,11 +173,10 @@ class TestQuality:
         )
 
     def test_long_names_are_whole_at_80_columns(self):
-        quality = simulate_observations(20, seed=1).quality()
+        observations = simulate_observations(5 * 1234, seed=1)
         names = ("claude-3-5-haiku-20241022_absolute", "x" * 70, "a", "b", "c")
-        text = shown(
-            quality_table(replace(quality, level_names=names, counts=np.full((5, 5), 1234)), "simulated.jsonl")
-        )
+        status = np.repeat(np.array(Status, np.int8), 1234 * 5).reshape(-1, 5)
+        text = shown(quality_table(replace(observations, level_names=names, status=status), "simulated.jsonl"))
         assert "…" not in text
         assert all(cells(text)[name] == ["1234"] * 5 for name in names if len(name) < 70)
         assert text.count("x") == 70

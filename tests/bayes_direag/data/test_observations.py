@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bayes_direag.data.files import write_questions
-from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.errors import LevelError, ObservationError
@@ -50,10 +49,8 @@ def test_the_arrays_say_what_the_records_say():
     np.testing.assert_array_equal(table.correct_candidate, [[False, True, False], [False] * 3, [False, True, False]])
     assert table.labelled.all()
     assert (table.candidate.dtype, table.status.dtype) == (np.int32, np.int8)
-    quality = table.quality()
-    np.testing.assert_array_equal(quality.counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])
-    assert (quality.n_questions, quality.n_answered, quality.n_labelled) == (3, 2, 3)
-    assert (quality.n_gold_generated, quality.n_several_correct, quality.n_conflicts) == (2, 0, 0)
+    np.testing.assert_array_equal(table.status_counts, [[2, 1, 0, 0, 0], [1, 0, 1, 0, 1], [2, 0, 0, 1, 0]])
+    assert not table.conflicting.any()
 
 
 def test_an_answer_is_right_where_its_candidate_is():
@@ -82,9 +79,7 @@ def test_a_flag_goes_before_the_gold_answer_and_the_majority_of_flags_counts():
     )
     np.testing.assert_array_equal(table.correct_candidate.sum(axis=1), [2, 2, 0])
     np.testing.assert_array_equal(table.conflicting, [0, 1, 1])
-    assert table.quality().n_conflicts == 2
-    assert table.quality().n_several_correct == 2
-    assert table.select(slice(2)).quality().n_conflicts == 1
+    np.testing.assert_array_equal(table.select(slice(2)).conflicting, [0, 1])
 
 
 def test_a_question_is_labelled_by_its_gold_answer_or_by_all_its_flags():
@@ -130,7 +125,6 @@ def named(*levels):
 @pytest.mark.parametrize(
     ("questions", "line", "field", "said"),
     [
-        ([], None, None, "no questions"),
         ([question("a", ("9", 50))], None, None, "--answers"),
         ([question("a", gold="9"), question("a", gold="8")], 4, "problem_id", "first on line 2"),
         ([question("a", gold="9"), question("b", ("B", 5), gold="nine")], 4, "gold_answer", "saw 'nine'"),
@@ -156,13 +150,18 @@ def named(*levels):
         ([question(str(row), *[("9", 0.9)] * 5, gold="9") for row in range(4)], None, "confidence", "--scale fraction"),
     ],
 )
-def test_contradictions_between_questions_are_errors(questions, line, field, said):
-    lines = tuple(range(2, 2 + 2 * len(questions), 2))
-    kind = "numeric" if len(questions) > 1 else None
+def test_contradictions_between_questions_are_errors(tmp_path, questions, line, field, said):
+    path = tmp_path / "answers.jsonl"
+    path.write_text("".join(f"\n{question.model_dump_json(exclude_unset=True)}\n" for question in questions))
     with pytest.raises(ObservationError) as caught:
-        Observations.of_table(table_of_questions(questions, Path("answers.jsonl"), lines), kind)
-    assert (caught.value.path, caught.value.line, caught.value.field) == (Path("answers.jsonl"), line, field)
+        Observations.read(path, "numeric" if len(questions) > 1 else None)
+    assert (caught.value.path, caught.value.line, caught.value.field) == (path, line, field)
     assert said in str(caught.value)
+
+
+def test_there_must_be_a_question():
+    with pytest.raises(ObservationError, match="there are no questions"):
+        Observations.from_questions([])
 
 
 @pytest.mark.parametrize("confidence", [0, 1, 1.5])
@@ -251,7 +250,7 @@ def test_ragged_questions_make_consistent_arrays(records):
     assert (table.usable & ~votes).tolist() == (~np.isnan(table.confidence)).tolist()
     assert not (table.correct & ~table.usable).any()
     assert all(list(candidates) == sorted(set(candidates)) for candidates in table.candidates)
-    assert (table.quality().counts.sum(axis=1) == len(records)).all()
+    assert (table.status_counts.sum(axis=1) == len(records)).all()
     assert (table.status != Status.ABSENT).sum() == sum(len(record["observations"]) for record in records)
     for row, n_candidates in enumerate(table.n_candidates):
         assert set(table.candidate[row][table.usable[row]]) == set(range(n_candidates))
@@ -283,10 +282,10 @@ def test_orders_of_reports_questions_and_levels_change_nothing(records, data):
 )
 def test_the_real_files(real_observations, name, kind, n_questions, n_levels, n_observations, n_answered, n_conflicts):
     table = Observations.read(real_observations / f"{name}.jsonl")
-    quality = table.quality()
     assert (table.kind, len(table), table.n_levels) == (kind, n_questions, n_levels)
-    assert quality.counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations
-    assert (quality.n_answered, quality.n_labelled, quality.n_conflicts) == (n_answered, n_questions, n_conflicts)
+    assert table.status_counts[:, Status.ABSENT].sum() == n_questions * n_levels - n_observations
+    assert (table.answered.sum(), table.labelled.sum()) == (n_answered, n_questions)
+    assert table.conflicting.sum() == n_conflicts
 
 
 def test_clusters_go_with_their_questions(tmp_path: Path):
