@@ -43,6 +43,14 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
+def labels_of(source: Path, target: Path, n: int) -> Path:
+    """Write the gold answers of the first n questions as a table of labels, whose other rows are empty."""
+    records = [json.loads(line) for line in source.read_text().splitlines()]
+    rows = [f"{record['problem_id']},{record['gold_answer'] if k < n else ''}" for k, record in enumerate(records)]
+    target.write_text("\n".join(["problem_id,gold_answer", *rows]) + "\n")
+    return target
+
+
 def without_gold(source: Path, target: Path, *extra: dict[str, object]) -> Path:
     records = [json.loads(line) for line in source.read_text().splitlines()]
     lines = [json.dumps({key: value for key, value in record.items() if key != "gold_answer"}) for record in records]

@@ -37,6 +37,7 @@ def evaluate_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
+    labels: options.LabelsOption = None,
     recalibration: options.RecalibrationOption = None,
     out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
@@ -67,7 +68,7 @@ def evaluate_command(
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     EVALUATION_FOLDER.check(target)
     columns = options.chosen_columns(column, scale, equal)
-    labelled = read_observations(observations, answers, columns, quiet=as_json)
+    labelled = read_observations(observations, answers, columns, labels, quiet=as_json)
     tested = None if test is None else read_observations(test, answers or labelled.kind, columns, quiet=as_json)
     paths = {"samples": samples, "topk": topk}
     elicited = {

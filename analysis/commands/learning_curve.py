@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 def learning_curve_command(
     observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Folder for results.csv, summary.csv and the picture.")],
-    labels: Annotated[
-        str, typer.Option(metavar="N,N,...", help="Numbers of labelled questions to learn from.")
+    numbers: Annotated[
+        str, typer.Option("--n", metavar="N,N,...", help="Numbers of labelled questions to learn from.")
     ] = "30,100,300,1000",
     splits: Annotated[int, typer.Option(min=2, help="Random splits into questions learned from and tested.")] = 20,
     methods: Annotated[
@@ -27,6 +27,7 @@ def learning_curve_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
+    labels: options.LabelsOption = None,
     chains: options.ChainsOption = 4,
     warmup: options.WarmupOption = 1000,
     draws: options.DrawsOption = 1000,
@@ -47,11 +48,12 @@ def learning_curve_command(
     Results are written as they are made. The same command resumes an interrupted run; with more --methods or --splits
     it adds to it.
 
-    Example: direag learning-curve labelled.jsonl --out curve --labels 30,100
+    Example: direag learning-curve labelled.jsonl --out curve --n 30,100
     """
-    label_counts = _whole_numbers(labels)
+    label_counts = _whole_numbers(numbers)
     options.require_parent(target)
-    labelled = read_observations(observations, answers, options.chosen_columns(column, scale, equal), quiet=as_json)
+    columns = options.chosen_columns(column, scale, equal)
+    labelled = read_observations(observations, answers, columns, labels, quiet=as_json)
     import pandas as pd
 
     from analysis.display.terminal import shown
@@ -87,12 +89,12 @@ def learning_curve_command(
     options.out.print(f"{target}: results.csv, summary.csv, learning_curve.png, learning_curve.json\n", soft_wrap=True)
 
 
-def _whole_numbers(labels: str) -> list[int]:
+def _whole_numbers(numbers: str) -> list[int]:
     try:
-        return [int(number) for number in named_list(labels)]
+        return [int(number) for number in named_list(numbers)]
     except ValueError:
         expected = "expected whole numbers with commas between, as in 30,100,300."
-        raise DirEAGError(f"--labels {labels}: {expected}") from None
+        raise DirEAGError(f"--n {numbers}: {expected}") from None
 
 
 def _held_out(splits: "Splits") -> str:

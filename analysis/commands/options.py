@@ -45,14 +45,14 @@ ResamplesOption = Annotated[
 
 
 def read_observations(
-    path: Path, answers: AnswerKind | None, columns: Columns | None, *, quiet: bool
+    path: Path, answers: AnswerKind | None, columns: Columns | None, labels: Path | None = None, *, quiet: bool
 ) -> "Observations":
-    """Read an observation file and, unless quiet, say what is usable in it."""
+    """Read an observation file, and labels for it, and say what is usable in it unless quiet."""
     from bayes_direag.data.observations import Observations
 
-    observations = Observations.read(path, answers, columns)
+    observations = Observations.read(path, answers, columns, labels)
     if not quiet:
-        show_quality(observations, path, inferred=answers is None)
+        show_quality(observations, path, inferred=answers is None, labels=labels)
     return observations
 
 

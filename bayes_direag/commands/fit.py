@@ -26,6 +26,7 @@ def fit_command(
     column: options.ColumnOption = None,
     scale: options.ScaleOption = None,
     equal: options.EqualOption = None,
+    labels: options.LabelsOption = None,
     recalibration: options.RecalibrationOption = None,
     out_of_fold: options.OutOfFoldOption = None,
     overrides: options.SetOption = None,
@@ -48,12 +49,12 @@ def fit_command(
     settings = options.chosen_preset(preset, recalibration, out_of_fold, overrides)
     with options.progress() as step:
         step(f"reading {observations}")
-        labelled = Observations.read(observations, answers, columns)
+        labelled = Observations.read(observations, answers, columns, labels)
     if not as_json:
-        show_quality(labelled, observations, inferred=answers is None)
+        show_quality(labelled, observations, inferred=answers is None, labels=labels)
     if method == "map":
         with options.progress() as step:
-            step(f"fitting {variant} to {len(labelled):,} questions")
+            step(f"fitting {variant} to {labelled.labelled.sum():,} questions")
             from bayes_direag.fits.fitting import fit_map
 
             fitted = fit_map(labelled, preset=settings, variant=variant, seed=seed)

@@ -42,6 +42,12 @@ EqualOption = Annotated[
         metavar="FILE", help='File of equal answers, one cluster per line: {"answers": ["Nile", "Nile River"]}.'
     ),
 ]
+LabelsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels", metavar="FILE", help="Labels of OBS in a table of their own, as `direag label` makes it (CSV)."
+    ),
+]
 MethodOption = Annotated[
     FitMethod,
     typer.Option(

@@ -246,18 +246,30 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
     out.print(summary_table(fit, str(path)), parameter_tables(fit))
 
 
-def show_quality(observations: "Observations", path: Path, *, inferred: bool) -> None:
-    """Print how many observations are usable, how answers are compared, and which levels stand out."""
+def show_quality(observations: "Observations", path: Path, *, inferred: bool, labels: Path | None = None) -> None:
+    """Print how many observations are usable, how answers are compared, and which levels and labels stand out."""
     from bayes_direag.data.level_remarks import level_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
     out.print(quality_table(observations, f"{path}: {observations.kind} answers{how}"))
-    notes = [_voting_note(observations), *level_remarks(observations)]
+    notes = [_voting_note(observations), *level_remarks(observations), labels and _labels_note(observations, labels)]
     if observations.signals:
         names = observations.signal_names
         notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
     for note in filter(None, notes):
         out.print(f"{note}\n", soft_wrap=True)
+
+
+def _labels_note(observations: "Observations", labels: Path) -> str:
+    """Say to how many labelled questions no report gave the right answer; empty if there are none."""
+    known = observations.labelled & observations.answered
+    n = int((known & ~observations.gold_generated).sum())
+    if not n:
+        return ""
+    return (
+        f"{labels}: to {n} of {known.sum()} labelled questions no report gives the right answer. If that is more than "
+        "you expect, look at how the right answers are written."
+    )
 
 
 def _voting_note(observations: "Observations") -> str:

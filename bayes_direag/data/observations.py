@@ -89,14 +89,25 @@ class Observations:
 
     @classmethod
     def read(
-        cls, path: str | Path, answers: AnswerKind | None = None, columns: Columns | None = None
+        cls,
+        path: str | Path,
+        answers: AnswerKind | None = None,
+        columns: Columns | None = None,
+        labels: "pandas.DataFrame | str | Path | None" = None,
     ) -> "Observations":
         """Read an observation file (JSON Lines, Parquet or CSV, recognised by content); see :meth:`from_questions`.
 
         With ``columns``, tables and JSON Lines with one report a line may have other column names, names as levels and
-        fractions as confidences. With ``Columns(same_answer=...)``, answers that differ may be equal.
+        fractions as confidences. With ``Columns(same_answer=...)``, answers that differ may be equal. With ``labels``,
+        those of :meth:`with_labels` are added, and count where the kind of answers is inferred.
         """
-        return cls.of_table(files.read_table(Path(path), columns), answers, columns)
+        table = files.read_table(Path(path), columns)
+        if labels is None:
+            return cls.of_table(table, answers, columns)
+        from bayes_direag.data.labels import Labels
+
+        kind = answers or Labels.of(labels).kind(table.texts("gold_answer").values)
+        return cls.of_table(table, kind, columns).with_labels(labels)
 
     @classmethod
     def from_records(
@@ -413,6 +424,30 @@ class Observations:
         for row, texts in enumerate(self.candidates):
             of_candidate[row, : len(texts)] = [place.get(text, -1) for text in texts]
         return np.take_along_axis(of_candidate, self.candidate.astype(int), axis=1)
+
+    def with_labels(self, labels: "pandas.DataFrame | str | Path") -> "Observations":
+        """Add the labels of a table or a CSV file, as :func:`~bayes_direag.questions_to_label` makes it.
+
+        A row has a ``problem_id``, and a ``gold_answer``, or an ``answer`` and whether it is ``correct``. Rows without
+        a label say nothing, and the gold answer ``none of these`` makes all answers wrong. Raises ObservationError if
+        nothing is labelled, a question is unknown, a label cannot be read, a question has two different labels, or only
+        some of its answers have verdicts.
+        """
+        from bayes_direag.data.labels import Labels, labelled_table
+
+        given = Labels.of(labels)
+        known = given.known(dict(zip(self.problem_id, self.candidates, strict=True)), self.kind, self.table.path)
+        place = {name: row for row, name in enumerate(self.problem_id)}
+        correct, labelled = self.correct.copy(), self.labelled.copy()
+        for name, (right, _) in known.items():
+            row = place[name]
+            is_right = np.array([*(text in right for text in self.candidates[row]), False])[self.candidate[row]]
+            if labelled[row] and (is_right != correct[row]).any():
+                raise given.contradiction(given.filled[name][0])
+            correct[row], labelled[row] = is_right, True
+        numbered = {int(self.row[place[name]]): question for name, question in known.items()}
+        table = labelled_table(self.table, numbered, self.kind)
+        return replace(self, correct=correct, labelled=labelled, table=table)
 
     def align(self, level_names: Sequence[str], groups: tuple[str, ...] | None = None) -> "Observations":
         """Return the observations with the levels of a fit, in its order; the records do not change.

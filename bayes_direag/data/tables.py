@@ -160,7 +160,7 @@ def _opened(path: Path, names: Columns | None) -> Iterator[tuple[parquet.Parquet
 
 def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
     """Take the text of a CSV file in long form; raise ObservationError if it or a value in it cannot be used."""
-    header, chosen = next(_csv_rows(text, path))[1], names or Columns()
+    header, chosen = next(csv_rows(text, path))[1], names or Columns()
     chosen.check(header, path)
     try:
         table = pyarrow_csv.read_csv(
@@ -177,7 +177,7 @@ def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
         table = None
     line = np.arange(0 if table is None else table.num_rows) + 2
     if '"' in text or len(text.splitlines()) != len(line) + 1:  # Arrow takes a cell without its last quotation mark
-        line = np.array([number for number, _ in _csv_rows(text, path)][1:], int)
+        line = np.array([number for number, _ in csv_rows(text, path)][1:], int)
     if table is None or len(line) != table.num_rows:
         raise _not_csv(path, None, "cells are divided in two ways")
     columns = {}
@@ -188,7 +188,7 @@ def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
     return LongTable.of_rows(columns, path, line, names)
 
 
-def _csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file with their lines; raise ObservationError for one with an error."""
     limit, line, width = csv.field_size_limit(max(len(text), 1)), 1, 0
     try:

@@ -13,7 +13,7 @@ from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
-from tests.command_line import contents, direag, one_line, refuse, succeed, without_gold
+from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 
 PREDICTION_COLUMNS = ["problem_id", "fold", "method", "answer", "confidence", "correct", "null_probability"]
 PREDICTION_COLUMNS += ["state_probability", "cluster"]
@@ -44,6 +44,13 @@ def test_the_folder_and_what_is_printed(evaluated, observations):
     assert "…" not in printed
     assert all(method in printed for method in METHODS)
     assert str(folder) in printed
+
+
+def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
+    labels = labels_of(observations, tmp_path / "labels.csv", 60)
+    options = ["--labels", labels, "--resamples", 20, "--folds", 2, "--methods", "majority,majority_platt"]
+    assert "60 labelled" in succeed("evaluate", questions, "--out", tmp_path / "results", *options)
+    assert pd.read_csv(tmp_path / "results" / "metrics.csv")["n"].tolist() == [60, 60]
 
 
 def test_predictions(evaluated, observations):

@@ -16,7 +16,7 @@ from bayes_direag.model.simulate import simulate_observations
 from tests import command_line
 from tests.command_line import direag
 
-QUICK = ("--labels", "20,40,100", "--splits", "3", "--methods", "vote_logistic,majority,majority_platt")
+QUICK = ("--n", "20,40,100", "--splits", "3", "--methods", "vote_logistic,majority,majority_platt")
 
 
 succeed, refuse = partial(command_line.succeed, "learning-curve"), partial(command_line.refuse, "learning-curve")
@@ -104,8 +104,18 @@ def test_an_interrupted_run_goes_on_to_the_same_end(
 
 
 @pytest.mark.usefixtures("undrawn")
+def test_labels_in_a_table_of_their_own(questions: Path, tmp_path: Path) -> None:
+    new = command_line.without_gold(questions, tmp_path / "new.jsonl")
+    labels = command_line.labels_of(questions, tmp_path / "labels.csv", 140)
+    options = ["--labels", labels, "--n", 20, "--splits", 2, "--methods", "majority"]
+    assert "120 of 140 usable questions are tested" in " ".join(
+        succeed(new, "--out", tmp_path / "out", *options).split()
+    )
+
+
+@pytest.mark.usefixtures("undrawn")
 def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    common = questions, "--out", tmp_path / "out", "--labels", "20"
+    common = questions, "--out", tmp_path / "out", "--n", "20"
     succeed(*common, "--splits", 2, "--methods", "majority")
     asked = []
     real = curve._sampler
@@ -125,7 +135,7 @@ def test_methods_and_splits_can_be_added(questions: Path, tmp_path: Path, monkey
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--labels", "30,many"], "--labels 30,many: expected whole numbers"),
+        (["--n", "30,many"], "--n 30,many: expected whole numbers"),
         (["--level", "95"], "--level 95.0: expected a probability"),
     ],
 )
@@ -136,7 +146,7 @@ def test_refusals(questions: Path, tmp_path: Path, options: list[str], says: str
 
 @pytest.mark.slow
 def test_nuts_from_end_to_end(questions: Path, tmp_path: Path) -> None:
-    options = ["--labels", "30", "--splits", 2, "--methods", "map_bayes,nuts_bayes,nuts_bayes_calibrated"]
+    options = ["--n", "30", "--splits", 2, "--methods", "map_bayes,nuts_bayes,nuts_bayes_calibrated"]
     short = ["--chains", 2, "--warmup", 200, "--draws", 150]
     found = json.loads(succeed(questions, "--out", tmp_path / "out", *options, *short, "--json"))
     assert found["sampling"] == {"n_chains": 2, "n_warmup": 200, "n_draws": 150, "target_accept": 0.97}

@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
 from bayes_direag.model.presets import PRESETS, label
 from bayes_direag.model.settings import SamplingSettings
-from tests.command_line import direag, one_line, refuse, succeed
+from tests.command_line import direag, labels_of, one_line, refuse, succeed
 
 NUTS = ("--method", "nuts")
 LEVELS = ("very_cautious", "cautious", "vanilla", "confident", "very_confident")
@@ -47,6 +49,26 @@ def test_show_json(fitted):
     assert {row["sd"] for row in rows} == {None}
     assert {row["relative"] for row in rows if row["parameter"] == "bias"} == {None}
     assert sum(row["relative"] for row in rows if row["parameter"] == "weight") == pytest.approx(1)
+
+
+def test_labels_in_a_table_of_their_own(tmp_path, observations, questions):
+    labels = labels_of(observations, tmp_path / "labels.csv", 30)
+    said = one_line(succeed("fit", questions, "--labels", labels, "--out", tmp_path / "fit.nc"))
+    assert f"{questions}: numeric answers (inferred from the gold answers)" in said
+    assert "81 questions: 80 answered, 30 labelled" in said
+    assert "learned from 30 questions with numeric answers" in said
+    known = Observations.read(observations)
+    n_absent = int((~known.gold_generated[:30]).sum())
+    assert f"{labels}: to {n_absent} of 30 labelled questions no report gives the right answer." in said
+    alone = fit_map(known.select(slice(0, 30))).parameters()["mean"].to_numpy()
+    assert Fit.load(tmp_path / "fit.nc").parameters()["mean"].to_numpy() == pytest.approx(alone, rel=1e-6)
+
+
+def test_labels_that_cannot_be_used(tmp_path, observations, questions):
+    labels = labels_of(observations, tmp_path / "labels.csv", 0)
+    out = ("--out", tmp_path / "fit.nc")
+    assert f"{labels}, field gold_answer: no row is filled in" in refuse("fit", questions, "--labels", labels, *out)
+    assert "none.csv: there is no such file" in refuse("fit", questions, "--labels", tmp_path / "none.csv", *out)
 
 
 def given_to(monkeypatch: pytest.MonkeyPatch, function: str, fit: Fit) -> dict[str, Any]:

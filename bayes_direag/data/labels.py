@@ -1,0 +1,221 @@
+"""Labels in a table of their own, as a person fills it in: the gold answer to a question, or a verdict on each answer.
+
+A row has a ``problem_id`` and a ``gold_answer``; or a ``problem_id``, an ``answer`` and whether it is ``correct``. It
+says nothing while ``gold_answer`` or ``correct`` is empty.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import repeat
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.json_lines import read_text
+from bayes_direag.data.long_table import Coded, LongTable, whole
+from bayes_direag.data.plain import is_missing, plain
+from bayes_direag.data.records import Question
+from bayes_direag.errors import ObservationError
+
+if TYPE_CHECKING:
+    import pandas
+
+#: The gold answer of a question to which no report gave the right answer, unless a report gives this very answer.
+NONE_OF_THESE = "none of these"
+_VERDICTS = {"true": True, "1": True, "false": False, "0": False}
+
+
+class LabelRow(NamedTuple):
+    """A row: what it has under ``gold_answer`` or ``correct`` is its ``label``, None if that is empty."""
+
+    line: int
+    problem_id: str
+    answer: str | None
+    label: str | None
+
+
+class Known(NamedTuple):
+    """Which candidates of a question are right, and its gold answer if it has one."""
+
+    right: frozenset[str]
+    gold_answer: str | None
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The rows of a table of labels, the column that holds them, and the file that they were read from."""
+
+    rows: tuple[LabelRow, ...]
+    column: Literal["gold_answer", "correct"]
+    path: Path | None
+
+    @classmethod
+    def of(cls, source: "pandas.DataFrame | str | Path") -> "Labels":
+        """Take a frame, whose first row is line 1, or read a CSV file; ObservationError without the columns."""
+        if isinstance(source, str | Path):
+            path, frame = Path(source), read_labels(source)
+            lines = [int(line) for line in frame.index]
+        else:
+            path, frame, lines = None, source, list(range(1, len(source) + 1))
+        header = [str(name) for name in frame.columns]
+        if "problem_id" not in header or ("gold_answer" in header) == ({"answer", "correct"} <= {*header}):
+            raise ObservationError(
+                "this is not a table of labels",
+                path=path,
+                line=None if path is None else 1,
+                seen=", ".join(header),
+                expected="columns problem_id and gold_answer, or problem_id, answer and correct",
+                remedy="Name the columns so. In a file there are commas between the cells.",
+            )
+        column: Literal["gold_answer", "correct"] = "gold_answer" if "gold_answer" in header else "correct"
+        cells = {name: map(_text, frame.iloc[:, place]) for place, name in enumerate(header)}
+        answers = cells.get("answer", repeat(None))
+        rows = zip(lines, cells["problem_id"], answers, cells[column], strict=False)
+        return cls(tuple(LabelRow(line, name or "", answer, label) for line, name, answer, label in rows), column, path)
+
+    @property
+    def filled(self) -> dict[str, list[LabelRow]]:
+        """All rows of each question that has a label in some row."""
+        rows: dict[str, list[LabelRow]] = {row.problem_id: [] for row in self.rows if row.label is not None}
+        for row in self.rows:
+            if row.problem_id in rows:
+                rows[row.problem_id].append(row)
+        return rows
+
+    def kind(self, golds: Iterable[str]) -> AnswerKind:
+        """Infer how answers are compared from these gold answers and others; text if there are none.
+
+        Raises ObservationError if up to a fifth of these, slips of the pen perhaps, are unlike the others.
+        """
+        rows = [row for row in self.rows if row.label and not _is_none(row.label) and self.column == "gold_answer"]
+        for kind in ("numeric", "choice"):
+            odd = [row for row in rows if canonical(row.label, kind) is None]
+            if 0 < 5 * len(odd) <= len(rows):
+                expected = f"a {kind} answer, as the others are"
+                raise self._refusal(
+                    "this is unlike the others", odd[0], expected, "Correct it, or declare --answers text."
+                )
+        every = [*golds, *(row.label or "" for row in rows)]
+        return infer_kind(every) if every else "text"
+
+    def known(self, candidates: Mapping[str, Sequence[str]], kind: AnswerKind, source: Path | None) -> dict[str, Known]:
+        """Return what is known of each labelled question, given the candidates of all questions of ``source``.
+
+        Raises ObservationError if nothing is labelled, a question is unknown, a label cannot be read, or labels of one
+        question contradict each other or leave out one of its answers.
+        """
+        filled = self.filled
+        if not filled:
+            raise ObservationError(
+                "no row is filled in",
+                path=self.path,
+                field=self.column,
+                expected="some rows with a label",
+                remedy="Fill in some rows: nothing can be learned without any label.",
+            )
+        for name, (row, *_) in filled.items():
+            if name not in candidates:
+                expected = f"the name of a question of {source or 'the observations'}"
+                remedy = "Correct the name, or remove the row."
+                raise self._refusal("there is no such question", row, expected, remedy, field="problem_id")
+        of_question = self._of_gold if self.column == "gold_answer" else self._of_verdicts
+        return {name: of_question(rows, candidates[name], kind) for name, rows in filled.items()}
+
+    def _of_gold(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
+        known: dict[str, Known] = {}
+        for row in rows:
+            if row.label is None:
+                continue
+            answer = canonical(row.label, kind)
+            if answer not in candidates and _is_none(row.label):
+                known.setdefault(NONE_OF_THESE, Known(frozenset(), None))
+            elif answer is not None:
+                known.setdefault(answer, Known(frozenset({answer} & {*candidates}), row.label))
+            else:
+                remedy = "Correct it, or declare another kind of answers (--answers, in Python answers=)."
+                raise self._refusal(f"this cannot be read as {kind}", row, f"one {kind} answer", remedy)
+            if len(known) > 1:
+                raise self.contradiction(row)
+        return next(iter(known.values()))
+
+    def _of_verdicts(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
+        verdicts: dict[str | None, bool] = {}
+        for row in rows:
+            if row.label is None:
+                continue
+            verdict = _VERDICTS.get(row.label.strip().lower())
+            if verdict is None:
+                raise self._refusal("this is no verdict", row, "true, false or nothing", "Correct it.")
+            if verdicts.setdefault(canonical(row.answer, kind), verdict) != verdict:
+                raise self.contradiction(row)
+        for text in candidates:
+            if text not in verdicts:
+                row = next((row for row in rows if canonical(row.answer, kind) == text), rows[0])
+                problem = f"nothing says whether the answer {text!r} is right, though other answers are judged"
+                remedy = "Fill in the rest, or leave all of them empty."
+                raise self._refusal(problem, row, "true or false for every answer to the question", remedy)
+        return Known(frozenset(text for text in candidates if verdicts[text]), None)
+
+    def contradiction(self, row: LabelRow) -> ObservationError:
+        """Return the error of a question that has another label than that of the row."""
+        remedy = "Keep the one that is right."
+        return self._refusal(f"question {row.problem_id!r} has another label before", row, "one label", remedy)
+
+    def _refusal(
+        self, problem: str, row: LabelRow, expected: str, remedy: str, *, field: str | None = None
+    ) -> ObservationError:
+        seen = row.label if field is None else row.problem_id
+        return ObservationError(
+            problem,
+            path=self.path,
+            line=row.line,
+            field=field or self.column,
+            seen=seen,
+            expected=expected,
+            remedy=remedy,
+        )
+
+
+def read_labels(path: str | Path) -> "pandas.DataFrame":
+    """Read a CSV file as texts, empty where nothing stands; the index is the line. ObservationError if it cannot be."""
+    import pandas as pd
+
+    from bayes_direag.data.tables import csv_rows
+
+    (_, header), *rows = list(csv_rows(read_text(Path(path)), Path(path))) or [(1, [])]
+    lines = pd.Index([line for line, _ in rows], name="line")
+    return pd.DataFrame([cells for _, cells in rows], index=lines, columns=header, dtype="str")
+
+
+def labelled_table(table: LongTable, known: Mapping[int, Known], kind: AnswerKind) -> LongTable:
+    """Return a table in which some questions, given by their numbers, have a gold answer or else flags."""
+    golds, flags = table.texts("gold_answer").objects(), table.texts("correct").objects()
+    answers, end = table.texts("answer"), np.append(table.start, len(table.line))
+    for number, (right, gold_answer) in known.items():
+        rows = slice(end[number], end[number + 1])
+        if gold_answer is not None:
+            golds[rows] = gold_answer
+            continue
+        for row in range(rows.start, rows.stop):
+            answer = canonical(answers.value(row), kind)
+            flags[row] = None if answer is None else answer in right
+    columns = {**table.columns, "gold_answer": Coded.of(golds), "correct": Coded.of(flags)}
+    records = None
+    if table.file_records is not None:  # a question as it is in a file takes in what its columns say
+        records = [
+            (given.model_dump(exclude_unset=True) if number in known and isinstance(given, Question) else given, names)
+            for number, (given, names) in enumerate(table.file_records)
+        ]
+    return replace(table, columns=columns, file_records=records)
+
+
+def _text(value: object) -> str | None:
+    """Return a cell as text, None if it is empty or stands for a missing value."""
+    value = whole(plain(value))
+    return None if value is None or is_missing(str(value)) else str(value)
+
+
+def _is_none(label: str) -> bool:
+    return label.strip().casefold() == NONE_OF_THESE

@@ -1,0 +1,181 @@
+"""Labels in a table of their own: what they say of the observations, and what they cannot say."""
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bayes_direag import Observations, simulate_observations
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.files import read_questions
+from bayes_direag.data.records import Observation, Question
+from bayes_direag.errors import ObservationError
+from tests.command_line import without_gold
+
+
+def question(name: str, *answers: str, gold: str | None = None) -> Question:
+    reports = (Observation(level=k, answer=answer, confidence=50 + k) for k, answer in enumerate(answers))
+    return Question(problem_id=name, gold_answer=gold, observations=tuple(reports))
+
+
+def numbers(*golds: str | None) -> Observations:
+    """Return questions a, b and c, with some gold answers."""
+    given = [("a", "51 dollars", "61"), ("b", "7", "7.0"), ("c", "1/2", "3")]
+    pairs = zip(given, golds or [None] * 3, strict=True)
+    return Observations.from_questions([question(*words, gold=gold) for words, gold in pairs], "numeric")
+
+
+def rivers() -> Observations:
+    return Observations.from_questions(
+        [question("nile", "Nile", "the River Nile", "Amazon"), question("rhine", "Rhine", "rhine.", "Rhine")], "text"
+    )
+
+
+def golds(**answers: object) -> pd.DataFrame:
+    return pd.DataFrame({"problem_id": [*answers], "gold_answer": [*answers.values()]})
+
+
+def verdicts(*rows: tuple[str, str, object]) -> pd.DataFrame:
+    return pd.DataFrame(rows, columns=["problem_id", "answer", "correct"])
+
+
+@pytest.mark.parametrize("empty", [None, np.nan, pd.NA, "", "  ", "NA"])
+def test_gold_answers_are_compared_as_ever_and_empty_rows_say_nothing(empty):
+    table = numbers().with_labels(golds(c=0.5, a=51, b=empty))
+    assert table.labelled.tolist() == [True, False, True]
+    assert table.correct.tolist() == [[True, False], [False, False], [True, False]]
+    assert numbers().labelled.sum() == 0
+
+
+def test_labels_are_those_of_a_file_that_had_them_from_the_first(tmp_path):
+    known = simulate_observations(60, seed=2)
+    known.write(tmp_path / "known.jsonl")
+    unlabelled = Observations.read(without_gold(tmp_path / "known.jsonl", tmp_path / "new.jsonl"), "numeric")
+    table = golds(**{one.problem_id: one.gold_answer for one in known.questions}).sample(frac=1, random_state=1)
+    labelled = unlabelled.with_labels(table)
+    assert labelled.fingerprint == known.fingerprint != unlabelled.fingerprint
+    assert [one.gold_answer for one in labelled.questions] == [one.gold_answer for one in known.questions]
+    for name in ("again.jsonl", "again.csv", "again.parquet"):
+        labelled.write(tmp_path / name)
+        assert Observations.read(tmp_path / name).fingerprint == known.fingerprint
+
+
+def test_a_question_to_which_nobody_gave_the_right_answer(tmp_path):
+    table = numbers().with_labels(golds(a="None of these", b="8"))
+    assert table.labelled.tolist() == [True, True, False]
+    assert not table.gold_generated.any()
+    table.write(tmp_path / "labelled.jsonl")
+    assert Observations.read(tmp_path / "labelled.jsonl").fingerprint == table.fingerprint
+    first, second, third = read_questions(tmp_path / "labelled.jsonl")
+    assert (first.gold_answer, second.gold_answer, third.gold_answer) == (None, "8", None)
+    assert [report.correct for report in first.observations] == [False, False]
+    options = Observations.from_questions([question("a", "None of these", "Nile")], "text")
+    assert options.with_labels(golds(a="none of these")).correct.tolist() == [[True, False]]
+
+
+def test_several_answers_may_be_right():
+    table = rivers().with_labels(
+        verdicts(
+            ("nile", "Nile", True), ("nile", "river nile", 1.0), ("nile", "Amazon", "FALSE"), ("rhine", "Rhine", None)
+        )
+    )
+    assert table.labelled.tolist() == [True, False]
+    assert table.correct.tolist() == [[True, True, False], [False] * 3]
+    again = Observations.from_questions(table.questions, "text")
+    assert again.fingerprint == table.fingerprint
+
+
+def test_what_the_observations_are_beside_is_kept():
+    observations = simulate_observations(30, seed=1, signals=["words"]).select(np.array([4, 2, 9]))
+    hidden = Observations.from_questions(
+        [one.model_copy(update={"gold_answer": None}) for one in observations.questions], "numeric"
+    ).of_signals(["words"])
+    table = hidden.with_labels(golds(**{observations.problem_id[1]: observations.questions[1].gold_answer}))
+    assert table.signal_names == ("words",)
+    assert table.labelled.tolist() == [False, True, False]
+    assert table.correct[1].tolist() == observations.correct[1].tolist()
+    np.testing.assert_array_equal(table.confidence, hidden.confidence)
+
+
+def test_the_same_label_twice_is_one():
+    assert numbers("51", None, None).with_labels(golds(a="$51.00")).labelled.tolist() == [True, False, False]
+    twice = pd.concat([golds(a="51"), golds(a="51.0", b=None)])
+    assert numbers().with_labels(twice).labelled.tolist() == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ("observations", "rows", "says"),
+    [
+        (numbers(), "problem_id,gold_answer\na,\n\nz,7\n", "line 4, field problem_id: there is no such question; saw"),
+        (numbers(), "problem_id,gold_answer\na,51\na,\na,61\n", "line 4, field gold_answer: question 'a' has another"),
+        (numbers("51", None, None), "problem_id,gold_answer\na,61\n", "line 2, field gold_answer: question 'a' has"),
+        (numbers(), "problem_id,gold_answer\na,3 or 4\n", "line 2, field gold_answer: this cannot be read as numeric"),
+        (numbers(), "problem_id,gold_answer\na,\nb,NaN\n", "field gold_answer: no row is filled in"),
+        (numbers(), "problem_id;gold_answer\na;51\n", "line 1: this is not a table of labels; saw 'problem_id;gold"),
+        (numbers(), "problem_id,gold_answer,answer,correct\na,51,51,1\n", "line 1: this is not a table of labels"),
+        (numbers(), "", "line 1: this is not a table of labels; saw ''"),
+        (numbers(), "problem_id,gold_answer\na,51,x\n", "line 2: this row has 3 cells"),
+        (rivers(), "problem_id,answer,correct\nnile,Nile,yes\n", "line 2, field correct: this is no verdict; saw"),
+        (
+            rivers(),
+            "problem_id,answer,correct\nnile,Nile,true\nnile,Amazon,\nnile,the river Nile,true\n",
+            "line 3, field correct: nothing says whether the answer 'amazon' is right",
+        ),
+        (
+            rivers(),
+            "problem_id,answer,correct\nnile,Nile,true\nnile,Amazon,false\n",
+            "line 2, field correct: nothing says whether the answer 'river nile' is right",
+        ),
+        (
+            rivers(),
+            "problem_id,answer,correct\nrhine,Rhine,true\nrhine,rhine.,false\n",
+            "line 3, field correct: question 'rhine' has another label before; saw 'false'",
+        ),
+    ],
+)  # fmt: skip
+def test_what_labels_cannot_say(observations: Observations, rows: str, says: str, tmp_path: Path):
+    path = tmp_path / "labels.csv"
+    path.write_text(rows)
+    with pytest.raises(ObservationError) as error:
+        observations.with_labels(path)
+    assert str(error.value).startswith(f"{path}, {says}")
+
+
+def test_the_rows_of_a_frame_are_its_lines():
+    with pytest.raises(ObservationError, match="line 2, field problem_id: there is no such question; saw 'z'"):
+        numbers().with_labels(golds(a="51", z="7"))
+
+
+class TestTheKindOfAnswers:
+    def read(self, folder: Path, *answers: str, gold: str | None = None) -> Observations:
+        given = Observations.from_questions([question(f"{k}", "51", "no", "B", gold=gold) for k in range(12)], "text")
+        given.write(folder / "new.jsonl")
+        golds(**{f"{k}": answer for k, answer in enumerate(answers)}).to_csv(folder / "labels.csv", index=False)
+        return Observations.read(folder / "new.jsonl", labels=folder / "labels.csv")
+
+    def test_it_is_that_of_all_gold_answers(self, tmp_path):
+        assert self.read(tmp_path, "51", "none of these").kind == "numeric"
+        assert self.read(tmp_path, "b", "A").kind == "choice"
+        assert self.read(tmp_path, "b", "no").kind == "text"
+        assert self.read(tmp_path, "none of these").kind == "text"
+        assert self.read(tmp_path, *["yes"] * 3, gold="yes").kind == "text"
+
+    def test_a_slip_of_the_pen_does_not_change_it(self, tmp_path):
+        with pytest.raises(
+            ObservationError, match="line 7, field gold_answer: this is unlike the others; saw '5 or 1'"
+        ):
+            self.read(tmp_path, *["51"] * 5, "5 or 1")
+        assert self.read(tmp_path, *["51"] * 3, "5 or 1").kind == "text"
+
+    def test_verdicts_are_of_texts(self, tmp_path):
+        rivers().write(tmp_path / "new.jsonl")
+        rows = verdicts(*(("nile", answer, answer != "Amazon") for answer in ("Nile", "River Nile", "Amazon")))
+        table = Observations.read(tmp_path / "new.jsonl", labels=rows)
+        assert (table.kind, table.correct[0].tolist()) == ("text", [True, True, False])
+
+    def test_answers_that_are_one_are_labelled_by_the_spelling_that_is_kept(self, tmp_path):
+        rivers().write(tmp_path / "new.jsonl")
+        columns = Columns(same_answer=lambda first, second, _: first.removeprefix("river ") == second)
+        table = Observations.read(tmp_path / "new.jsonl", None, columns, golds(nile="Nile", rhine="Rhein"))
+        assert table.correct.tolist() == [[True, True, False], [False] * 3]
