@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -63,11 +64,12 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
             expected="arguments as lm-eval 0.4 writes them, one a reply",
             remedy="Write the log with lm-eval 0.4.3 or later.",
         )
+    n = _n_choices(arguments)
     asked = sample.doc.get("question") if isinstance(sample.doc, dict) else None
-    question = asked if isinstance(asked, str) else str(arguments[0][0])
+    contexts = {str(argument[0]) for argument in arguments[:n]}
+    question = asked if isinstance(asked, str) else contexts.pop() if len(contexts) == 1 else None
     problem_id = str(sample.doc_id)
     if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
-        n = _n_choices(arguments)
         letter, confidence = _likeliest(log, line, sample, n)
         gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
         given: dict[str, str | float | bool | None] = {"answer": letter, "confidence": confidence}
@@ -106,7 +108,7 @@ def _verdict(sample: _Sample) -> dict[str, bool]:
     return {"correct": bool(score)} if score in (0, 1) else {}
 
 
-def _n_choices(arguments: list[list[JsonValue]]) -> int:
+def _n_choices(arguments: list[list[Any]]) -> int:
     """Return the number of choices; for mutual information, each is requested once more, without its context."""
     half = len(arguments) // 2
     first, second = arguments[:half], arguments[half:]

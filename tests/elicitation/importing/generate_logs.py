@@ -4,6 +4,7 @@
 environment that has it. The version goes into ``logs/provenance.json``.
 """
 
+import asyncio
 import hashlib
 import json
 import os
@@ -53,7 +54,7 @@ def reply(prompt: str, draw_number: int = 0) -> str:
 
 
 def lm_eval_logs(folder: Path) -> None:
-    """Generation under two prompts with two repeats, a filtered one, and multiple choice."""
+    """Generation under two prompts with two repeats, a filtered one, and every kind of multiple choice."""
     from lm_eval import simple_evaluate
     from lm_eval.api.model import LM
     from lm_eval.loggers import EvaluationTracker
@@ -70,11 +71,15 @@ def lm_eval_logs(folder: Path) -> None:
             raise NotImplementedError
 
     work = Path(tempfile.mkdtemp())
-    data = work / "pens.json"
-    data.write_text("\n".join(map(json.dumps, PROBLEMS)))
+    splits = {"test": PROBLEMS, "few": PROBLEMS[:4]} | {
+        animal: [problem | {"question": problem["question"].replace("pens", animal)} for problem in PROBLEMS[:4]]
+        for animal in ("hens", "cows")
+    }
+    for split, problems in splits.items():
+        (work / f"{split}.json").write_text("\n".join(map(json.dumps, problems)))
     common = {
         "dataset_path": "json",
-        "dataset_kwargs": {"data_files": {"test": str(data)}},
+        "dataset_kwargs": {"data_files": {split: str(work / f"{split}.json") for split in splits}},
         "test_split": "test",
         "metadata": {"version": 1.0},
     }
@@ -105,17 +110,21 @@ def lm_eval_logs(folder: Path) -> None:
             "filter_list": [{"name": "strict", "filter": [regex, first]}, {"name": "loose", "filter": [loose, first]}],
         }
     )
-    tasks.append(
-        common
-        | {
-            "task": "pens_choice",
-            "output_type": "multiple_choice",
-            "doc_to_text": "{{question}}",
-            "doc_to_choice": "{{choices}}",
-            "doc_to_target": "{{right}}",
-            "metric_list": [{"metric": "acc"}],
-        }
-    )
+    choice = common | {
+        "output_type": "multiple_choice",
+        "doc_to_text": "{{question}}",
+        "doc_to_choice": "{{choices}}",
+        "doc_to_target": "{{right}}",
+        "metric_list": [{"metric": "acc"}],
+    }
+    few = choice | {"test_split": "few"}
+    tasks += [
+        choice | {"task": "pens_choice"},
+        few | {"task": "pens_contexts", "doc_to_text": "{{right}}", "doc_to_target": "pens has he."},
+        few | {"task": "pens_information", "metric_list": [{"metric": "acc"}, {"metric": "acc_mutual_info"}]},
+        few | {"task": "pens_several", "doc_to_target": "{{[right, (right + 1) % 4]}}"},
+        *(choice | {"task": f"farm_{animal}", "test_split": animal} for animal in ("hens", "cows")),
+    ]
     tracker = EvaluationTracker(output_path=str(work / "out"))
     tracker.general_config_tracker.log_experiment_args("canned", "pretrained=canned", None, "", None)
     results = simple_evaluate(
@@ -130,11 +139,11 @@ def lm_eval_logs(folder: Path) -> None:
 
 
 def inspect_logs(folder: Path) -> None:
-    """Two epochs of one model, in both forms of a log, and multiple choice by another."""
+    """Two epochs of one model, in both forms of a log, multiple choice, and every verdict of a scorer."""
     from inspect_ai import Epochs, Task, eval  # noqa: A004
     from inspect_ai.dataset import Sample
     from inspect_ai.model import ModelOutput, ModelUsage, get_model
-    from inspect_ai.scorer import choice, match
+    from inspect_ai.scorer import Score, accuracy, choice, match, scorer
     from inspect_ai.solver import generate, multiple_choice
 
     def canned(answer: Callable[[str], str]) -> Any:
@@ -162,33 +171,55 @@ def inspect_logs(folder: Path) -> None:
         Sample(id=p["id"], input=p["question"], choices=p["choices"], target="ABCD"[p["right"]]) for p in PROBLEMS
     ]
     choice_task = Task(choices, solver=multiple_choice(), scorer=choice(), name="pens_choice")
+
+    @scorer(metrics=[accuracy()])
+    def judge() -> Any:
+        async def score(state: Any, _target: Any) -> Score | None:
+            return Score(value=verdicts[state.sample_id], answer="3") if state.sample_id in verdicts else None
+
+        return score
+
+    verdicts: dict[Any, Any] = {
+        p["id"]: v for p, v in zip(PROBLEMS, ["C", "I", "P", "N", float("nan"), 0.5, 1], strict=False)
+    }
+    judged_task = Task(samples, solver=generate(), scorer=judge(), name="pens_judged")
     work = tempfile.mkdtemp()
     settings: dict[str, Any] = {"log_dir": work, "display": "none", "max_samples": 1}
     eval(open_task, model=canned(again), **settings, log_format="eval")
     eval(choice_task, model=canned(letter), **settings, log_format="eval")
     eval(open_task, model=canned(again), **settings, log_format="json", limit=2)
+    eval(judged_task, model=canned(reply), **settings, log_format="eval")
     for path in Path(work).iterdir():
-        name = "pens_choice" if "choice" in path.name else "pens"
+        name = next((name for name in ("pens_choice", "pens_judged") if name.replace("_", "-") in path.name), "pens")
         shutil.copy(path, folder / f"{name}{path.suffix}")
 
 
 def uqlm_logs(folder: Path) -> None:
-    """A response and three samples with the consistency score that needs no network, in both forms."""
+    """Responses with three samples and their consistency, in both forms, and with the probabilities of tokens."""
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage
-    from uqlm import BlackBoxUQ
+    from uqlm import BlackBoxUQ, WhiteBoxUQ
 
     prompts = [ASK.format(question=p["question"], note="") for p in PROBLEMS]
     texts = [reply(prompt) for prompt in prompts] + [reply(prompt, k) for prompt in prompts for k in (1, 2, 3)]
 
     class Canned(GenericFakeChatModel):
         temperature: float = 0.7
+        logprobs: bool = False
 
     scorer = BlackBoxUQ(llm=Canned(messages=iter(map(AIMessage, texts))), scorers=["exact_match"], use_best=False)
     result = scorer.generate_and_score_sync(prompts, num_responses=3, show_progress_bars=False)
     (folder / "result.json").write_text(json.dumps(result.to_dict(), indent=1, default=str) + "\n")
     result.to_df().to_json(folder / "frame.jsonl", orient="records", lines=True)
-    result.to_df().to_csv(folder / "frame.csv", index=False)
+
+    def spoken(text: str, place: int) -> AIMessage:
+        tokens = [{"token": token, "logprob": -draw(text, token)} for token in text.split()[-2:]]
+        return AIMessage(text, response_metadata={} if place == 1 else {"logprobs": {"content": tokens}})
+
+    messages = map(spoken, texts[:4], range(4))
+    sure = WhiteBoxUQ(llm=Canned(messages=iter(messages)), scorers=["sequence_probability", "min_probability"])
+    result = asyncio.run(sure.generate_and_score(prompts[:4], show_progress_bars=False))
+    (folder / "white_box.json").write_text(json.dumps(result.to_dict(), indent=1, default=str) + "\n")
 
 
 def vllm_logs(folder: Path) -> None:

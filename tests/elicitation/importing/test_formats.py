@@ -123,17 +123,18 @@ class TestLMEval:
     def test_subtasks_of_one_run_are_questions_of_their_own(self, tmp_path: Path) -> None:
         paths = []
         for model in ("m1", "m2"):
-            for task in ("rivers", "metals"):
-                (tmp_path / model).mkdir(exist_ok=True)
-                sample = lines(LM_EVAL["choice"])[0] | {"doc_hash": task}
-                paths.append(write(tmp_path / model / f"samples_{task}_2026-11-22T18-51-21.2.jsonl", sample))
+            (tmp_path / model).mkdir()
+            for animal in ("cows", "hens"):
+                paths.append(tmp_path / model / LM_EVAL[animal].name)
+                paths[-1].write_bytes(LM_EVAL[animal].read_bytes())
         for files in (paths, [(path.parent.name, path) for path in paths]):
             imported = import_logs("lm-eval", files)
-            assert [question.problem_id for question in imported.questions] == ["rivers/0", "metals/0"]
+            names = [f"farm_{animal}/{number}" for animal in ("cows", "hens") for number in range(4)]
+            assert [question.problem_id for question in imported.questions] == names
             for question in imported.questions:
                 assert [one.level_name for one in question.observations] == ["m1", "m2"]
-        same = write(tmp_path / "samples_rivers.jsonl", lines(LM_EVAL["choice"])[0] | {"doc_hash": "other"})
-        with pytest.raises(DirEAGError, match="two different questions have the name 'rivers/0'"):
+        same = write(tmp_path / "samples_farm_cows.jsonl", lines(LM_EVAL["hens"])[0])
+        with pytest.raises(DirEAGError, match="two different questions have the name 'farm_cows/0'"):
             import_logs("lm-eval", [paths[0], same])
 
     def test_repeats_of_subtasks_are_levels_of_one_group(self, tmp_path: Path) -> None:
@@ -156,37 +157,26 @@ class TestLMEval:
         assert [one.level_name for one in pens.observations] == ["pens_wary", "pens_bold"]
         assert (rivers.problem_id, [one.level_name for one in rivers.observations]) == ("rivers/1", ["rivers"])
 
-    def test_one_continuation_of_several_contexts_is_judged(self, tmp_path: Path) -> None:
-        def sample(doc_id: int, likelihoods: tuple[float, float], right: float) -> dict[str, Any]:
-            said = " floats on water."
-            return {
-                "doc_id": doc_id,
-                "doc": {"sentence": "The _ floats on water.", "option1": "cork", "option2": "lead"},
-                "target": said.strip(),
-                "arguments": {
-                    f"gen_args_{k}": {"arg_0": f"The {thing}", "arg_1": said}
-                    for k, thing in enumerate(("cork", "lead"))
-                },
-                "resps": [[[str(likelihood), "False"]] for likelihood in likelihoods],
-                "filtered_resps": [[str(likelihood), "False"] for likelihood in likelihoods],
-                "filter": "none",
-                "metrics": ["acc"],
-                "acc": right,
-            }
+    @pytest.mark.parametrize("log", ["contexts", "several"])
+    def test_where_no_choice_is_the_target_the_metric_judges(self, log: str) -> None:
+        imported = import_logs("lm-eval", [LM_EVAL[log]])
+        samples = lines(LM_EVAL[log])
+        assert [question.gold_answer for question in imported.questions] == [None] * 4
+        assert [question.observations[0].correct for question in imported.questions] == [
+            bool(sample["acc"]) for sample in samples
+        ]
+        assert Observations.from_questions(imported.questions).labelled.all()
 
-        path = write(tmp_path / "a.jsonl", sample(0, (-1.0, -2.0), 1.0), sample(1, (-3.0, -2.0), 0.0))
-        imported = import_logs("lm-eval", [path])
-        given = [(q.gold_answer, q.observations[0].answer, q.observations[0].correct) for q in imported.questions]
-        assert given == [(None, "A", True), (None, "B", False)]
+    def test_several_contexts_are_no_question(self, tmp_path: Path) -> None:
+        sample = lines(LM_EVAL["contexts"])[0] | {"doc": {"right": 0}}
+        assert import_logs("lm-eval", [write(tmp_path / "a.jsonl", sample)]).questions[0].question is None
 
-    def test_requests_without_a_context_are_no_choices(self, tmp_path: Path) -> None:
-        record = lines(LM_EVAL["choice"])[0]
-        again = {f"again_{name}": pair | {"arg_0": ""} for name, pair in record["arguments"].items()}
-        record["arguments"] |= again
-        record["resps"] = [*record["resps"], *reversed(record["resps"])]
-        imported = import_logs("lm-eval", [write(tmp_path / "a.jsonl", record)])
-        assert first(imported).answer == "D"
-        assert first(imported).confidence == pytest.approx(41.894, abs=1e-3)
+    def test_requests_without_a_context_are_no_choices(self) -> None:
+        informed, plain = import_logs("lm-eval", [LM_EVAL["information"]]), import_logs("lm-eval", [LM_EVAL["choice"]])
+        assert [len(sample["arguments"]) for sample in lines(LM_EVAL["information"])] == [8] * 4
+        for question, other in zip(informed.questions, plain.questions, strict=False):
+            assert reports(question)[0][1:] == reports(other)[0][1:]
+            assert question.gold_answer == other.gold_answer
 
     @pytest.mark.parametrize("target", ["-1", "", "None", "[0, 2]"])
     def test_a_target_that_is_hidden_or_several_is_no_gold_answer(self, tmp_path: Path, target: str) -> None:
@@ -274,27 +264,13 @@ class TestInspect:
         with pytest.raises(DirEAGError, match="two different questions have the name 't/1'; saw 'Which"):
             import_logs("inspect", files)
 
-    @pytest.mark.parametrize(
-        ("value", "expected"),
-        [
-            ("C", ("Oslo", True)),
-            ("I", ("Oslo", False)),
-            ("P", ("Oslo", False)),
-            (0.5, ("Oslo", False)),
-            (1, ("Oslo", True)),
-            ("N", (None, None)),
-            (float("nan"), (None, None)),
-            (None, (None, None)),
-        ],
-    )
-    def test_verdicts_by_rule(self, tmp_path: Path, value: object, expected: tuple[str | None, bool | None]) -> None:
-        scored = {} if value is None else {"g": {"value": value, "answer": "Oslo"}}
-        sample = {"target": ["Oslo", "the Oslo"], "input": "Which?", "scores": scored}
-        other = sample | {"id": 2, "scores": {"g": {"value": "C", "answer": "Rome"}}}
-        path = self.log(tmp_path / "a.json", "t", sample, other)
-        imported = import_logs("inspect", [path], scorers=["g"])
-        assert (first(imported).answer, first(imported).correct) == expected
-        Observations.from_questions(imported.questions, "text")
+    def test_verdicts_by_rule(self) -> None:
+        """The scorer gives C, I, P, N, NaN, 0.5, 1 and no verdict."""
+        imported = import_logs("inspect", [LOGS / "inspect" / "pens_judged.eval"], scorers=["judge"])
+        judged = [question.observations[0] for question in imported.questions]
+        assert [one.correct for one in judged] == [True, False, False, None, None, False, True, None]
+        assert [one.answer for one in judged] == ["3", "3", "3", None, None, "3", "3", None]
+        assert [one.confidence for one in judged] == [76, 78, 63, 77, None, 57, 78, None]
 
     def test_a_sample_without_input_has_no_question(self, tmp_path: Path) -> None:
         path = self.log(tmp_path / "a.json", "t", {"input": [], "target": "5"})
@@ -334,6 +310,15 @@ class TestUqlm:
         assert reports(imported.questions[7])[-1] == ("exact_match", "25", pytest.approx(100 / 3))
         with pytest.raises(DirEAGError, match="saw 'cosine_sim'; expected one of exact_match"):
             import_logs("uqlm", [LOGS / "uqlm" / "result.json"], scorers=["cosine_sim"], kind="numeric")
+
+    def test_a_score_that_the_tool_cannot_compute_is_missing(self) -> None:
+        imported = import_logs(
+            "uqlm", [LOGS / "uqlm" / "white_box.json"], scorers=["sequence_probability"], kind="numeric"
+        )
+        scored = [question.observations[1] for question in imported.questions]
+        assert [one.answer for one in scored] == ["3", "6", "10", "12"]
+        # exp of the mean of -0.749137 and -0.847659; the second response has no probabilities of tokens
+        assert [one.confidence for one in scored][:2] == [pytest.approx(45.0049, abs=1e-4), None]
 
     def test_columns_name_and_label_the_questions(self, tmp_path: Path) -> None:
         row = {"response": "Paris", "sampled_responses": ["Rome", "paris"], "id": "q", "ideal": "Paris"}
