@@ -2,7 +2,9 @@
 
 import json
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import Any
 
 import jax
@@ -181,12 +183,17 @@ def assign_folds(
         )
     order = list(range(n))
     random.Random(seed).shuffle(order)  # noqa: S311 - a reproducible deal, not a secret
-    shuffled = list(dict.fromkeys(member[order].tolist()))
+    return _dealt(member, member[order].tolist(), n_folds)
+
+
+def _dealt(member: Int[np.ndarray, " problem"], order: Sequence[int], n_folds: int) -> Int[np.ndarray, " problem"]:
+    """Deal clusters in this order, but the largest first, each to the smallest fold so far."""
+    sizes = np.bincount(member)
     filled, fold = [0] * n_folds, np.empty(len(sizes), np.int64)
-    for number in sorted(shuffled, key=lambda number: -sizes[number]):
+    for number in sorted(dict.fromkeys(order), key=lambda number: -sizes[number]):
         fold[number] = smallest = filled.index(min(filled))
         filled[smallest] += sizes[number]
-    return fold[member]
+    return np.asarray(fold[member])
 
 
 def _out_of_fold(
@@ -207,7 +214,7 @@ def _out_of_fold(
     for member, row in enumerate(used):
         n_units = int(row.sum()) if cluster is None else len(np.unique(cluster[row]))
         if n_units > 1:
-            fold[member] = _folds(observations, row, min(n_folds, n_units), seed)
+            fold[member] = _inner_folds(observations, row, min(n_folds, n_units), seed)
     held_out = fold[:, None, :] == np.arange(n_folds)[None, :, None]
     dealt = (fold > 0).any(axis=1)[:, None, None]
     kept = (used[:, None, :] & ~(held_out & dealt)).reshape(-1, used.shape[1])
@@ -341,6 +348,19 @@ def _folds(
     """Return the fold of each chosen question, dealt in whole clusters; -1 for the others."""
     fold, cluster = np.full(len(observations), -1), observations.cluster_number
     fold[chosen] = assign_folds(int(chosen.sum()), n_folds, seed, None if cluster is None else cluster[chosen])
+    return fold
+
+
+def _inner_folds(
+    observations: Observations, chosen: Bool[np.ndarray, " problem"], n_folds: int, seed: int
+) -> Int[np.ndarray, " problem"]:
+    """Return folds as :func:`_folds` does, dealt by a hash of each name and the seed: their order does not matter."""
+    fold, row, number = np.full(len(observations), -1), np.flatnonzero(chosen), observations.cluster_number
+    member = np.unique(row if number is None else number[row], return_inverse=True)[1]
+    clusters = observations.cluster or observations.problem_id
+    name = {unit: clusters[i] or observations.problem_id[i] for unit, i in zip(member.tolist(), row, strict=True)}
+    order = sorted(name, key=lambda unit: sha256(f"{seed} {name[unit]}".encode()).digest())
+    fold[row] = _dealt(member, order, n_folds)
     return fold
 
 

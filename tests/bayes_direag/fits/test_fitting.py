@@ -15,6 +15,7 @@ from bayes_direag.errors import DirEAGError
 from bayes_direag.fits import fitting
 from bayes_direag.fits.fitting import assign_folds, cross_fit, fit_map, train_test
 from bayes_direag.model.presets import PRESETS
+from bayes_direag.model.simulate import simulate_observations
 
 
 def dealt(n: int, n_folds: int, seed: int) -> list[list[int]]:
@@ -168,6 +169,28 @@ def test_the_final_calibration_is_learned_without_the_cluster(simulated: Observa
     np.testing.assert_array_equal(finals[0], finals[1])
     np.testing.assert_allclose(finals[2], finals[3], rtol=1e-6)
     assert np.abs(finals[0] - finals[2]).max() > 1e-3
+
+
+def test_the_order_of_questions_changes_nothing(simulated: Observations) -> None:
+    some = simulated.select(slice(0, 90))
+    in_clusters = replace(some, cluster=tuple(f"c{row % 20}" if row < 60 else None for row in range(90)))
+    for observations in (some, in_clusters):
+        order = np.random.default_rng(3).permutation(90)
+        once, again = fit_map(observations), fit_map(observations.select(order))
+        expected = once.predict(observations)["confidence"]
+        np.testing.assert_allclose(again.predict(observations)["confidence"], expected, rtol=1e-9)
+        other = fit_map(observations, seed=1).predict(observations)["confidence"]
+        assert np.abs(other - expected).max() > 1e-6
+
+
+@given(st.integers(10, 40), st.integers(2, 5), st.integers(0, 9))
+def test_the_folds_of_the_final_calibration_are_even(n, n_folds, seed):
+    observations = simulate_observations(n, seed=1)
+    chosen = np.arange(n) > 0
+    fold = fitting._inner_folds(observations, chosen, n_folds, seed)
+    assert fold[0] == -1
+    filled = np.bincount(fold[1:], minlength=n_folds)
+    assert filled.max() - filled.min() <= 1
 
 
 def test_nuts_is_handed_what_a_mode_is_handed(simulated: Observations, monkeypatch: pytest.MonkeyPatch) -> None:
