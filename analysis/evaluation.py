@@ -114,8 +114,7 @@ class Evaluation(Result):
         """Draw the benefit of every method with its interval."""
         table = self.table
         with axes_or_new(ax) as axes:
-            values = (table[f"benefit{end}"].to_numpy(float) for end in ("", "_low", "_high"))
-            forest(axes, *values, colour=RIGHT)
+            forest(axes, table[["benefit", "benefit_low", "benefit_high"]], colour=RIGHT)
             row_labels(axes, table["method"].tolist())
             axes.set_xlabel(f"benefit (more is better), {self.settings.interval_level:.0%} interval")
         return axes

@@ -1,12 +1,7 @@
 """The learned parameters of a fit as tables and figures: calibration curves, weights and biases, final calibration.
 
-With several posterior draws every value is a mean, with the equal-tailed interval of the draws, pointwise along a
-curve. A MAP has one draw, and its intervals are NaN.
-
-Predictions do not change if weight, prior_strength and null_base are multiplied by one number. So these are shown as
-ratios to the total weight of all levels, which the data identify.
-
-``about`` is a sentence for the caption of a figure that describes the fit: see :func:`describe_fit`.
+Values are means over the draws with equal-tailed intervals, which are NaN for a MAP. Weight, prior_strength and
+null_base are shown relative to the total weight of all levels, since only these ratios are identified.
 """
 
 from collections.abc import Iterator, Sequence
@@ -49,11 +44,9 @@ GRID = np.linspace(0, 1, 201)
 
 
 def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the calibration curve of every level, for stated confidences from 0 to 1.
+    """Return the share of a level's weight that goes to its answer, for stated confidences from 0 to 1.
 
-    Returns: One row per level and stated confidence: ``level``, ``stated``, ``calibrated`` (the share of the level's
-    weight that goes to its answer), ``low``, ``high``. The curve is constant for variant ``level``, and 1 for
-    ``count``. With several signals it is for reports in which all signals are equal.
+    With several signals the curve is for reports in which all signals are equal.
     """
     parameters = sampled_parameters(fit.tree)
     signals = () if parameters.slope is None else parameters.slope.shape[1:]
@@ -66,11 +59,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the parameters of each level.
-
-    Returns: One row per quantity and level: ``quantity``, which is ``share`` (of the total weight) or ``bias`` (on the
-    logit scale; not for variant ``count``); ``level``, ``value``, ``low``, ``high``.
-    """
+    """Return each level's ``share`` of the total weight and, if the variant has one, its ``bias`` (logit scale)."""
     natural, draws = fit.draws(), {"share": fit.draws("relative")["weight"]}
     if "bias" in natural:
         draws["bias"] = natural["bias"]
@@ -83,13 +72,7 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
-    """Return the identified quantities that all levels share.
-
-    Returns: One row per quantity: ``quantity``, ``value``, ``low``, ``high``. The quantities are those of the fit among
-    ``slope``, ``null_gain``, ``sharpness``, ``vote_slope`` (slopes of each of several signals as ``slope[words]``),
-    ``prior_strength / total weight``, ``null_base / total weight``, and, for a logistic final calibration,
-    ``recalibration intercept`` and ``recalibration slope``.
-    """
+    """Return the identified quantities that all levels share, with the coefficients of a logistic final calibration."""
     natural, relative = fit.draws().droplevel("level", axis=1), fit.draws("relative").droplevel("level", axis=1)
     shown = ("slope", "null_gain", "sharpness", "vote_slope")
     draws = {name: natural[name] for field in shown for name in map(str, natural) if name.partition("[")[0] == field}
@@ -107,11 +90,7 @@ def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
 
 
 def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
-    """Return the support of the selected answer of each fitted question.
-
-    Under NUTS it is the leave-one-out support, from which the recalibration is learned; for a MAP it is that of the fit
-    itself, which has seen the question.
-    """
+    """Return the support of each fitted question's selected answer: leave-one-out under NUTS, in-sample for a MAP."""
     if "loo" in fit.tree:
         return fit.left_out["support"].to_numpy()
     states = distribution(fit.reports(fit.fitted), sampled_parameters(fit.tree, fit.fitted.slots))
@@ -133,9 +112,8 @@ STATED_EDGES = np.arange(0, 101, 5)
 class LabelledReports:
     """The reports on labelled, answered questions.
 
-    ``problem_id``: the questions. ``level_names``: the level of each column; the columns of a group have the same name.
-    ``confidence`` (problem, level): as stated, in [0, 1]; NaN without a usable report. ``correct`` (problem, level):
-    whether the level's answer is right; False without a usable report.
+    ``level_names``: the level of each column; the columns of a group have the same name. ``confidence`` (problem,
+    level): as stated, NaN without a usable report. ``correct`` (problem, level): whether the level's answer is right.
     """
 
     problem_id: tuple[str, ...]
@@ -153,10 +131,7 @@ class LabelledReports:
 
     @classmethod
     def of_fits(cls, fits: Sequence[Fit]) -> "LabelledReports":
-        """Take the fitted questions of several fits, such as those of all folds, each question once.
-
-        Raises DirEAGError if there is no fit, or the fits have different levels.
-        """
+        """Take the fitted questions of several fits, such as those of all folds, each question once."""
         levels = {fit.fitted.groups or fit.fitted.level_names for fit in fits}
         if len(levels) != 1:
             raise DirEAGError(f"saw fits with {len(levels)} different sets of levels; expected the same in all.")
@@ -171,11 +146,7 @@ class LabelledReports:
 
 
 def stated_confidences(reports: LabelledReports) -> pd.DataFrame:
-    """Count the stated confidences of each level by bin, for right and for wrong answers.
-
-    Returns: One row per level and bin: ``level``; ``low``, ``high``, the bin's edges in percent; ``right``, ``wrong``,
-    the numbers of right and wrong answers. Reports that are not usable are not counted.
-    """
+    """Count right and wrong answers of each level by the stated confidence, in bins of 5 points."""
     # most confidences are whole percentages; rounding keeps 15 % on an edge, which 0.15 * 100 misses
     percent = np.round(reports.confidence * 100, 9)
     place = np.searchsorted(STATED_EDGES[1:-1], percent, side="left")
@@ -211,10 +182,7 @@ _REFERENCE_VALUES = {"slope": 1.0, "sharpness": 1.0, "vote_slope": 0.0} | {
 def calibration_curves_figure(
     curves: pd.DataFrame, stated: pd.DataFrame, about: str, interval_level: float
 ) -> "Figure":
-    """Draw the calibration curve of each level over the distribution of its stated confidences.
-
-    ``curves``: from :func:`calibration_curves`. ``stated``: from :func:`stated_confidences`, of the fitted questions.
-    """
+    """Draw the calibration curve of each level over the distribution of its stated confidences."""
     names = curves["level"].unique().tolist()
     caption = (
         f"{about} {_spread(curves, interval_level, 'Line and shaded area', ', pointwise')} Dashed: as stated. The "
@@ -239,10 +207,7 @@ def calibration_curves_figure(
 
 
 def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw the weight and the bias of each level.
-
-    ``quantities``: from :func:`level_quantities`.
-    """
+    """Draw the weight and the bias of each level."""
     names = quantities["level"].unique().tolist()
     kinds = quantities["quantity"].unique().tolist()
     biased = "bias" in kinds
@@ -259,9 +224,8 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
         for axes, kind, colour, marker in zip(panels, kinds, (RIGHT, _GREEN), "os", strict=False):
             rows = quantities[quantities["quantity"] == kind]
             scale = 100 if kind == "share" else 1
-            value, low, high = (scale * rows[column].to_numpy() for column in ("value", "low", "high"))
             _dashed(axes, 100 / len(names) if kind == "share" else 0.0)
-            forest(axes, value, low, high, colour=colour, marker=marker)
+            forest(axes, scale * rows[["value", "low", "high"]], colour=colour, marker=marker)
         row_labels(panels[0], [fitting(name, 2.2) for name in names])
         panels[0].set_xlim(left=0)
         panels[0].set_xlabel("share of the total weight (%)")
@@ -271,10 +235,7 @@ def level_figure(quantities: pd.DataFrame, about: str, interval_level: float) ->
 
 
 def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -> "Figure":
-    """Draw the identified quantities that all levels share, each on its own scale.
-
-    ``quantities``: from :func:`shared_quantities`.
-    """
+    """Draw the identified quantities that all levels share, each on its own scale."""
     shown = {name.partition("[")[0] for name in quantities["quantity"]}
     meaning = " ".join(text for name, text in _MEANING.items() if name in shown)
     caption = f"{about} {_spread(quantities, interval_level, 'Dots and bars')} {meaning}"
@@ -286,7 +247,7 @@ def shared_figure(quantities: pd.DataFrame, about: str, interval_level: float) -
             at = _REFERENCE_VALUES.get(name)  # None for the slope of one of several signals
             if at is not None:
                 _dashed(axes, at)
-            forest(axes, *(np.array([row[column]]) for column in ("value", "low", "high")), colour=RIGHT)
+            forest(axes, pd.DataFrame([row], columns=["value", "low", "high"]), colour=RIGHT)
             row_labels(axes, [name])
             axes.margins(x=0.15)
             if row["value"] >= 0 and not row["low"] < 0:
@@ -303,11 +264,7 @@ def recalibration_figure(
     about: str,
     interval_level: float,
 ) -> "Figure":
-    """Draw the final probability against support, over the distribution of support.
-
-    ``curve``: from :func:`recalibration_curve`. ``support``: of the fitted questions, from :func:`fitted_support`;
-    ``kind``: leave-one-out or in-sample.
-    """
+    """Draw the final probability against support, over the distribution of support (leave-one-out or in-sample)."""
     caption = (
         f"{about} {_spread(curve, interval_level, 'Line and shaded area', ', pointwise')} Dashed: support left as it "
         f"is. Below: the {kind} support of the selected answers, n = {len(support)} fitted questions; where "
@@ -350,7 +307,15 @@ def _spread(table: pd.DataFrame, interval_level: float, what: str, how: str = ""
 
 
 def fit_pictures(fit: Fit, *, level: float = 0.95) -> Iterator[Picture | LeftOut]:
-    """Draw a fit: weights and biases, calibration curves, shared parameters, final calibration."""
+    """Draw what a fit has learned: weights and biases, calibration curves, shared parameters, final calibration.
+
+    Parameters
+    ----------
+    fit
+        A fit by MAP or NUTS.
+    level
+        Posterior probability of the intervals.
+    """
     about = describe_fit(fit)
     if fit.variant == "level":
         about += " Weight, bias and null gain trade off here: the prior, not the data, separates them."

@@ -73,17 +73,13 @@ class Comparison(Result):
                 axes.set(xlabel="shift of the confidence", ylabel="questions")
                 return axes
             rows = table[table["difference"].notna()]
-            middle = rows["difference"].to_numpy(float)
+            label, names = "difference, with its interval", [name for name in ("evaluation", "metric") if name in rows]
             if "loo" in self.tables:
-                error, names = rows["difference_se"].to_numpy(float), rows["model"].tolist()
-                low, high, label = middle - error, middle + error, "difference in elpd (nats), one standard error"
-            else:
-                low, high = (rows[end].to_numpy(float) for end in ("low", "high"))
-                label = "difference, with its interval"
-                parts = rows[[name for name in ("evaluation", "metric") if name in rows]]
-                names = [" · ".join(map(str, row)) for row in parts.itertuples(index=False)]
-            forest(axes, middle, low, high, colour=RIGHT)
-            row_labels(axes, names)
+                label, names = "difference in elpd (nats), one standard error", ["model"]
+                ends = (rows["difference"] + sign * rows["difference_se"] for sign in (-1, 1))
+                rows = rows.assign(**dict(zip(("low", "high"), ends, strict=True)))
+            forest(axes, rows[["difference", "low", "high"]], colour=RIGHT)
+            row_labels(axes, rows[names].astype(str).agg(" · ".join, axis=1).tolist())
             axes.set_xlabel(label)
         return axes
 

@@ -81,7 +81,7 @@ def difference_figure(metrics: pd.DataFrame, method: str, reference: str, n: int
         panels = panel_grid(figure, titles, 2, x_label="difference", y_label="")
         for axes, rows in zip(panels, by_name.values(), strict=True):
             axes.axvline(0, color=REFERENCE, linewidth=1)
-            forest(axes, *(rows[name].to_numpy(float) for name in ("difference", "low", "high")), colour=RIGHT)
+            forest(axes, rows[["difference", "low", "high"]], colour=RIGHT)
         names = next(iter(by_name.values()))["metric"]
         row_labels(panels[0], [f"{name.replace('_', ' ')} {METRIC_WORDS[name].arrow}" for name in names])
     return figure

@@ -128,8 +128,8 @@ def loo_figure(table: pd.DataFrame, n: int) -> "Figure":
         figure = headed_figure("Which model predicts a left-out question best?", caption, 0.6 + 0.36 * len(table))
         axes = figure.add_subplot()
         axes.axvline(0, color=REFERENCE, linewidth=1)
-        shown = (table["difference"], table["difference"] - reach, table["difference"] + reach)
-        forest(axes, *(values.to_numpy(float) for values in shown), colour=RIGHT)
+        middle = table[["difference"]]
+        forest(axes, middle.assign(low=table["difference"] - reach, high=table["difference"] + reach), colour=RIGHT)
         row_labels(axes, table["model"].tolist())
         axes.set_xlabel("log predictive density minus that of the best (nats; more is better)")
     return figure

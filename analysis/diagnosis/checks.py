@@ -1,8 +1,4 @@
-r"""Checks of a posterior: predictive checks, leave-one-out density, Pareto k, and calibration.
-
-Calibration is checked for the leave-one-out *support*, and for the *confidence* computed from it by the final
-calibration (which has learned two coefficients from the same labels). If several answers of a question are right, the
-support is still that of the selected one alone, as in a prediction, so it is too low by design.
+"""Checks of a posterior: predictive checks, leave-one-out density, Pareto k, and calibration.
 
 Source: Vehtari, Gelman and Gabry (2017), doi:10.1007/s11222-016-9696-4. Vehtari, Simpson, Gelman, Yao and Gabry (2024),
 Journal of Machine Learning Research 25(72).
@@ -31,8 +27,8 @@ POOLED = "other"
 class PredictiveChecks(NamedTuple):
     """The labels compared with posterior predictions, and the tail probability of all rows jointly.
 
-    A row of ``table`` is a statistic and a pattern of agreement, ``all`` last: ``accuracy`` is the share of questions
-    whose selected answer is right, ``null`` the share without a right candidate.
+    A row is a pattern of agreement (``all`` last) and a statistic: ``accuracy`` of the selected answer, or ``null``,
+    the share of questions without a right candidate.
     """
 
     table: pd.DataFrame
@@ -40,11 +36,7 @@ class PredictiveChecks(NamedTuple):
 
 
 def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
-    """Compare accuracy and null rate with their posterior predictions, by pattern of agreement.
-
-    Several right answers are merged into one state, as in the likelihood. The posterior has seen the labels, so
-    agreement is weak evidence for the model, and disagreement strong evidence against it.
-    """
+    """Compare accuracy and null rate with their posterior predictions, by pattern of agreement."""
     right = fit.tree["labels"]["correct"].to_numpy()
     target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
     drawn = target.reshape(-1, len(right))
@@ -82,11 +74,7 @@ def agreement_patterns(candidate: Int[np.ndarray, "problem level"]) -> Shaped[np
 
 
 def pooled_patterns(patterns: Shaped[np.ndarray, " problem"]) -> Shaped[np.ndarray, " problem"]:
-    """Merge rare patterns: by their largest number (``3-...``) if that makes them frequent, else as ``other``.
-
-    A pattern is rare with fewer than :data:`SMALLEST_PATTERN` questions, or less than :data:`SMALLEST_PATTERN_SHARE` of
-    all.
-    """
+    """Merge rare patterns: by their largest number (``3-...``) if that makes them frequent, else as ``other``."""
     least = max(SMALLEST_PATTERN, SMALLEST_PATTERN_SHARE * len(patterns))
 
     def without_rare(names: list[str], instead: list[str]) -> list[str]:
@@ -113,10 +101,7 @@ def selected_is_right(
 def compared(
     observed: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "sample row"], interval_level: float
 ) -> pd.DataFrame:
-    """Compare observed figures with draws of them.
-
-    The tail probability is twice the smaller share of draws at or beyond the observed value, at most 1.
-    """
+    """Compare observed figures with draws of them; the tail probability doubles the smaller tail."""
     predicted, low, high = mean_and_interval(replicated, interval_level)
     below, above = (replicated <= observed).mean(axis=0), (replicated >= observed).mean(axis=0)
     return pd.DataFrame(
@@ -133,9 +118,8 @@ def compared(
 def joint_tail_probability(observed: Float[np.ndarray, " row"], replicated: Float[np.ndarray, "sample row"]) -> float:
     r"""Return the share of draws that are jointly at least as far from their mean as the observed figures.
 
-    The distance is :math:`\sum_r (t_r - \operatorname{E} t_r)^2 / \operatorname{var} t_r` with the mean and variance of
-    the draws; its distribution comes from the draws, so dependent figures are judged correctly. 0 if a figure that does
-    not vary over the draws is observed with another value.
+    The distance is :math:`\sum_r (t_r - \operatorname{E} t_r)^2 / \operatorname{var} t_r`. 0 if a figure that does not
+    vary over the draws is observed with another value.
     """
     mean, variance = replicated.mean(axis=0), replicated.var(axis=0)
     varies = variance > 0
@@ -215,7 +199,7 @@ def worst_questions(fit: Fit, most: int = 5) -> pd.DataFrame:
 
 
 def left_out_probabilities(fit: Fit) -> dict[str, Float[np.ndarray, " problem"]]:
-    """Return the leave-one-out ``support`` of each selected answer and, with a final calibration, ``confidence``."""
+    """Return the leave-one-out ``support`` of each selected answer and, if it is calibrated, its ``confidence``."""
     support = fit.left_out["support"].to_numpy()
     if fit.recalibration.method == "none":
         return {"support": support}

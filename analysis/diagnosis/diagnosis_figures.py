@@ -151,10 +151,8 @@ _LINES = ("-", "--", ":", "-.")
 def chains_figure(fit: Fit, parameters: pd.DataFrame) -> "Figure":
     """Draw the trace and the ranks of the raw parameters with the fewest effective draws.
 
-    To the right is, for every chain, the empirical distribution function of its ranks among the draws of all chains,
-    minus the uniform one, and the 95 % band for as many independent draws as are effective, or as are expected (rank
-    plots: Vehtari et al. 2021, doi:10.1214/20-BA1221; band: Massart 1990,
-    doi:10.1214/aop/1176990746).
+    The ranks of a chain are shown as their empirical distribution function minus the uniform one, with a 95 % band
+    (Vehtari et al. 2021, doi:10.1214/20-BA1221; Massart 1990, doi:10.1214/aop/1176990746).
     """
     draws, sizes = fit.draws("raw").to_numpy(), fit.tree["posterior"].sizes
     n_chains, n_draws, n = sizes["chain"], sizes["draw"], draws.shape[1]

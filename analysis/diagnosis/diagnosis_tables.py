@@ -1,6 +1,7 @@
 """A diagnosis as tables, with the verdict last."""
 
 from collections.abc import Hashable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from analysis.diagnosis.fit_checks import FitChecks
@@ -102,16 +103,15 @@ def _open_table(checks: FitChecks) -> Table:
 def _predictive_table(checks: FitChecks) -> Table:
     predictive, n_several = checks.predictive, checks.n_several_correct
     several = f" Several answers are right in {n_several} questions: there they count as one." if n_several else ""
-    rows = tuple(
-        (Cell(str(pattern)), Cell(str(own["n"].iloc[0])), *(cell for row in own.to_dict("records")
-                                                          for cell in _observed_cells(row)))
-        for pattern, own in predictive.table.groupby("pattern", sort=False)
-    )  # fmt: skip
+    rows = []
+    for pattern, by_statistic in predictive.table.groupby("pattern", sort=False):
+        cells = map(_observed_cells, by_statistic.to_dict("records"))
+        rows.append((Cell(str(pattern)), Cell(str(by_statistic["n"].iloc[0])), *chain.from_iterable(cells)))
     headers = ("n", "selected\nright", "predicted", "tail", "none\nright", "predicted", "tail")
     return Table(
         f"Do the labels look as predicted? With {checks.interval_level:.0%} intervals",
         (Column("levels\nagree", holds="name"), *map(Column, headers)),
-        rows,
+        tuple(rows),
         "levels agree: how many gave each answer, most first. tail: probability, under the fitted model, of a share "
         f"as far out, on both sides. All together: {tail_in_words(predictive.tail_probability)}.{several} The model "
         "has seen these labels, so agreement says little.",

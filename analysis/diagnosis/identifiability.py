@@ -1,21 +1,17 @@
 r"""Identifiability: what the labels have taught, and what only the prior determines.
 
 The *flat direction* is the direction in raw space that the data constrain least relative to the prior. With every
-parameter in units of its prior, which is then a standard normal, it is the eigenvector :math:`u` of the posterior
-covariance :math:`S` with the largest eigenvalue:
+parameter in units of its prior, it is the eigenvector :math:`u` of the posterior covariance :math:`S` with the largest
+eigenvalue
 
 .. math:: \lambda = \max_{\|u\| = 1} u^\top S u = \max_a
-          \frac{\operatorname{var}(a^\top x \mid \text{data})}{\operatorname{var}(a^\top x)}
+      \frac{\operatorname{var}(a^\top x \mid \text{data})}{\operatorname{var}(a^\top x)},
 
-the share of the prior's variance that is left. It is relative to the prior because the eigenvalues of the plain
-posterior covariance depend on the units of the parameters, while those of :math:`S` do not change under linear changes
-of the parameters. For a normal posterior :math:`S^{-1} = I + H`, where H is the information in the data. So the largest
-:math:`\lambda` belongs to the combination of parameters that is known worst (:math:`a`), and to the displacement along
-which the posterior falls most slowly (:math:`u`). It needs only the covariance of the draws, without derivatives and
-inverses.
+the share of the prior's variance that is left. For a normal posterior :math:`S^{-1} = I + H`, where H is the
+information in the data, so it is the displacement along which the posterior falls most slowly.
 
-The *scale* is a curve rather than a direction: predictions do not change if weight, prior_strength and null_base are
-multiplied by one number. A preset may fix prior_strength as the unit; otherwise only the prior determines the scale.
+The *scale* is a curve: predictions do not change if weight, prior_strength and null_base are multiplied by one number.
+A preset may fix prior_strength as the unit; otherwise only the prior determines the scale.
 """
 
 from collections.abc import Callable
@@ -46,9 +42,9 @@ TotalLogLikelihood = Callable[[Float[np.ndarray, "sample parameter"]], Float[np.
 class FlatDirection:
     """The direction that the data constrain least relative to the prior, as loadings in prior standard deviations.
 
-    ``variance_left`` is the share of the prior's variance that is left along it. ``likelihood_change`` is by how many
-    nats the log-likelihood changes (the median over the draws) with a step of one posterior standard deviation along
-    it: 0 if the prior alone determines it, 0.76 for a normal posterior that the data alone determine.
+    ``variance_left``: the share of the prior's variance that is left. ``likelihood_change``: by how many nats a step of
+    one posterior standard deviation changes the log-likelihood (median over draws): 0 if the prior alone determines the
+    direction, 0.76 for a normal posterior that the data alone determine.
     """
 
     loadings: pd.DataFrame
@@ -60,10 +56,9 @@ class FlatDirection:
 class CommonScale:
     """The common scale of weight, prior_strength and null_base.
 
-    ``fixed``: whether the preset fixes prior_strength as the unit; if not, only the prior determines the scale.
-    ``factor``: exp of the posterior standard deviation of the log of their sum. ``likelihood_change``: by how many nats
-    the log-likelihood changes when weight, null_base and (unless fixed) prior_strength are multiplied by that factor.
-    ``correlation``: of that log with the position along the flat direction.
+    ``fixed``: whether the preset fixes prior_strength as the unit. ``factor``: exp of the posterior standard deviation
+    of the log of their sum. ``likelihood_change``: by how many nats multiplying by that factor changes the
+    log-likelihood. ``correlation``: of that log with the position along the flat direction.
     """
 
     fixed: bool
@@ -84,14 +79,12 @@ def priors(fit: Fit, draws: pd.DataFrame) -> pd.DataFrame:
 
 
 def learning(draws: pd.DataFrame, prior: pd.DataFrame) -> pd.DataFrame:
-    r"""Compare the posterior of every parameter with its prior.
+    r"""Compare the posterior of every parameter with its prior: contraction and z score.
 
-    Returns: One row per parameter (and level): ``parameter``, ``level``, ``prior_mean``, ``prior_sd``, ``mean``,
-    ``sd``, ``contraction``, :math:`1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}` (0:
-    nothing learned; negative: more spread than the prior), and ``z_score``, (mean - prior_mean) / prior_sd. Source:
-    Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
+    .. math:: 1 - \operatorname{var}_{\text{posterior}} / \operatorname{var}_{\text{prior}}, \qquad
+              (\operatorname{E}_{\text{posterior}} - \operatorname{E}_{\text{prior}}) / \operatorname{sd}_{\text{prior}}
 
-    ``prior``: from :func:`priors`.
+    Source: Schad, Betancourt and Vasishth (2021), doi:10.1037/met0000275.
     """
     table = prior.add_prefix("prior_").assign(mean=draws.mean(skipna=False), sd=draws.std(skipna=False))
     contraction = 1 - (table["sd"] / table["prior_sd"]) ** 2
@@ -106,11 +99,7 @@ def parameter_labels(parameters: pd.DataFrame) -> pd.Series:
 
 
 def correlations(draws: pd.DataFrame) -> pd.DataFrame:
-    """Return the posterior correlation of every pair of parameters, the strongest first.
-
-    Returns: ``first`` and ``second``, labels as ``weight[cautious]``, and ``correlation``; NaN, and last, with a
-    parameter that does not move. No rows for a single parameter.
-    """
+    """Return the posterior correlation of every pair of parameters, the strongest first; NaN if one never moves."""
     moving = np.where(np.ptp(draws.to_numpy(), axis=0) > 0, draws, np.nan)
     matrix = np.atleast_2d(np.corrcoef(moving, rowvar=False))
     rows, columns = np.triu_indices(len(matrix), k=1)
@@ -126,10 +115,7 @@ def correlations(draws: pd.DataFrame) -> pd.DataFrame:
 
 
 def flat_direction(draws: pd.DataFrame, prior: pd.DataFrame, log_likelihood: TotalLogLikelihood) -> FlatDirection:
-    """Find the direction that the data constrain least relative to the prior; NaN throughout if a draw is not finite.
-
-    ``log_likelihood``: of all questions together, at each of some raw vectors.
-    """
+    """Find the direction that the data constrain least relative to the prior; NaN if a draw is not finite."""
     names, values = draws.columns.to_frame(index=False), draws.to_numpy()
     if not np.isfinite(values).all():
         return FlatDirection(names.assign(loading=np.nan), np.nan, np.nan)

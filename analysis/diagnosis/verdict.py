@@ -259,10 +259,7 @@ def _flat_finding(flat: FlatDirection, scale: CommonScale) -> Finding:
 
 
 def direction_in_words(loadings: pd.DataFrame, most: int = 4) -> str:
-    """Name the parameters of a direction, each up or down, the largest loading first.
-
-    Loadings below 0.2 are left out. If all levels of a parameter move together, it is named once.
-    """
+    """Name the parameters of a direction, the largest loading first; levels that all move together are named once."""
     parts: dict[str, float] = {}
     for name, group in loadings.groupby("parameter", sort=False):
         values = group["loading"].to_numpy()

@@ -49,12 +49,7 @@ def jsonable(value: object) -> object:
 
 @dataclass(frozen=True)
 class ResultFolder:
-    """A kind of result folder.
-
-    ``kind``: the kind of result, such as "diagnosis". ``record``: the JSON file that every such folder has. ``tables``,
-    ``figures``: names of files ``NAME.csv`` and ``NAME.png`` that it may have. ``others``: names of further files, such
-    as ``fits/*.nc`` in a subfolder.
-    """
+    """A kind of result folder: its JSON ``record``, the names of its CSV tables and PNG figures, and other files."""
 
     kind: str
     record: str
@@ -75,10 +70,7 @@ class ResultFolder:
         tables: Mapping[str, pd.DataFrame],
         figures: Mapping[str, "Figure"],
     ) -> None:
-        """Write a result as a folder, completely or not at all; an earlier result of this kind is replaced.
-
-        Raises DirEAGError as :meth:`check` does.
-        """
+        """Write a result as a folder, completely or not at all; an earlier result of this kind is replaced."""
         with self.replacing(folder) as whole:
             for name, table in tables.items():
                 write_table(table, whole / f"{name}.csv")
@@ -88,11 +80,7 @@ class ResultFolder:
             (whole / self.record).write_text(f"{text}\n", encoding="utf-8")
 
     def check(self, folder: str | Path) -> None:
-        """Check that writing to the folder replaces nothing but an earlier result of this kind.
-
-        Raises DirEAGError if it is a file or the current folder, if its parent does not exist, or if it holds other
-        files.
-        """
+        """Raise DirEAGError unless writing to the folder replaces nothing but an earlier result of this kind."""
         folder = Path(folder)
         require_parent(folder)
         if not folder.exists():
@@ -111,10 +99,7 @@ class ResultFolder:
             )
 
     def check_apart(self, folder: Path) -> None:
-        """Check that files can be added to the folder, and that it is not a result of this kind.
-
-        Raises DirEAGError if it is one, if it is a file, or if its parent does not exist.
-        """
+        """Raise DirEAGError unless files can be added to the folder, and it is no result of this kind."""
         require_parent(folder)
         if folder.exists() and not folder.is_dir():
             raise DirEAGError(f"--out {folder}: saw a file; expected a folder, new or not. Choose another name.")
@@ -136,10 +121,7 @@ class ResultFolder:
 
     @contextmanager
     def replacing(self, folder: str | Path) -> Iterator[Path]:
-        """Yield an empty folder that replaces ``folder`` if the block succeeds; if it fails, nothing changes.
-
-        Raises DirEAGError as :meth:`check` does.
-        """
+        """Yield an empty folder that replaces ``folder`` if the block succeeds; if it fails, nothing changes."""
         self.check(folder)
         folder = Path(folder).resolve()
         with folder_beside(folder) as temporary:

@@ -1,7 +1,4 @@
-"""How every figure looks, and how it is written: one style, applied for one figure at a time.
-
-The user's own matplotlib settings are neither read nor changed, and nothing needs a screen.
-"""
+"""How every figure looks, and how it is written: one style for one figure at a time; the user's own stays as it is."""
 
 import re
 import textwrap
@@ -11,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Float
+import pandas as pd
 
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.errors import DirEAGError
@@ -47,10 +44,7 @@ def new_figure(width: float = 6.4, height: float = 4.2) -> "Figure":
 
 
 def save_figure(figure: "Figure", path: str | Path) -> None:
-    """Write a figure, completely or not at all; without a time stamp, so that equal figures are equal files.
-
-    Raises DirEAGError if the name does not end in one of :data:`FORMATS`.
-    """
+    """Write a figure, completely or not at all; without a time stamp, so that equal figures are equal files."""
     path = Path(path)
     suffix = path.suffix.lower()
     if suffix not in FORMATS:
@@ -79,10 +73,7 @@ def headed_figure(title: str, caption: str, height: float, width: float = 6.4) -
 def panel_grid(
     figure: "Figure", titles: list[tuple[str, str]], n_columns: int, *, x_label: str, y_label: str
 ) -> "list[Axes]":
-    """Return panels row by row, with shared axes that are labelled at the edge of the grid.
-
-    ``titles``: the name of each panel, broken or cut where it does not fit, and the line below it.
-    """
+    """Return panels row by row, each under its name and a note, with shared axes labelled at the edge of the grid."""
     n_columns = min(n_columns, len(titles))
     n_rows = -(-len(titles) // n_columns)
     grid = figure.subplots(n_rows, n_columns, sharex=True, sharey=True, squeeze=False)
@@ -101,22 +92,14 @@ def panel_grid(
 
 
 def forest(
-    axes: "Axes",
-    value: Float[np.ndarray, " row"],
-    low: Float[np.ndarray, " row"],
-    high: Float[np.ndarray, " row"],
-    *,
-    colour: str,
-    marker: str = "o",
-    hollow: np.ndarray | None = None,
+    axes: "Axes", estimates: pd.DataFrame, *, colour: str, marker: str = "o", filled: np.ndarray | bool = True
 ) -> None:
-    """Draw values and their intervals, one per row from the top; no bar where the interval is NaN."""
+    """Draw a value and both ends of its interval (three columns), a row from the top; no bar where an end is NaN."""
+    value, low, high = estimates.to_numpy(float).T
     place = np.arange(len(value))[::-1]
     axes.hlines(place, low, high, color=colour, linewidth=2)
-    fill = np.full(len(value), colour, dtype=object)
-    if hollow is not None:
-        fill[hollow] = "white"
-    axes.scatter(value, place, s=36, marker=marker, color=fill.tolist(), edgecolor=colour, linewidth=1.5, zorder=3)
+    face = np.where(np.broadcast_to(filled, len(value)), colour, "white").tolist()
+    axes.scatter(value, place, s=36, marker=marker, color=face, edgecolor=colour, linewidth=1.5, zorder=3)
     axes.set_ylim(-0.6, len(value) - 0.4)
 
 
@@ -136,7 +119,7 @@ def plain(text: str) -> str:
 
 
 def fitting(name: str, width: float, points: float = 9.0) -> str:
-    """Break a name between its parts, into at most two lines of ``width`` inches; of a longer one, show both ends."""
+    """Break a name between its parts into two lines of ``width`` inches; of a name that is too long show both ends."""
     limit = _characters(width, points)
     lines = [""]
     for part in re.findall(r"[^-_/\s]*[-_/\s]*", name):

@@ -129,11 +129,10 @@ class Explanation:
 class EvidenceParts:
     """The parts of one question's concentrations, in every posterior draw.
 
-    ``level`` (report,): the level of each usable report, as a position among those of the fit. ``candidate`` (report,):
-    its candidate. ``calibrated`` (sample, report): its calibrated confidence, q~. ``weight_share`` (sample, report):
-    its level's share of the total weight; NaN if all weights are 0. ``concentration`` (sample, source, state): what
-    each source adds to each state. The sources are the reports, the prior and the null base; the states are the
-    candidates and the null. ``state_support`` (sample, state): the support of each state.
+    ``level``, ``candidate`` (report,): those of each usable report. ``calibrated`` (sample, report): its calibrated
+    confidence, q~. ``weight_share`` (sample, report): its level's share of the total weight; NaN if all weights are 0.
+    ``concentration`` (sample, source, state): what each source (the reports, the prior, the null base) adds to each
+    state (the candidates, the null). ``state_support`` (sample, state).
     """
 
     level: Int[np.ndarray, " report"]
@@ -171,10 +170,7 @@ class EvidenceParts:
 
 
 def with_and_without_each(question: Observations) -> Observations:
-    """Return a single question as it is, then once without each of its usable reports.
-
-    An answer that only the missing report gave is then not a candidate.
-    """
+    """Return a single question as it is, then once without each of its usable reports."""
     level = np.flatnonzero(question.usable[0])
     copies = question.select(np.zeros(1 + len(level), int))
     missing = np.zeros(copies.usable.shape, bool)
@@ -185,17 +181,30 @@ def with_and_without_each(question: Observations) -> Observations:
 def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_level: float = 0.9) -> Explanation:
     """Explain the answer to one question and its probability. Gold answers are not used.
 
-    Raises LevelError if the observations have a level that the fit has not; DirEAGError if there is not exactly one
-    question of that name, if the answers are of another kind than in the fit, or if the interval level is out of range.
+    Parameters
+    ----------
+    fit
+        A fit by MAP or NUTS.
+    observations
+        Observations with the question, of the levels of the fit.
+    problem_id
+        The name of the question.
+    interval_level
+        Posterior probability of the intervals, strictly between 0 and 1.
 
-    ``interval_level``: posterior probability of the intervals, strictly between 0 and 1.
+    Raises
+    ------
+    LevelError
+        If the observations have a level that the fit has not.
+    DirEAGError
+        If not exactly one question has that name, the answers are of another kind, or the level is out of range.
 
     Examples
     --------
     >>> from bayes_direag import fit_map, simulate_observations
     >>> observations = simulate_observations(n=60, seed=1)
-    >>> found = explain(fit_map(observations), observations, "simulated-1-000003")
-    >>> float(found.parts["support"].sum().round(12))
+    >>> explanation = explain(fit_map(observations), observations, "simulated-1-000003")
+    >>> float(explanation.parts["support"].sum().round(12))
     1.0
     """
     row = _row_of(problem_id, observations)

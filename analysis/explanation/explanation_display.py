@@ -32,11 +32,9 @@ _SOURCES = {"report": "what the reports lack of certainty", "prior": "the prior"
 
 
 def what_decided(explanation: Explanation) -> str:
-    """Say which levels are for and against the answer, and what happens without one report.
+    """Say which reports are for and against the answer, and what happens without one of them.
 
-    If so, it also says that the null has more support, or that the fit has seen few questions with so few reports. A
-    report counts by its part of the support, which includes its weight and its calibrated confidence. (The weight alone
-    would be misleading, since it trades off with the level's bias.)
+    A report counts by its part of the support: its weight alone trades off with the bias of its level.
     """
     if explanation.answer is None:
         return "No report can be used, so no answer is selected and the null holds all the support."
@@ -326,10 +324,9 @@ _NUMBERS = {"says": 0.54, "counts as": 0.67, "weight share": 0.82, "without it":
 
 
 def explanation_figure(explanation: Explanation) -> "Figure":
-    """Draw the support of every state as a stacked bar, and above them the final probability with its interval.
+    """Draw the support of every state as a bar of its parts, and above them the final probability with its interval.
 
-    A segment is what one source adds to the support, so a bar ends at the support of its state. The numbers in the
-    segments lead to the key below; a segment too narrow for its number stands in the order of the key.
+    The numbers in the segments lead to the key below; a segment too narrow for a number stands in the order of the key.
     """
     bars = _AROUND + _ROW * (len(explanation.states) + 1)
     key = _KEY_LINE * (len(explanation.reports) + 1.5)

@@ -1,8 +1,4 @@
-"""A learning curve: every method's metrics on held-out questions, by the number of labelled questions it learned from.
-
-All methods and all numbers of labels of a split are tested on the same questions; see
-:class:`Splits`.
-"""
+"""A learning curve: the metrics of every method on held-out questions, by the number of labels it learned from."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -31,19 +27,15 @@ FEWEST_TESTED, SHARE_TESTED = 100, 0.2
 
 @dataclass(frozen=True, eq=False)
 class Splits:
-    """Random splits of the usable questions: those that are both labelled and answered.
+    """Random splits of the usable questions, those that are both labelled and answered.
 
-    A split is a permutation of the usable questions. For every number n of labels, methods learn from the first n; the
-    questions beyond the largest n are tested. So within a split
+    A split is a permutation of the usable questions. For every number n of labels, methods learn from its first n
+    questions and are tested on those beyond the largest n. So a smaller set of labels is part of the larger ones, and
+    all methods and numbers of labels of a split are tested on the same questions.
 
-    - a smaller set of labels is part of the larger ones, as for someone who goes on labelling;
-    - all numbers of labels and all methods are tested on the same questions, which none has learned from. What makes a
-      question hard for all cancels in every difference along the curve.
-
-    ``label_counts``: numbers of labels, ascending. ``left_out``: requested numbers of labels that are too large, with
-    the reason. ``n_test``: number of tested questions of each split. ``order`` (split, usable): the permutations, as
-    positions in the observations; questions of a cluster are next to each other. ``cluster`` (problem,): the cluster of
-    each question.
+    ``left_out``: numbers of labels that are too large, with the reason. ``order`` (split, usable): the permutations, as
+    positions in the observations; questions of a cluster are next to each other. ``cluster`` (problem,): of each
+    question.
     """
 
     label_counts: tuple[int, ...]
@@ -67,7 +59,7 @@ class Splits:
         return np.sort(self.order[split, :n_labels])
 
     def tested(self, split: int) -> Int[np.ndarray, " problem"]:
-        """Return the positions of the tested questions, in random order; none is in a cluster with learned ones."""
+        """Return the positions of the tested questions, in random order; none shares a cluster with learned ones."""
         tested = self.order[split, -self.n_test :]
         if self.cluster is None:
             return tested
@@ -76,23 +68,7 @@ class Splits:
 
 
 def draw_splits(observations: Observations, label_counts: Sequence[int], *, n_splits: int, seed: int) -> Splits:
-    """Draw the splits, for numbers of labels that leave at least max(100, 20 %) of the usable questions for testing.
-
-    No tested question is in a cluster with learned ones.
-
-    Raises DirEAGError without numbers of labels, for a number below 1, for fewer than two splits, or if all numbers are
-    too large.
-
-    ``label_counts``: in any order. ``n_splits``: at least 2, for a standard deviation; further splits leave the earlier
-    ones unchanged. ``seed``: of the permutations.
-
-    Examples
-    --------
-    >>> from bayes_direag import simulate_observations
-    >>> splits = draw_splits(simulate_observations(n=150, seed=1), [30, 100], n_splits=2, seed=0)
-    >>> splits.label_counts, splits.left_out
-    ((30,), {100: '150 usable questions hold at most 50 beside the 100 kept for testing'})
-    """
+    """Draw splits that keep at least max(100, 20 %) of the usable questions for testing; more splits only add."""
     wanted = sorted(set(label_counts))
     if not wanted or wanted[0] < 1:
         seen = ", ".join(map(str, label_counts)) or "none"
@@ -161,17 +137,10 @@ def measured(
     done: pd.DataFrame | None = None,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Iterator[pd.DataFrame]:
-    """Let methods learn from every number of labels in every split, and measure them; slow methods come last.
+    """Yield, after each fit that is not among the results ``done``, the metrics of every method that uses it.
 
-    Yields: After each fit, a row for each method that uses it: ``method``, ``n_labels``, ``split``, ``n_test``; the
-    metrics of :data:`CURVE_METRICS` (NaN if undefined, such as AUROC with a single class); each as ``NAME_gap``, the
-    metric on the first half of the test questions (which are in random order) minus that on the second half, from which
-    :func:`summarise` estimates how much it depends on the questions; and for NUTS the figures of
-    :class:`~bayes_direag.fits.convergence.SamplerSummary`. Raises DirEAGError as the fits do.
-
-    ``observations``: the observations of the splits. ``methods``: names from
-    :data:`~analysis.methods.registry.CURVE_METHODS`. ``sampling``: for methods that need NUTS. ``seed``: of NUTS, which
-    takes ``seed + s`` in split s. ``done``: existing results, which are not computed again.
+    ``NAME_gap`` is the metric on the first half of the test questions minus that on the second half: see
+    :func:`over_splits`. NUTS takes ``seed + s`` in split s.
     """
     known = set() if done is None else set(zip(done["method"], done["n_labels"], done["split"], strict=True))
     registry = dict(SIMPLE_METHODS) | preset_methods(sampling)
@@ -245,18 +214,11 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
 
     .. math:: \mathrm{se}^2 = \frac{s^2}{J} + \rho\,v, \qquad v = \frac1J \sum_j \frac{h_j^2}{4}
 
-    The first term, with the standard deviation s over the J splits, goes to 0 with more splits. But more splits do not
-    add questions: two test sets share :math:`\rho = n_\mathrm{test}/n` of theirs, so the second term remains. It is the
-    variance of a mean over *all* n questions. The variance v of a mean over one test set is estimated from the gap
-    :math:`h_j` between the results on two random halves of it, which are predicted by the same fit.
-
-    Source: Nadeau and Bengio (2003), doi:10.1023/A:1024068626366, whose correction takes :math:`v = s^2/(1 - \rho)`.
-    This is right if the choice of learned questions does not matter. With 30 labels it does, and this error would be
-    twice too large.
-
-    ``value``: one result, or difference of results, a split; NaN is left out. ``gap``: the same on the first half of
-    the test questions minus that on the second half; NaN is left out. ``tested_share``: :math:`\rho`. Returns NaN with
-    too few splits, or without gaps.
+    The first term, with the standard deviation s over the J splits, goes to 0 with more splits. The second remains: two
+    test sets share :math:`\rho = n_\mathrm{test}/n` of their questions, and it is the variance of a mean over *all* n
+    questions. The variance v over one test set comes from the gap :math:`h_j` between the results on its random halves.
+    (Nadeau and Bengio, 2003, doi:10.1023/A:1024068626366, take :math:`v = s^2/(1 - \rho)`, which is twice too large for
+    30 labels, where the choice of learned questions matters.) NaN is left out of ``value`` and ``gap``.
 
     Examples
     --------
@@ -272,24 +234,12 @@ def over_splits(value: Float[np.ndarray, " split"], gap: Float[np.ndarray, " spl
 
 
 def summarise(results: pd.DataFrame, *, tested_share: float, level: float = 0.95) -> pd.DataFrame:
-    r"""Compare methods at every number of labels, in every metric.
+    r"""Compare methods at every number of labels in every metric: their differences to the best, split by split.
 
-    The difference of each method to the one with the best mean is taken split by split, with the t interval of
-    :func:`over_splits`.
-
-    Returns: One row per number of labels, metric and method: ``n_labels``; ``metric``; ``method``; ``n_splits``, in
-    which the metric is defined; over these ``mean``, ``sd`` and ``standard_error``; ``best``, the best method;
-    ``difference`` of the mean to it, with ``low`` and ``high``; and ``in_best_group``: whether the method is the best,
-    or its interval does not show it to be worse. Undefined values are NaN; a method without an interval is in no group.
-
-    ``results``: the concatenated tables of :func:`measured`. ``tested_share``: share of the usable questions that each
-    split tests. ``level``: of the intervals, strictly between 0 and 1.
-
-    The intervals cover other questions of the same kind, and other choices of labels among them. They do not cover
-    other data sets, models or prompts. For 500 simulated questions, 30 and 300 labels and 20 splits, 95 % intervals of
-    three methods' differences in NLL, Brier score and smECE had a coverage of 97 % to 100 % in 120 simulations; with
-    :math:`s/\sqrt{J}` alone as the error, 53 % to 96 %. The level holds for each interval alone: with a dozen methods
-    the best one may be left out of a best group more often.
+    ``in_best_group``: whether the interval of the difference does not show the method to be worse. The intervals cover
+    other questions of the same kind and other choices of labels, not other data sets, models or prompts. In 120
+    simulations (500 questions, 20 splits) 95 % intervals had a coverage of 97 % to 100 %; with :math:`s/\sqrt{J}` as
+    the error, 53 % to 96 %.
     """
     groups = results.groupby("n_labels")
     tables = [

@@ -85,8 +85,8 @@ def _mean_cell(mean: float, error: float, in_best_group: bool) -> Cell:
     return Cell(f"{number(mean)}{spread}{star}", marks=("best",) if in_best_group else ())
 
 
+#: Inches that a line of text is high.
 _LABEL_HEIGHT = 0.155
-"""Of a line of text, in inches."""
 
 _COLOURS = ("#000000", "#8C8C8C", "#CC79A7", "#E69F00", "#56B4E9", "#0072B2", "#009E73", "#D55E00", "#7A3B69")
 
@@ -124,8 +124,6 @@ def learning_curve_figure(summary: pd.DataFrame, about: str, interval_level: flo
 
 def spread_out(place: Float[np.ndarray, " label"], gap: float) -> Float[np.ndarray, " label"]:
     """Move labels on a line of length 1 as little as possible (least squares) until none is nearer than ``gap``.
-
-    Order is kept. Labels that cannot all have the gap share the line evenly.
 
     Examples
     --------
@@ -182,7 +180,7 @@ def _draw_panel(axes: "Axes", rows: pd.DataFrame, looks: dict[str, _Look], heigh
 
 
 def _looks(methods: list[str]) -> dict[str, _Look]:
-    """Give every source, which is a method without its suffix, a colour and a mark, and every suffix a line."""
+    """Give every source (a method without its suffix) a colour and a mark, and every suffix a line."""
     sources = [method.removesuffix(suffix_of(method)) for method in methods]
     numbers = {source: number for number, source in enumerate(dict.fromkeys(sources))}
     looks = {}

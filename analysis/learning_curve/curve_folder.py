@@ -32,10 +32,7 @@ CURVE_FOLDER = ResultFolder("learning curve", RECORD, others=(RESULTS, SUMMARY, 
 def identity(
     observations: Observations, splits: Splits, *, sampling: SamplingSettings | None, seed: int
 ) -> dict[str, object]:
-    """Return what results must have in common to belong to one curve.
-
-    Methods and the number of splits are not among it: more of either can be added to a folder.
-    """
+    """Return what results must have in common to belong to one curve; methods and splits can be added to a folder."""
     presets = [preset.model_dump_json() for preset in PRESETS.values()]
     return {
         "observations_sha256": observations.fingerprint,
@@ -48,11 +45,7 @@ def identity(
 
 
 def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
-    """Make the folder, or resume from an existing one; return the results that it holds.
-
-    Raises DirEAGError if it holds anything but a learning curve, one of another identity (sampling does not matter to a
-    curve without NUTS), or results that cannot be read.
-    """
+    """Make the folder, or resume from an existing one with the same identity; return the results that it holds."""
     folder = Path(folder)
     CURVE_FOLDER.check(folder)
     record, results = folder / RECORD, folder / RESULTS

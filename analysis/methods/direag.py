@@ -106,10 +106,7 @@ def _answers(fit: Fit, observations: Observations, final: Recalibration | None) 
 
 
 class Fold(NamedTuple):
-    """The questions that methods learn from, and the positions of those that they then answer.
-
-    ``name``: ``0``, ``1``, ... in cross-fitting; ``test`` for a test set.
-    """
+    """The questions that methods learn from, and the positions of those that they answer; ``test`` names a test set."""
 
     name: str
     labelled: Observations

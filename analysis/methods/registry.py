@@ -88,9 +88,8 @@ EVALUATED_METHODS = (*DEFAULT_EVALUATED, *(name for name in SIMPLE_METHODS if na
 
 def method_words(name: str) -> str:
     """Say what a method of an evaluation does."""
-    words = {name: method.words for group in (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
-             for name, method in group.items()}  # fmt: skip
-    return words.get(name, "not known to this report")
+    groups = (SIMPLE_METHODS, SAMPLED_METHODS, FITTED_METHODS)
+    return next((group[name].words for group in groups if name in group), "not known to this report")
 
 
 def fitted_methods(
@@ -150,12 +149,6 @@ def is_sampled(method: str) -> bool:
 
 
 def suffix_of(method: str) -> str:
-    """Return the suffix of a method's calibration; empty without one.
-
-    Examples
-    --------
-    >>> suffix_of("majority_venn"), suffix_of("map_bayes_calibrated"), suffix_of("majority")
-    ('_venn', '_calibrated', '')
-    """
+    """Return the suffix of a method's calibration; empty without one."""
     endings = (CALIBRATED, *(f"_{name}" for name in CALIBRATIONS))
     return next((ending for ending in endings if method.endswith(ending)), "")

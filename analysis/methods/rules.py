@@ -1,8 +1,7 @@
 """Rules that answer from the reports alone, and two methods that choose a level or a temperature by labels.
 
 Rules use the usable levels of a question in level order, with confidences clipped to ``[MIN_CONFIDENCE, 1 -
-MIN_CONFIDENCE]``. Their results are not clipped: a unanimous majority has confidence 1. A question without a usable
-level is unanswered.
+MIN_CONFIDENCE]``. A question without a usable level is unanswered.
 """
 
 import math
@@ -18,20 +17,14 @@ from analysis.scores.metrics import MIN_CONFIDENCE
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import LevelError
 
+#: The rule that takes the answer and confidence of one level, and the default name of that level.
 VANILLA = "vanilla"
-"""The rule that takes the answer and confidence of one level, and the default name of that level."""
-
+#: Sums of confidences that agree to this number of decimals are tied, such as 0.1 + 0.2 and 0.3.
 _TIE_DECIMALS = 12
-"""Sums of confidences that agree to this number of decimals are tied, such as 0.1 + 0.2 and 0.3."""
 
 
 def vanilla(observations: Observations, level_name: str) -> Answers:
-    """Select the answer of one named level, with the confidence stated there.
-
-    A question is unanswered if that level is not usable.
-
-    Raises LevelError if no level has that name.
-    """
+    """Select the answer of one named level, with the confidence stated there."""
     if level_name not in observations.level_names:
         raise LevelError(
             f"no level is called {level_name!r}; expected one of {', '.join(observations.level_names)}. "
@@ -44,10 +37,7 @@ def vanilla(observations: Observations, level_name: str) -> Answers:
 
 @np.errstate(invalid="ignore")  # 0/0 is the NaN of an unanswered question
 def majority(observations: Observations) -> Answers:
-    """Select the commonest answer, with its share of the usable levels.
-
-    Ties go to the higher mean confidence, then to the answer seen first.
-    """
+    """Select the commonest answer, with its share; ties go to the higher mean confidence, then to the first seen."""
     votes = _sum_by_answer(observations, observations.usable.astype(float))
     confidence = _sum_by_answer(observations, _stated_confidence(observations))
     most = votes.max(axis=1)
@@ -58,11 +48,7 @@ def majority(observations: Observations) -> Answers:
 
 @np.errstate(invalid="ignore")
 def mean_confidence(observations: Observations) -> Answers:
-    """Select the answer with the largest summed confidence, with its share of the sum over all answers.
-
-    Ties go to the answer seen first. The total adds the sums of the answers in the order seen, so that a unanimous
-    question has a share of exactly 1.
-    """
+    """Select the answer with the largest summed confidence, with its share of the sum; ties go to the first seen."""
     summed = _sum_by_answer(observations, _stated_confidence(observations))
     over_all = np.where(_seen_first(observations), summed, 0.0).cumsum(axis=1)[:, -1]
     return _select(observations, _first_maximum(summed), summed.max(axis=1) / over_all)
@@ -148,12 +134,11 @@ TEMPERATURES = tuple(np.geomspace(100, 0.01, 33))
 
 
 def cisc(labelled: Observations, _: int) -> Answerer:
-    r"""Weigh votes by a softmax of their confidences, with the temperature of greatest likelihood.
+    r"""Weigh votes by a softmax of their confidences, with the (highest) temperature of greatest likelihood.
 
     .. math:: P_i(a) \propto \sum_{l: a_{il} = a} \exp(q_{il} / T)
 
-    A high temperature is the plain vote, a temperature of 0 the most confident level alone; the highest of equals is
-    taken. The likelihood is over the questions with a right candidate, with shares clipped to [CLIP, 1 - CLIP]. Source:
+    The likelihood is over the questions with a right candidate, with shares clipped to [CLIP, 1 - CLIP]. Source:
     Taubenfeld et al. (2025), Confidence Improves Self-Consistency in LLMs, arXiv:2502.06233.
     """
     known = labelled.select(labelled.gold_generated)

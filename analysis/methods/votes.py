@@ -15,6 +15,7 @@ from bayes_direag.data.observations import Observations
 
 _SPREADS = ("mean", "max", "min", "sd")
 
+#: The columns of :func:`vote_features`.
 VOTE_FEATURES: tuple[str, ...] = (
     "share",
     "margin",
@@ -23,7 +24,6 @@ VOTE_FEATURES: tuple[str, ...] = (
     *(f"{spread}_for" for spread in _SPREADS),
     *(f"{spread}_against" for spread in _SPREADS),
 )
-"""The columns of :func:`vote_features`."""
 
 _Features = Float[np.ndarray, "problem feature"]
 
@@ -83,8 +83,7 @@ def level_features(observations: Observations) -> _Features:
 class MajorityClassifier:
     """Give the majority answer, with a probability from a classifier of the reports' features.
 
-    If the majority is right on all labelled questions, or on none, the probability is Laplace's
-    ``(right + 1) / (n + 2)``.
+    The probability is Laplace's ``(right + 1) / (n + 2)`` if the majority is right on all labelled questions or none.
     """
 
     features: Callable[[Observations], _Features]
@@ -117,11 +116,7 @@ def _logistic(_: int) -> Any:
 
 
 def _boosting(seed: int) -> Any:
-    """Return 50 gradient-boosted trees with at most 4 leaves of at least 10 questions, and a learning rate of 0.1.
-
-    They are few and small, for tens to a thousand labels. (Histogram-based trees wait for each other's threads, for
-    half a minute on a busy machine.)
-    """
+    """Return 50 boosted trees of at most 4 leaves; histogram-based ones wait for each other on a busy machine."""
     from sklearn.ensemble import GradientBoostingClassifier
 
     return GradientBoostingClassifier(

@@ -141,11 +141,7 @@ def gain_figure(gains: pd.DataFrame, level: float) -> "Figure":
 
 
 def null_means(runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Return the mean null probabilities of Figure 3, a row a run that has DirEAG.
-
-    ``correct``: where the selected answer is right; ``absent``: where no candidate is; ``difference``: the second minus
-    the first. NaN if there is no such question.
-    """
+    """Return the mean null probabilities of Figure 3, a row for each run that has DirEAG; NaN if undefined."""
     rows = []
     for run, where, own in _of_direag(runs):
         state = null_state(own, seed=seed, level=level)
@@ -171,7 +167,7 @@ def null_means_figure(means: pd.DataFrame, level: float) -> "Figure":
         axes = figure.subplots()
         looks = (("correct", "selected answer right", RIGHT, "o"), ("absent", "no candidate right", WRONG, "s"))
         for name, shown, colour, marker in looks:
-            forest(axes, *(means[f"{name}{end}"].to_numpy(float) for end in _ENDS), colour=colour, marker=marker)
+            forest(axes, means[[name, f"{name}_low", f"{name}_high"]], colour=colour, marker=marker)
             axes.plot([], [], color=colour, marker=marker, linestyle="", label=shown)
         row_labels(axes, _run_names(means))
         axes.set_xlabel("mean null probability")

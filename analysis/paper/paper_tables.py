@@ -34,10 +34,7 @@ DECIMALS = 4
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """One of the paper's tables, and which method of an evaluation each of its printed names stands for.
-
-    ``subject``: what its rows are. ``file``, ``column``: the file of its figures, and the column of printed names.
-    """
+    """One of the paper's tables: printed names and the methods they stand for, and where its figures are."""
 
     number: int
     subject: str
@@ -87,8 +84,7 @@ PRINTED_TABLES = (METHODS_TABLE, VARIANTS_TABLE)
 def printed_model(name: str) -> str | None:
     """Return what the paper's tables call a model, None if they do not have it.
 
-    The last part of a hub name or path counts, whatever its case and hyphens. Either the printed name or the
-    full one will do; another version, size or quantisation is another model.
+    The last part of a hub name or path counts; case and hyphens do not. Another version or size is another model.
 
     Examples
     --------
@@ -183,10 +179,10 @@ def in_printed_order(runs: Sequence[EvaluatedRun]) -> list[EvaluatedRun]:
 
 
 def paper_table(table: PrintedTable, runs: Sequence[EvaluatedRun], *, level: float, seed: int) -> pd.DataFrame:
-    """Return one of the paper's tables: one row per run and printed name, in the printed order.
+    """Return one of the paper's tables: a row for each run and printed name, in the printed order.
 
-    Each metric has its interval, its ``_rank`` within the run (1 is the best to the printed precision), the value
-    ``_printed`` in the paper, and the ``_difference`` to it. What a run or the paper does not have is missing.
+    Each metric has an interval, its ``_rank`` in the run (to the printed precision), the ``_printed`` value and the
+    ``_difference`` to it.
     """
     parts = [_rows_of_run(table, run, level, seed) for run in runs]
     return pd.concat(parts, ignore_index=True)

@@ -23,10 +23,9 @@ _COMPARED = ("benefit", "accuracy_of_all", "log_score")
 class Opening:
     """The result of an evaluation for one method: figures, a title and sentences.
 
-    ``reference`` is the method that it is compared with first: the simple method of greatest benefit among those that
-    learn from labels, or else among all others; empty if there is none. ``differences`` are those to every other
-    method, in benefit, accuracy and log score. ``thresholds``: from :func:`~bayes_direag.fits.answering.by_threshold`,
-    and the ``share`` of the labelled questions that reach each.
+    ``reference``: the simple method of greatest benefit that learns from labels, else the best other one, else empty.
+    ``differences``: to every other method in benefit, accuracy and log score. ``thresholds``: from
+    :func:`~bayes_direag.fits.answering.by_threshold`, and the ``share`` of the labelled questions that reach each.
     """
 
     method: str
@@ -63,10 +62,7 @@ def opening(source: ReportSource) -> Opening:
 def eces_if_calibrated(
     confidence: Float[np.ndarray, " problem"], *, rng: np.random.Generator | int, n_draws: int = 200
 ) -> Float[np.ndarray, " draw"]:
-    """Simulate the calibration error of these probabilities if they were calibrated.
-
-    On a finite sample it is not 0: of ten answers with 80%, there are rarely exactly eight right ones.
-    """
+    """Simulate the ECE of these probabilities if they were calibrated; on a finite sample it is not 0."""
     draws = np.random.default_rng(rng).random((n_draws, len(confidence))) < confidence
     return np.array([ece(confidence, correct) for correct in draws])
 

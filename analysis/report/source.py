@@ -78,10 +78,7 @@ _EVALUATION, _FIT, _OBSERVATIONS = "evaluation", "fit.nc", "observations.jsonl"
 
 @dataclass(frozen=True, eq=False)
 class ReportSource:
-    """Everything that a report reads: an evaluation, the fits behind it, and perhaps a fit of its own.
-
-    ``parameters`` and ``fold_fits`` are those of the fits behind the held-out predictions, empty if nothing was fitted.
-    """
+    """An evaluation, the parameters and the convergence of the fits behind it, and perhaps a fit of its own."""
 
     run: EvaluatedRun
     held_out: HeldOutQuestions

@@ -70,8 +70,7 @@ class Protocol(NamedTuple):
 class EvaluatedRun:
     """What ``direag evaluate`` left in a folder: what was evaluated, how, the metrics and the predictions.
 
-    ``datasets`` and ``models`` are empty if the evaluated questions do not name any. ``preset`` is a label, such as
-    ``paper with eps=0.005``. ``manifest`` is ``evaluation.json``.
+    ``datasets``, ``models``: as the questions name them. ``preset``: a label, such as ``paper with eps=0.005``.
     """
 
     folder: Path
@@ -156,11 +155,7 @@ def method_differences(
     level: float,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> pd.DataFrame:
-    """Compare a method with each of the others that was evaluated, on the questions that both have and are labelled.
-
-    A row has the other ``method``, the number ``n`` of questions, and the columns of
-    :func:`~analysis.scores.paired.paired_table` with the other method as ``first``.
-    """
+    """Compare a method with others, question by question: see :func:`~analysis.scores.paired.paired_table`."""
     labelled = run.predictions.dropna(subset="correct").set_index("problem_id")
     by_method = {str(name): rows for name, rows in labelled.groupby("method")}
     tables = [pd.DataFrame(columns=["method", "n", "metric", *PairedDifference._fields])]
@@ -180,7 +175,7 @@ def method_differences(
 class HeldOutQuestions(NamedTuple):
     """Predictions of questions by fits that have not seen them, and what is known of the questions.
 
-    ``held_out`` says in a clause what predicted them. ``reports`` and ``observations`` are None if not available.
+    ``held_out``: what predicted them, as a clause. ``reports`` and ``observations`` are None if not available.
     """
 
     predictions: pd.DataFrame
@@ -203,8 +198,7 @@ def held_out_questions(
 ) -> HeldOutQuestions:
     """Return an evaluation's predictions, and the reports on its questions.
 
-    Without the file of observations the reports come from the fits of a cross-fit, which together have learned from
-    every labelled, answered question; there are none if the fits saw other questions.
+    Without the file of observations the reports come from the fits of a cross-fit, if there are any.
     """
     given = None if observations is None else _evaluated_observations(run, observations, columns)
     reports = None if given is None else LabelledReports.of_observations(given)

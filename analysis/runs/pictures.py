@@ -1,7 +1,7 @@
 """All pictures of an evaluation, each with the tables behind it, for files and reports."""
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -155,10 +155,10 @@ def _two_forests(
         figure = headed_figure(title, caption, 0.9 + 0.27 * len(table))
         both = figure.subplots(1, 2, sharey=True)
         for axes, (name, label), (colour, marker) in zip(both, panels.items(), _LOOKS, strict=True):
-            value, low, high = (table[f"{name}{end}"].to_numpy(float) for end in ("", "_low", "_high"))
+            filled = (table[f"{name}_low"] > 0).to_numpy() if from_zero else True
             if from_zero:
                 axes.axvline(0, color="0.2", linewidth=1.2)
-            forest(axes, value, low, high, colour=colour, marker=marker, hollow=~(low > 0) if from_zero else None)
+            forest(axes, table[[name, f"{name}_low", f"{name}_high"]], colour=colour, marker=marker, filled=filled)
             axes.margins(x=0.08)
             axes.set_xlabel(label)
         row_labels(both[0], names)
@@ -211,10 +211,8 @@ def stated_confidence_figure(stated: pd.DataFrame, about: str) -> "Figure":
         for axes, rows in zip(panels, by_level.values(), strict=True):
             place = (rows["low"] + rows["high"]) / 2
             axes.bar(place, rows["right"], width=4.4, color=RIGHT, label="right")
-            axes.bar(
-                place, rows["wrong"], width=4.4, bottom=rows["right"], color="white", edgecolor=WRONG, hatch="////",
-                linewidth=0.6, label="wrong",
-            )  # fmt: skip
+            look: dict[str, Any] = {"color": "white", "edgecolor": WRONG, "hatch": "////", "linewidth": 0.6}
+            axes.bar(place, rows["wrong"], width=4.4, bottom=rows["right"], label="wrong", **look)
         panels[0].set(xlim=(0, 100), xticks=[0, 50, 100])
         panels[0].legend(loc="upper left", handlelength=1.2, borderaxespad=0.1)
     return figure

@@ -13,7 +13,7 @@ import pandas as pd
 from jaxtyping import Bool, Float, Int
 
 from analysis.scores.metrics import Weight, accuracy, auroc, brier
-from analysis.scores.scoring import percentile_interval, scored_by_method, scored_rows
+from analysis.scores.scoring import interval_columns, percentile_interval, scored_by_method, scored_rows
 
 #: The groups of questions by candidates and selected answer, in the order of the tables.
 NULL_GROUPS = ("right answer selected", "right answer there, another selected", "no candidate right")
@@ -34,10 +34,9 @@ def base_rate_gains(
         share, error, area = (metric(own.confidence, own.correct, weight) for metric in (accuracy, brier, auroc))
         row = {"method": method, "n": len(own.correct), "unanswered": scored.n_unanswered, "accuracy": share[0]}
         row |= {"brier": error[0], "base_rate_brier": share[0] * (1 - share[0]), "auroc": area[0]}
-        for name, gain in (("brier", share * (1 - share) - error), ("auroc", area - 0.5)):
-            interval = percentile_interval(gain[1:], level)
-            row |= {f"{name}_gain": gain[0], f"{name}_gain_low": interval.low, f"{name}_gain_high": interval.high}
-        rows.append(row | {"auroc_undefined": interval.n_undefined})
+        for name, gain in (("brier_gain", share * (1 - share) - error), ("auroc_gain", area - 0.5)):
+            row |= interval_columns(name, gain[0], gain[1:], level)
+        rows.append(row | {"auroc_undefined": int(np.isnan(area[1:]).sum())})
     return pd.DataFrame(rows)
 
 

@@ -2,19 +2,18 @@
 
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import asdict
 from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
-from numpy.typing import ArrayLike
 
 from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, Weight, evaluate_metrics
 from bayes_direag.data.observations import Observations
 
 _Problems = Float[np.ndarray, " problem"]
+_Replicates = Float[np.ndarray, " replicate"]
 
 
 class Interval(NamedTuple):
@@ -23,28 +22,6 @@ class Interval(NamedTuple):
     low: float
     high: float
     n_undefined: int
-
-
-def bootstrap_metrics(
-    confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike, *, level: float = 0.95
-) -> Metrics[Interval]:
-    """Return a percentile interval of every metric, from the same resamples of the questions.
-
-    Resampling adds noise to each bin, so the interval of a small calibration error may lie above the error itself.
-
-    Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
-
-    Examples
-    --------
-    >>> resamples = resample_weights(4, 1000, rng=0)
-    >>> intervals = bootstrap_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], resamples)
-    >>> intervals.accuracy
-    Interval(low=0.0, high=1.0, n_undefined=0)
-    >>> intervals.auroc.n_undefined
-    120
-    """
-    replicates = evaluate_metrics(confidence, correct, weight)
-    return replicates.map(lambda value: percentile_interval(value, level))
 
 
 def resample_weights(
@@ -66,8 +43,22 @@ def resample_weights(
     return weight
 
 
-def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: float = 0.95) -> Interval:
-    """Return the equal-tailed interval of the replicates that are not NaN; NaN if there are none."""
+def percentile_interval(replicates: _Replicates, level: float = 0.95) -> Interval:
+    """Return the equal-tailed interval of the replicates that are not NaN; NaN if there are none.
+
+    Resampling adds noise to each bin, so the interval of a small calibration error may lie above the error itself.
+
+    Source: Efron and Tibshirani (1993), An Introduction to the Bootstrap, chapter 13.
+
+    Examples
+    --------
+    >>> resamples = resample_weights(4, 1000, rng=0)
+    >>> metrics = evaluate_metrics([0.9, 0.8, 0.6, 0.3], [True, True, False, False], resamples)
+    >>> percentile_interval(metrics.accuracy)
+    Interval(low=0.0, high=1.0, n_undefined=0)
+    >>> metrics.map(percentile_interval).auroc.n_undefined
+    120
+    """
     if not 0 < level < 1:
         raise ValueError(f"level is {level}; expected a probability strictly between 0 and 1")
     defined = replicates[~np.isnan(replicates)]
@@ -76,6 +67,12 @@ def percentile_interval(replicates: Float[np.ndarray, " replicate"], level: floa
         return Interval(np.nan, np.nan, n_undefined)
     low, high = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high), n_undefined)
+
+
+def interval_columns(name: str, estimate: float, replicates: _Replicates, level: float) -> dict[str, float]:
+    """Return an estimate and both ends of its percentile interval as columns."""
+    low, high, _ = percentile_interval(replicates, level)
+    return {name: float(estimate), f"{name}_low": low, f"{name}_high": high}
 
 
 def mean_and_interval(
@@ -160,19 +157,16 @@ def log_score(scored: Scored) -> _Problems:
     return np.asarray(-np.log(np.clip(scored.state_probability, MIN_CONFIDENCE, 1)))
 
 
+#: The scores that depend on which answer is selected, by name; each is defined for all labelled questions. The Brier
+#: score and NLL of own answers are none: a method that selects a wrong answer, and knows it, scores well in them.
 SELECTION_SCORES: Mapping[str, Callable[[Scored], _Problems]] = MappingProxyType(
     {"benefit": benefit, "accuracy_of_all": accuracy_of_all, "log_score": log_score}
 )
-"""The scores that depend on which answer is selected, by name; each is defined for all labelled questions.
-
-Methods that select different answers cannot be compared by the Brier score or NLL of their own answers: a method that
-selects a wrong answer, and gives it a low probability, scores well.
-"""
 
 METRIC_NAMES = (*SELECTION_SCORES, *Metrics.__dataclass_fields__)
 
 
-def mean_score(value: _Problems, weight: Weight | None = None) -> Float[np.ndarray, " replicate"]:
+def mean_score(value: _Problems, weight: Weight | None = None) -> _Replicates:
     """Return the mean of a score in every replicate, over the questions where it is defined; NaN without any."""
     table = np.ones((1, len(value))) if weight is None else weight
     defined = ~np.isnan(value)
@@ -221,10 +215,9 @@ class Scorer:
         scored = scored_rows(predictions)
         own = scored.answered
         row = _selection_scores(scored, self._resampled(scored), self._interval_level)
-        row |= asdict(evaluate_metrics(own.confidence, own.correct))
-        intervals = bootstrap_metrics(own.confidence, own.correct, self._resampled(own), level=self._interval_level)
-        for name, interval in vars(intervals).items():
-            row[f"{name}_low"], row[f"{name}_high"], _ = interval
+        replicates = vars(evaluate_metrics(own.confidence, own.correct, self._resampled(own)))
+        for name, value in vars(evaluate_metrics(own.confidence, own.correct)).items():
+            row |= interval_columns(name, value, replicates[name], self._interval_level)
         n = {"n": len(own.confidence), "unanswered": scored.n_unanswered}
         return {"method": predictions["method"].iloc[0], **n, **{name: row[name] for name in METRIC_NAMES}, **row}
 
@@ -252,8 +245,7 @@ def _selection_scores(scored: Scored, weight: Weight, level: float) -> dict[str,
     row: dict[str, float] = {}
     for name, score_of in SELECTION_SCORES.items():
         value = score_of(scored)
-        row[name] = float(mean_score(value)[0])
-        row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(mean_score(value, weight), level)
+        row |= interval_columns(name, mean_score(value)[0], mean_score(value, weight), level)
     return row
 
 

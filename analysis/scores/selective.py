@@ -20,14 +20,13 @@ import pandas as pd
 from jaxtyping import Float, Int
 
 from analysis.scores.metrics import MIN_CONFIDENCE, Chunk, Confidence, Correct, Weight
-from analysis.scores.scoring import percentile_interval, scored_by_method
+from analysis.scores.scoring import interval_columns, scored_by_method
 
 
 def risk_coverage(confidence: Confidence, correct: Correct) -> pd.DataFrame:
     """Return the risk at every number of accepted answers, 1 to n.
 
-    ``threshold`` is the lowest accepted confidence; ``attainable`` says whether a threshold gives exactly this
-    coverage, without cutting a tie.
+    ``threshold``: the lowest accepted confidence. ``attainable``: whether a threshold stops there, not in a tie.
     """
     levels, accepted, errors = _counts_by_threshold(confidence, correct, np.ones((1, len(confidence)), int))
     n = len(confidence)
@@ -91,9 +90,8 @@ def selective_table(
         best = oracle_aurc(weight.sum(axis=1), n_wrong)
         row: dict[str, object] = {"method": method, "n": n, "unanswered": scored.n_unanswered}
         row |= {"risk": n_wrong[0] / n if n else np.nan, "oracle_aurc": best[0]}
-        for name, replicates in (("aurc", area), ("excess_aurc", area - best)):
-            row[name] = replicates[0]
-            row[f"{name}_low"], row[f"{name}_high"], _ = percentile_interval(replicates[1:], level)
+        for name, values in (("aurc", area), ("excess_aurc", area - best)):
+            row |= interval_columns(name, values[0], values[1:], level)
         rows.append(row)
     return pd.DataFrame(rows)
 

@@ -1,6 +1,7 @@
 """The frame of a figure: titles, captions, panels and rows."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.colors import to_rgba
 
@@ -54,7 +55,8 @@ def test_a_forest_runs_from_the_top():
         figure = headed_figure("T", "C", 1.0)
         axes = figure.add_subplot()
         value, low, high = np.array([1.0, 2.0, 3.0]), np.array([0.5, np.nan, 2.5]), np.array([1.5, np.nan, 3.5])
-        forest(axes, value, low, high, colour="#0072B2", hollow=np.array([False, True, False]))
+        estimates = pd.DataFrame({"value": value, "low": low, "high": high})
+        forest(axes, estimates, colour="#0072B2", filled=np.array([True, False, True]))
         row_labels(axes, ["a", "b", "c"])
     (bars, dots) = axes.collections
     assert dots.get_offsets().tolist() == [[1, 2], [2, 1], [3, 0]]
