@@ -1,5 +1,6 @@
 from .data.answers import canonical as canonical
 from .data.answers import same_answer as same_answer
+from .data.labelling import questions_to_label as questions_to_label
 from .data.observations import Observations as Observations
 from .errors import DirEAGError as DirEAGError
 from .fits.answering import answer as answer
@@ -40,6 +41,7 @@ __all__ = [
     "fit_nuts",
     "penalised_loss",
     "preset",
+    "questions_to_label",
     "raw_from_vector",
     "same_answer",
     "simulate_observations",

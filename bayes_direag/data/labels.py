@@ -6,13 +6,14 @@ says nothing while ``gold_answer`` or ``correct`` is empty.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import repeat
+from itertools import chain, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.json_lines import read_text
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 #: The gold answer of a question to which no report gave the right answer, unless a report gives this very answer.
 NONE_OF_THESE = "none of these"
+#: The columns that models write, or whoever wrote the questions.
+_OF_MODELS = ("question", "answers", "answer")
+_PATH = "path"
 _VERDICTS = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -54,11 +58,9 @@ class Labels:
     @classmethod
     def of(cls, source: "pandas.DataFrame | str | Path") -> "Labels":
         """Take a frame, whose first row is line 1, or read a CSV file; ObservationError without the columns."""
-        if isinstance(source, str | Path):
-            path, frame = Path(source), read_labels(source)
-            lines = [int(line) for line in frame.index]
-        else:
-            path, frame, lines = None, source, list(range(1, len(source) + 1))
+        frame = read_labels(source) if isinstance(source, str | Path) else source
+        path = frame.attrs.get(_PATH)
+        lines = range(1, len(frame) + 1) if path is None else map(int, frame.index)
         header = [str(name) for name in frame.columns]
         if "problem_id" not in header or ("gold_answer" in header) == ({"answer", "correct"} <= {*header}):
             raise ObservationError(
@@ -115,13 +117,18 @@ class Labels:
                 expected="some rows with a label",
                 remedy="Fill in some rows: nothing can be learned without any label.",
             )
-        for name, (row, *_) in filled.items():
-            if name not in candidates:
+        self.check_names(chain.from_iterable(filled.values()), candidates, source)
+        of_question = self._of_gold if self.column == "gold_answer" else self._of_verdicts
+        return {name: of_question(rows, candidates[name], kind) for name, rows in filled.items()}
+
+    def check_names(self, rows: Iterable[LabelRow], names: Iterable[str], source: Path | None) -> None:
+        """Raise ObservationError for a row that is about no question of ``source``."""
+        known = {*names}
+        for row in rows:
+            if row.problem_id not in known:
                 expected = f"the name of a question of {source or 'the observations'}"
                 remedy = "Correct the name, or remove the row."
                 raise self._refusal("there is no such question", row, expected, remedy, field="problem_id")
-        of_question = self._of_gold if self.column == "gold_answer" else self._of_verdicts
-        return {name: of_question(rows, candidates[name], kind) for name, rows in filled.items()}
 
     def _of_gold(self, rows: Sequence[LabelRow], candidates: Sequence[str], kind: AnswerKind) -> Known:
         known: dict[str, Known] = {}
@@ -179,14 +186,27 @@ class Labels:
 
 
 def read_labels(path: str | Path) -> "pandas.DataFrame":
-    """Read a CSV file as texts, empty where nothing stands; the index is the line. ObservationError if it cannot be."""
+    """Read a CSV file as texts, with its lines as the index; raise ObservationError if it cannot be read."""
     import pandas as pd
 
     from bayes_direag.data.tables import csv_rows
 
     (_, header), *rows = list(csv_rows(read_text(Path(path)), Path(path))) or [(1, [])]
-    lines = pd.Index([line for line, _ in rows], name="line")
-    return pd.DataFrame([cells for _, cells in rows], index=lines, columns=header, dtype="str")
+    frame = pd.DataFrame([cells for _, cells in rows], index=[line for line, _ in rows], columns=header, dtype="str")
+    frame.attrs[_PATH] = Path(path)
+    return frame
+
+
+def write_labels(frame: "pandas.DataFrame", path: Path) -> None:
+    """Write a table of labels as a CSV file that spreadsheets take for text in UTF-8, completely or not at all."""
+    cells = {name: frame[name].map(inert, na_action="ignore") for name in _OF_MODELS if name in frame}
+    with atomic_path(path) as partial_path:
+        frame.assign(**cells).to_csv(partial_path, index=False, lineterminator="\n", encoding="utf-8-sig")
+
+
+def inert(text: str) -> str:
+    """Return the text of a cell with a space before what a spreadsheet would compute."""
+    return f" {text}" if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 def labelled_table(table: LongTable, known: Mapping[int, Known], kind: AnswerKind) -> LongTable:

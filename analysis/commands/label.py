@@ -1,0 +1,65 @@
+"""The command ``direag label``: which questions to label, as a table and a page to fill in."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bayes_direag.commands import options
+from bayes_direag.data.answers import AnswerKind
+
+
+def label_command(
+    observations: options.ObservationsFile,
+    target: Annotated[Path, typer.Option("--out", help="Table of labels (CSV), new or to go on with.")],
+    n: Annotated[int, typer.Option("--n", min=1, help="How many questions without a label the table is to have.")] = 30,
+    answers: Annotated[
+        AnswerKind | None,
+        typer.Option(help="How answers are compared. By default as numbers or letters if most answers are such."),
+    ] = None,
+    column: options.ColumnOption = None,
+    scale: options.ScaleOption = None,
+    equal: options.EqualOption = None,
+    seed: options.SeedOption = 0,
+    as_json: options.JsonOption = False,
+) -> None:
+    """Choose questions to label: half at random, and half where the votes are closest.
+
+    A table gets a row for each question, with its distinct answers. Write the right answer under gold_answer, whether a
+    report gives it or not; or "none of these". Leave it empty if you do not know. Answers in free text get a row each:
+    write true or false under correct.
+
+    The same command adds questions to a table that is filled in. What is in it stays.
+
+    Example: direag label new.jsonl --n 30 --out labels.csv
+    """
+    from bayes_direag.data.files import read_table
+    from bayes_direag.data.labelling import likely_kind, questions_to_label
+    from bayes_direag.data.labels import Labels, read_labels, write_labels
+    from bayes_direag.data.observations import Observations
+
+    options.check_file(target, observations)
+    columns = options.chosen_columns(column, scale, equal)
+    reports = read_table(observations, columns)
+    questions = Observations.of_table(reports, answers or likely_kind(reports), columns)
+    so_far = read_labels(target) if target.is_file() else None
+    table = questions_to_label(questions, n, seed=seed, so_far=so_far)
+    write_labels(table, target)
+    labelled, every, before = (
+        Labels.of(table).filled,
+        {*table["problem_id"]},
+        () if so_far is None else so_far["problem_id"],
+    )
+    counts = {
+        "to_label": len(every - labelled.keys()),
+        "added": len(every.difference(before)),
+        "labelled": len(labelled),
+    }
+    if as_json:
+        options.out.print_json(data={"out": str(target), **counts, "seed": seed})
+        return
+    to_label, added, n_labelled = counts.values()
+    text = f"{target}: {to_label} questions to label, {added} of them new (seed {seed}); {n_labelled} labelled."
+    if to_label < n:
+        text += " There are no others with a usable report and without a label."
+    options.out.print(text, f"Then: direag fit {observations} --labels {target} --out fit.nc", sep="\n", soft_wrap=True)

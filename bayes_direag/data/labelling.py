@@ -1,0 +1,155 @@
+"""Which questions to label, and their table.
+
+Half are drawn at random, and half have the closest votes. These teach a fit more than random ones do; the random half
+shows what it is like where votes are not close.
+"""
+
+import hashlib
+from collections import Counter
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import numpy as np
+from jaxtyping import Bool, Float
+
+from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.labels import Labels
+from bayes_direag.data.long_table import LongTable
+from bayes_direag.data.observations import MOST_LABELS, Observations
+
+if TYPE_CHECKING:
+    import pandas
+
+#: Stands between the answers in one cell of a table.
+BETWEEN = " | "
+#: The share of answers that must be numbers, or letters, for the others to be taken for unreadable ones.
+_READABLE = 0.9
+
+
+def questions_to_label(
+    observations: Observations, n: int, *, seed: int = 0, so_far: "pandas.DataFrame | None" = None
+) -> "pandas.DataFrame":
+    """Choose questions to label, and return a table to fill in, for :meth:`Observations.with_labels`.
+
+    The first, third, ... question is drawn at random. The others have the smallest vote margin: the shares of the two
+    most frequent answers among the usable reports differ least (by 1 if all agree; ties in random order). So one may
+    stop at any row. Each comes from a cluster with the fewest labelled or chosen questions. Labelled questions, and
+    those without a usable report, are never chosen. The order of the observations does not matter.
+
+    Parameters
+    ----------
+    n
+        How many questions without a label the table is to have, if there are so many. Those of ``so_far`` count.
+    seed
+        Of the random order. With one seed, 30 questions and 30 more are the same as 60.
+    so_far
+        A table to go on with. Its rows come first, as they are.
+
+    Returns
+    -------
+    DataFrame
+        A row for each question: ``problem_id``; ``question``, if there are texts; ``answers``, the most frequent first,
+        as they were given; and an empty ``gold_answer``. If answers are flagged, or texts with more than 12 different
+        answers, a row for each ``answer``, with an empty ``correct``.
+
+    Raises
+    ------
+    ObservationError
+        If a question of ``so_far`` is unknown, or its labels cannot be used.
+
+    Examples
+    --------
+    >>> said = {"a": ["7", "$7", "9"], "b": ["3", "5", "5"], "c": ["8", "8.0", "8"]}
+    >>> reports = [
+    ...     {"problem_id": name, "level": level, "answer": answer, "confidence": 80}
+    ...     for name, answers in said.items()
+    ...     for level, answer in enumerate(answers)
+    ... ]
+    >>> questions_to_label(Observations.from_records(reports, "numeric"), 2)["answers"].tolist()
+    ['5 | 3', '$7 | 9']
+    """
+    import pandas as pd
+
+    table, taken = observations.table, observations.labelled.copy()
+    has_texts = bool(table.texts_of_questions("question").given[observations.row].any())
+    columns = ["problem_id", *(["question"] if has_texts else []), *_label_columns(observations)]
+    if so_far is not None:
+        labels, columns = Labels.of(so_far), [str(name) for name in so_far.columns]
+        labels.check_names(labels.rows, observations.problem_id, table.path)
+        if labels.filled:
+            observations.with_labels(so_far)
+        names = {row.problem_id for row in labels.rows}
+        taken |= np.isin(observations.problem_id, [*names])
+        n -= len(names - labels.filled.keys())
+    rows = []
+    for number in _chosen(observations, n, taken, seed):
+        answers, question = answers_as_given(observations, number), table.record(int(observations.row[number]))
+        about = {"problem_id": question.problem_id, "question": question.question or ""}
+        of_labels = (
+            [{"answer": text} for text in answers] if "answer" in columns else [{"answers": BETWEEN.join(answers)}]
+        )
+        rows += [[(about | own).get(name, "") for name in columns] for own in of_labels]
+    added = pd.DataFrame(rows, columns=columns, dtype="str")
+    return added if so_far is None else pd.concat([so_far.set_axis(columns, axis=1), added], ignore_index=True)
+
+
+def _label_columns(observations: Observations) -> tuple[str, str]:
+    """Return the last columns: a verdict on each answer if answers are flagged, or texts that hardly recur."""
+    is_free = observations.kind == "text" and len({*chain.from_iterable(observations.candidates)}) > MOST_LABELS
+    by_answer = is_free or observations.table.texts("correct").given.any()
+    return ("answer", "correct") if by_answer else ("answers", "gold_answer")
+
+
+def answers_as_given(observations: Observations, number: int) -> tuple[str, ...]:
+    """Return the candidates of a question, the most frequent first, each in the spelling that most reports have."""
+    reports = observations.table.record(int(observations.row[number])).observations
+    given = Counter(report.answer for report in reports if report.answer is not None)
+    spelling: dict[str | None, str] = {}
+    for text in sorted(given, key=lambda text: (-given[text], text)):
+        spelling.setdefault(canonical(text, observations.kind), text)
+    counts = np.bincount(observations.candidate[number][observations.usable[number]])
+    return tuple(spelling[observations.candidates[number][place]] for place in np.argsort(-counts, kind="stable"))
+
+
+def likely_kind(table: LongTable) -> AnswerKind:
+    """Tell how answers are probably compared.
+
+    By the gold answers or flags, as ever; without any, as letters or numbers if nine in ten answers are such.
+    """
+    if golds := table.texts("gold_answer").values:
+        return infer_kind(golds)
+    if table.texts("correct").given.any():
+        return "text"
+    said = table.texts("answer")
+    n_reports = np.bincount(said.code[said.given], minlength=len(said.values))
+    kinds: tuple[AnswerKind, ...] = ("choice", "numeric")
+    for kind in kinds:
+        is_readable = np.array([canonical(text, kind) is not None for text in said.values], bool)
+        if n_reports[is_readable].sum() >= _READABLE * n_reports.sum():
+            return kind
+    return "text"
+
+
+def _chosen(observations: Observations, n: int, taken: Bool[np.ndarray, " problem"], seed: int) -> list[int]:
+    """Return up to n questions that are not taken: the first, third, ... at random, the others by vote margin."""
+    own_number = np.arange(len(observations))
+    cluster = own_number if observations.cluster_number is None else observations.cluster_number
+    n_taken = np.bincount(cluster[taken], minlength=len(own_number))
+    digests = [hashlib.sha256(f"{seed} {name}".encode()).hexdigest() for name in observations.problem_id]
+    order = np.argsort(np.argsort(digests))
+    criteria = order, vote_margin(observations)
+    left, chosen = np.flatnonzero(observations.answered & ~taken), list[int]()
+    while len(chosen) < n and len(left):
+        criterion = criteria[len(chosen) % 2]
+        first = left[np.lexsort((order[left], criterion[left], n_taken[cluster[left]]))[0]]
+        n_taken[cluster[first]] += 1
+        left = left[left != first]
+        chosen.append(int(first))
+    return chosen
+
+
+def vote_margin(observations: Observations) -> Float[np.ndarray, " problem"]:
+    """Return how much the shares of the two most frequent answers differ; 0 without a usable report."""
+    votes = observations.candidate[:, :, None] == np.arange(max(observations.n_levels, 2))
+    counts = np.sort(votes.sum(axis=1), axis=1)
+    return np.asarray((counts[:, -1] - counts[:, -2]) / np.maximum(counts.sum(axis=1), 1))
