@@ -2,7 +2,7 @@
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from pyarrow import parquet, types
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
 from bayes_direag.data.long_table import Coded, LongTable, whole
-from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, type_of
+from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
 from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
@@ -180,11 +180,10 @@ def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
         line = np.array([number for number, _ in csv_rows(text, path)][1:], int)
     if table is None or len(line) != table.num_rows:
         raise _not_csv(path, None, "cells are divided in two ways")
-    columns = {}
-    for our, name in chosen.known(header).items():
-        meaning = {int: _number, float: _number, bool: _flag}.get(type_of(our))
-        columns[our] = _coded_arrow(table[name])
-        columns[our] = columns[our].changed(meaning) if meaning else columns[our]
+    meaning: dict[type, Callable[[str], object]] = {str: str, int: _number, float: _number, bool: _flag}
+    columns = {
+        our: _coded_arrow(table[name]).changed(meaning[type_of(our)]) for our, name in chosen.known(header).items()
+    }
     return LongTable.of_rows(columns, path, line, names)
 
 
@@ -277,40 +276,42 @@ def long_frame(table: LongTable) -> "pandas.DataFrame":
     """
     import pandas as pd
 
-    place, further = COLUMNS.index("confidence") + 1, [signal_column(name) for name in [*table.percents][1:]]
+    place = COLUMNS.index("confidence") + 1
     dtypes = {str: "str", int: "Int64", float: "Float64", bool: "boolean"}
     is_written = table.is_report.copy()
     is_written[table.start[table.n_reports == 0]] = True
-    question = table.question[is_written]
     columns: dict[str, object] = {}
-    for name in (*COLUMNS[:place], *further, *COLUMNS[place:]):
+    for name in (*COLUMNS[:place], *_further_signals(table), *COLUMNS[place:]):
         own = name == "problem_id" or name in OF_QUESTION
-        values = table.texts_of_questions(name).objects()[question] if own else _of_rows(table, name)[is_written]
-        columns[name] = pd.array(values, dtypes[type_of(name)])
+        values = table.texts_of_questions(name).objects()[table.question] if own else _of_rows(table, name)
+        columns[name] = pd.array(values[is_written], dtypes[type_of(name)])
     return pd.DataFrame(columns)
 
 
 def write_parquet(table: LongTable, path: Path) -> None:
     """Write a row for each question, with its reports as a list of structs: the fields of a JSON line."""
-    dtypes = {str: pyarrow.string(), int: pyarrow.int64(), float: pyarrow.float64(), bool: pyarrow.bool_()}
+    dtypes = {str: "string", int: "int64", float: "float64", bool: "bool"}
 
-    def structs(columns: dict[str, str]) -> pyarrow.StructArray:
-        """Return reports with fields from these columns."""
-        values = {name: _of_rows(table, column)[table.is_report] for name, column in columns.items()}
-        arrays = [pyarrow.array(v, dtypes[type_of(columns[n])], from_pandas=True) for n, v in values.items()]
-        return pyarrow.StructArray.from_arrays(arrays, list(columns))
+    def of_reports(name: str) -> pyarrow.Array:
+        return pyarrow.array(_of_rows(table, name)[table.is_report], dtypes[type_of(name)], from_pandas=True)
 
-    reports = structs({name: name for name in OF_OBSERVATION})
-    if further := [*table.percents][1:]:
-        signals = structs({name: signal_column(name) for name in further})
-        reports = pyarrow.StructArray.from_arrays([*reports.flatten(), signals], [*OF_OBSERVATION, "confidences"])
-    ends = np.concatenate([[0], np.cumsum(table.n_reports)])
-    own = {
+    reports = {name: of_reports(name) for name in OF_OBSERVATION}
+    if further := _further_signals(table):
+        arrays = [of_reports(name) for name in further]
+        reports["confidences"] = pyarrow.StructArray.from_arrays(arrays, [signal_of(name) for name in further])
+    ends = np.concatenate([[0], np.cumsum(table.n_reports)]).astype(np.int32)
+    columns = {
         name: pyarrow.array(table.texts_of_questions(name).objects(), dtypes[str])
         for name in ("problem_id", *OF_QUESTION)
     }
-    given = pyarrow.table({**own, "observations": pyarrow.ListArray.from_arrays(ends.astype(np.int32), reports)})
-    parquet.write_table(given, path, row_group_size=1 << 16)
+    structs = pyarrow.StructArray.from_arrays([*reports.values()], [*reports])
+    columns["observations"] = pyarrow.ListArray.from_arrays(ends, structs)
+    parquet.write_table(pyarrow.table(columns), path, row_group_size=1 << 16)
+
+
+def _further_signals(table: LongTable) -> list[str]:
+    """Return the columns of the signals other than the stated confidence."""
+    return [signal_column(name) for name in table.percents if name != NUMBER]
 
 
 def _of_rows(table: LongTable, name: str) -> Shaped[np.ndarray, " row"]:
