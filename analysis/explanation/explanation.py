@@ -296,7 +296,7 @@ def _reports(
             "level": _text(question.level_names[position] for position in parts.level),
             "answer": _text(question.candidates[0][index] for index in parts.candidate),
             "stated": question.confidence[0, parts.level],
-            **{f"stated_{name}": own[0, parts.level] for name, own in question.signals.items()},
+            **{f"stated_{name}": question.signals[name][0, parts.level] for name in question.signal_names[1:]},
             **_summary("calibrated", parts.calibrated, interval_level),
             "weight_share": parts.weight_share.mean(axis=0),
             **_summary("evidence", parts.concentration[place], interval_level),

@@ -180,7 +180,7 @@ def summary_table(fit: "Fit", title: str) -> Group:
     }
     if summary["weighted"]:
         rows["NOTE"] = "questions are weighted unequally: intervals and leave-one-out figures mean nothing"
-    if fit.fitted.signals:
+    if len(fit.fitted.signals) > 1:
         rows["signals"] = ", ".join(fit.fitted.signal_names)
     if note := _voting_note(fit.fitted):
         rows["votes"] = note
@@ -253,7 +253,7 @@ def show_quality(observations: "Observations", path: Path, *, inferred: bool, la
     how = " (inferred from the gold answers)" if inferred else ""
     out.print(quality_table(observations, f"{path}: {observations.kind} answers{how}"))
     notes = [_voting_note(observations), *level_remarks(observations), labels and _labels_note(observations, labels)]
-    if observations.signals:
+    if len(observations.signals) > 1:
         names = observations.signal_names
         notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")
     for note in filter(None, notes):

@@ -162,16 +162,15 @@ def question_arrays(
     table: LongTable,
     levels: Iterable[int],
     kind: AnswerKind,
-    voting: frozenset[int] = frozenset(),
-    signals: Sequence[str] = (NUMBER,),
+    voting: frozenset[int],
+    signals: Sequence[str],
 ) -> dict[str, Any]:
     """Return the arrays of :class:`~bayes_direag.data.observations.Observations` by name.
 
-    Given are the numbers of all levels, in order, and of those that only vote. The first of the signals becomes the
-    ``confidence``. Reports of levels that only vote are usable without a confidence, and one that they state is
-    ignored. An answer is right if more than half of its flags in that question say so, or, if it has none, if it equals
-    the gold answer. Raises ObservationError if a gold answer is not of this kind, a question without one is flagged in
-    part, or a question has two reports of one level.
+    Given are the numbers of all levels, in order, and of those that only vote. Reports of levels that only vote are
+    usable without a confidence, and one that they state is ignored. An answer is right if more than half of its flags
+    in that question say so, or, if it has none, if it equals the gold answer. Raises ObservationError if a gold answer
+    is not of this kind, a question without one is flagged in part, or a question has two reports of one level.
     """
     rows = np.flatnonzero(table.is_report)
     said, golds = table.texts("answer"), table.texts_of_questions("gold_answer")
@@ -203,8 +202,7 @@ def question_arrays(
     for number in np.flatnonzero(unreadable | flagged_in_part | (n_reports > 1).any(axis=1))[:1].tolist():
         raise _contradiction(table, number, kind, int(n_flags[number]), int(n_usable[number]))
     return {
-        "confidence": stated[0],
-        "signals": dict(zip(signals[1:], stated[1:], strict=True)),
+        "signals": dict(zip(signals, stated, strict=True)),
         "candidate": candidate.astype(np.int32),
         "candidates": _candidates(answer, texts),
         "status": status,

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from html import escape
 from itertools import chain
@@ -42,10 +42,9 @@ class Observations:
         The questions, in the order of the file; the levels, in the order of their numbers.
     kind : {"numeric", "choice", "text"}
         How answers are compared.
-    confidence : (problem, level) array
-        Stated confidences as fractions, 0..1, not clipped; NaN if the observation is not usable, or only a vote.
     signals : dict of (problem, level) arrays
-        Any further signals by name, likewise.
+        The signals of confidence by name as fractions, 0..1, not clipped; NaN if not stated, or the observation is not
+        usable, or only a vote. The first is ``number``, the stated confidence, unless no report states it.
     candidates : tuple of tuples of str
         The distinct canonical answers of each question, in string order.
     candidate : (problem, level) array
@@ -66,14 +65,12 @@ class Observations:
         The cluster of each question, None for a question without one; None if no question has a cluster.
     groups : tuple of str, optional
         The group of each level, or its name if it has no group; None if no level has a group.
-    first_signal : str
-        The name of the signal in ``confidence``: ``number``, the stated confidence, unless no report states it.
     """
 
     problem_id: tuple[str, ...]
     level_names: tuple[str, ...]
     kind: AnswerKind
-    confidence: Float[np.ndarray, "problem level"]
+    signals: Mapping[str, Float[np.ndarray, "problem level"]]
     candidate: Int[np.ndarray, "problem level"]
     candidates: tuple[tuple[str, ...], ...]
     correct: Bool[np.ndarray, "problem level"]
@@ -84,8 +81,6 @@ class Observations:
     row: Int[np.ndarray, "problem"]
     cluster: tuple[str | None, ...] | None = None
     groups: tuple[str, ...] | None = None
-    signals: Mapping[str, Float[np.ndarray, "problem level"]] = field(default_factory=dict)
-    first_signal: str = "number"
 
     @classmethod
     def read(
@@ -231,7 +226,6 @@ class Observations:
             row=np.arange(len(table)),
             cluster=cluster if any(cluster) else None,
             groups=groups,
-            first_signal=overview.signals[0],
             **arrays,
         )
 
@@ -290,7 +284,7 @@ class Observations:
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
             return self.of_table(self.table.take(self.row), self.kind, Columns(scale="percent"), voting)
-        changed = replace(self, **self._each_signal(lambda values: np.where(votes, np.nan, values)))
+        changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed
 
@@ -301,7 +295,7 @@ class Observations:
         candidates = tuple(tuple(texts[number] for number in sorted({*numbers} - {-1})) for texts, numbers in rows)
         return replace(
             self,
-            **self._each_signal(lambda values: np.where(kept >= 0, values, np.nan)),
+            signals=self._each_signal(lambda values: np.where(kept >= 0, values, np.nan)),
             candidate=ranks(kept).astype(np.int32),
             candidates=candidates,
             correct=self.correct & (kept >= 0),
@@ -310,23 +304,26 @@ class Observations:
 
     @property
     def signal_names(self) -> tuple[str, ...]:
-        """The signals of the reports, that of ``confidence`` first."""
-        return (self.first_signal, *self.signals)
+        """The names of the signals, that of :attr:`confidence` first."""
+        return tuple(self.signals)
+
+    @property
+    def confidence(self) -> Float[np.ndarray, "problem level"]:
+        """The first of the signals."""
+        return next(iter(self.signals.values()))
 
     @property
     def stated(self) -> Bool[np.ndarray, "problem level"]:
         """Whether a report has any signal."""
-        return ~np.isnan([self.confidence, *self.signals.values()]).all(axis=0)
+        return ~np.isnan([*self.signals.values()]).all(axis=0)
 
     def of_signals(self, names: Sequence[str]) -> "Observations":
-        """Keep some signals, the first as ``confidence``; reports without any of them become votes."""
-        known, nothing = {self.first_signal: self.confidence, **self.signals}, np.full(self.shape, np.nan)
-        kept = {name: known.get(name, nothing) for name in names}
-        return replace(self, first_signal=names[0], confidence=kept.pop(names[0]), signals=kept)
+        """Keep some signals, the first as :attr:`confidence`; reports without any of them become votes."""
+        nothing = np.full(self.shape, np.nan)
+        return replace(self, signals={name: self.signals.get(name, nothing) for name in names})
 
-    def _each_signal(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, Any]:
-        signals = {name: change(values) for name, values in self.signals.items()}
-        return {"confidence": change(self.confidence), "signals": signals}
+    def _each_signal(self, change: Callable[[np.ndarray], np.ndarray]) -> dict[str, np.ndarray]:
+        return {name: change(values) for name, values in self.signals.items()}
 
     @property
     def answered(self) -> Bool[np.ndarray, "problem"]:
@@ -377,7 +374,7 @@ class Observations:
         forms = {"confidence": "<f8", "candidate": "<i4", "correct": "?", "labelled": "?"}
         for name, form in forms.items():
             digest.update(getattr(self, name).astype(form).tobytes())
-        for values in self.signals.values():
+        for values in [*self.signals.values()][1:]:
             digest.update(values.astype("<f8").tobytes())
         signal_names = self.signal_names if self.signal_names != ("number",) else None
         for names in filter(None, (self.cluster, self.groups, signal_names)):
@@ -394,7 +391,7 @@ class Observations:
         arrays: dict[str, Any] = {name: getattr(self, name)[rows] for name in _ARRAYS}
         return replace(
             self,
-            **self._each_signal(lambda values: values[rows]),
+            signals=self._each_signal(lambda values: values[rows]),
             problem_id=chosen(self.problem_id),
             candidates=chosen(self.candidates),
             row=self.row[rows],
@@ -472,7 +469,7 @@ class Observations:
         arrays: dict[str, Any] = {name: aligned(getattr(self, name), absent) for name, absent in _ABSENT.items()}
         return replace(
             self,
-            **self._each_signal(lambda values: aligned(values, np.nan)),
+            signals=self._each_signal(lambda values: aligned(values, np.nan)),
             level_names=tuple(self.level_names[k] if k >= 0 else name for k, name in columns),
             groups=groups or (self.groups and tuple(name for _, name in columns)),
             **arrays,

@@ -203,9 +203,8 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
         level_names=tuple(str(name) for name in data["report" if "group" in data else "level"].to_numpy()),
         groups=tuple(str(name) for name in data["group"].to_numpy()) if "group" in data else None,
         kind=tree.attrs["answers"],
-        confidence=data["confidence"].to_numpy(),
-        first_signal=first,
-        signals={name: data[signal_column(name)].to_numpy() for name in further},
+        signals={first: data["confidence"].to_numpy()}
+        | {name: data[signal_column(name)].to_numpy() for name in further},
         candidate=candidate,
         candidates=candidates,
         correct=usable & np.take_along_axis(right, np.maximum(candidate, 0), axis=1),
@@ -289,7 +288,7 @@ def _container(
             "observed_data": {"target": np.where(right.any(axis=1), right.argmax(axis=1), -1)},
             "constant_data": {
                 "confidence": observations.confidence,
-                **{signal_column(name): values for name, values in observations.signals.items()},
+                **{signal_column(name): observations.signals[name] for name in observations.signal_names[1:]},
                 "candidate": observations.candidate,
                 "n_candidates": observations.n_candidates,
                 "weight_in_likelihood": weight,
@@ -327,9 +326,9 @@ def _datasets(groups: dict[str, dict[str, np.ndarray]], observations: Observatio
     def dataset(group: str, arrays: dict[str, np.ndarray]) -> xr.Dataset:
         leading = () if group in _DATA else ("chain", "draw")
         column = "level" if observations.groups is None else "report"
-        of_reports = ("confidence", *map(signal_column, observations.signals), "candidate", "said")
+        of_reports = ("confidence", *map(signal_column, observations.signal_names[1:]), "candidate", "said")
         dims = _DIMS | dict.fromkeys(of_reports, ("problem", column))
-        if observations.signals:
+        if len(observations.signals) > 1:
             dims |= {f"{name}{end}": ("signal",) for name in SIGNAL_PARAMETERS for end in ("", "_raw")}
         variables = {name: ((*leading, *dims.get(name, ())), array) for name, array in arrays.items()}
         sizes = {dim: size for dims, array in variables.values() for dim, size in zip(dims, array.shape, strict=True)}

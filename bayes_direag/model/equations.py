@@ -137,7 +137,7 @@ class Reports(NamedTuple):
     def of(cls, observations: "Observations", eps: float, labels: Sequence[str] | None = None) -> "Reports":
         """Take the model's arrays from observations; ``labels`` are needed for votes by label only."""
         return cls(
-            logit_signals([observations.confidence, *observations.signals.values()], eps),
+            logit_signals([*observations.signals.values()], eps),
             observations.candidate,
             observations.n_candidates,
             None if labels is None else observations.label(labels),
