@@ -34,18 +34,6 @@ def few_memory_maps():
         jax.clear_caches()
 
 
-@pytest.fixture(scope="session", autouse=True)
-def small_arrays():
-    """Fill fits up to 512 questions, not 2048: the same programs for nearly all tests, and quick ones."""
-    from bayes_direag.inference import map as map_fits  # here, as the type checks are not yet in place above
-    from bayes_direag.inference import recalibration
-
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (map_fits, recalibration):
-            patch.setattr(module, "LEAST_SIZE", 512)
-        yield
-
-
 @pytest.fixture
 def full_disk():
     """Let no file grow beyond 4 kB."""

@@ -1,7 +1,7 @@
 r"""Leave-one-out predictions of the labelled questions by PSIS, without refits.
 
 For question i draw s has the importance weight :math:`w_{is} \propto 1 / p(y_i \mid \theta_s)`, smoothed by a Pareto
-tail (Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4; Vehtari et al. 2024, jmlr.org/papers/v25/19-556).
+tail (Vehtari, Gelman and Gabry 2017, doi:10.1007/s11222-016-9696-4).
 The shape of the tail, Pareto k, is a diagnostic: above 0.7 the label has moved the posterior too far for reweighting.
 """
 
@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 
 from bayes_direag.data.observations import Observations
 from bayes_direag.inference.posterior import sampled_parameters
+from bayes_direag.inference.psis import smoothed_weights
 from bayes_direag.inference.recalibration import Outcomes
 from bayes_direag.model.equations import Parameters, Reports
 from bayes_direag.model.selection import LogisticRecalibration, States, evaluate, joined
@@ -31,8 +32,7 @@ class LeaveOneOut(NamedTuple):
 
     #: Log predictive density of the observed state.
     elpd: Float[np.ndarray, " problem"]
-    #: Shape of the tail of the importance weights; infinite, and the weights not smoothed, if the tail is constant, as
-    #: for chains that do not move.
+    #: Shape of the tail of the importance weights: see :func:`~bayes_direag.inference.psis.smoothed_weights`.
     pareto_k: Float[np.ndarray, " problem"]
     #: Support of every state, the null last.
     support: Float[np.ndarray, "problem state"]
@@ -87,7 +87,7 @@ def leave_one_out(
 
     def left_out(states: States) -> tuple[np.ndarray, ...]:
         log_density = np.ascontiguousarray(log_densities[:, states.place].T)
-        log_weight, pareto_k = _smoothed(log_density, relative_size)
+        log_weight, pareto_k = smoothed_weights(log_density, relative_size)
         elpd = logsumexp(log_density + log_weight, axis=1)
         without_label = np.einsum("kps,ps->pk", states.support, np.exp(log_weight))
         return elpd, pareto_k, without_label, states.support.mean(axis=2).T
@@ -102,23 +102,3 @@ def left_out_of(tree: xr.DataTree, fitted: Observations, preset: Preset, variant
     raw = tree["unconstrained_posterior"].to_dataset()[[f"{name}_raw" for name in preset.free_parameters(variant)]]
     parameters = sampled_parameters(tree, fitted.slots)
     return leave_one_out(fitted, raw, tree["log_likelihood"]["target"].to_numpy(), parameters, preset.eps)
-
-
-def _smoothed(
-    log_density: Float[np.ndarray, "problem sample"], relative_size: float
-) -> tuple[Float[np.ndarray, "problem sample"], Float[np.ndarray, " problem"]]:
-    """Return the logs of each question's smoothed weights, which sum to 1, and its Pareto k.
-
-    ArviZ raises ValueError for a constant tail; those weights are not smoothed, and their Pareto k is infinite.
-    """
-    from arviz_stats.base import array_stats
-
-    try:
-        log_weight, pareto_k = array_stats.psislw(log_density, r_eff=relative_size)
-        return np.asarray(log_weight), np.asarray(pareto_k)
-    except ValueError:
-        if len(log_density) == 1:
-            return -log_density - logsumexp(-log_density, axis=1, keepdims=True), np.array([np.inf])
-        halves = [_smoothed(half, relative_size) for half in np.array_split(log_density, 2)]
-        log_weights, shapes = zip(*halves, strict=True)
-        return np.concatenate(log_weights), np.concatenate(shapes)

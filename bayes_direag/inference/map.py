@@ -28,14 +28,12 @@ from bayes_direag.model.settings import Preset, Variant, raw_shape
 #: A fit has converged if no coordinate of the mean loss's projected gradient exceeds this.
 GRADIENT_TOLERANCE = 1e-6
 #: Fewer questions are padded to this number, since compiling for another shape takes longer than a fit.
-LEAST_SIZE = 2048
+LEAST_SIZE = 512
 _LEAST_BATCH = 32
 
 #: Under a penalty the loss may have several optima. Fits to fewer questions than this get further starts, this many.
 FEW_QUESTIONS, _MORE_STARTS = 500, 7
 _START_SD, _SAME_LOSS = 2.0, 1e-6
-#: Steps between two Hessians under proper priors, and under a penalty.
-_QUASI_NEWTON, _NEWTON = 20, 1
 
 
 class Optimum(NamedTuple):
@@ -84,14 +82,10 @@ def map_estimates(
     with jax.enable_x64(True):
         search = partial(on_batch, partial(_map_estimates, data.padded(size)))
         start = _start(data, len(weight)) if near is None else (near.raw, near.curvature)
-        steps = np.full(len(weight), _NEWTON if preset.penalty else _QUASI_NEWTON)
-        optimum: Optimum = search((padded, *start, steps))
+        optimum: Optimum = search((padded, *start))
         if several:
             _, unknown = _start(data, len(few))
-            others = [
-                search((padded[few], raw, unknown, np.full(len(few), _QUASI_NEWTON)))
-                for raw in _random_starts(data, len(few))
-            ]
+            others = [search((padded[few], raw, unknown)) for raw in _random_starts(data, len(few))]
             optimum = _lowest(optimum, few, others)
     require_converged(f"the {variant} fit", optimum.gradient, optimum.loss, optimum.n_steps)
     return optimum._replace(log_likelihood=optimum.log_likelihood[:, :n])
@@ -200,25 +194,21 @@ def _map_estimates(
     weight: Float[Array, "batch problem"],
     start: Raw,
     curvature: Float[Array, "batch raw raw"],
-    steps_by_hessian: Int[Array, " batch"],
 ) -> Optimum:
     """Find the MAP of the first n fits of a batch."""
 
     def of_member(weight: Float[Array, " problem"], *search: Any) -> Optimum:
         return _map_estimate(data.with_weight(weight), *search)
 
-    return each_in_turn(of_member, n, weight, start, curvature, steps_by_hessian)
+    return each_in_turn(of_member, n, weight, start, curvature)
 
 
-def _map_estimate(
-    data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"], steps_by_hessian: Int[Array, ""]
-) -> Optimum:
+def _map_estimate(data: LikelihoodData, start: Raw, curvature: Float[Array, "raw raw"]) -> Optimum:
     """Find the MAP of a single fit."""
     bounds = {name: data.preset.parameter(name).bounds for name in start}
     low, high = ({f"{name}_raw_auto_loc": both[end] for name, both in bounds.items()} for end in (0, 1))
     total, single = jnp.sum(data.weight), jnp.ones((), int)
-    search: dict[str, Any] = {"low": low, "high": high, "curvature": curvature, "steps_by_hessian": steps_by_hessian}
-    mode, end = mode_of(direag, sites(start), data, scale=total, **search)
+    mode, end = mode_of(direag, sites(start), data, low=low, high=high, scale=total, curvature=curvature)
     raw = {name: mode[f"{name}_raw"] for name in start}
     loss = end.value + _log_prior_at_mode(data) / total
     by_question = log_likelihood(raw, data)
