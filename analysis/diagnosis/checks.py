@@ -38,7 +38,9 @@ class PredictiveChecks(NamedTuple):
 def predictive_checks(fit: Fit, interval_level: float) -> PredictiveChecks:
     """Compare accuracy and null rate with their posterior predictions, by pattern of agreement."""
     right = fit.tree["labels"]["correct"].to_numpy()
-    target = fit.tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
+    target = (
+        fit.with_predictive().tree["posterior_predictive"]["target"].transpose("chain", "draw", "problem").to_numpy()
+    )
     drawn = target.reshape(-1, len(right))
     selected = fit.left_out["candidate"].to_numpy()
     outcomes = {

@@ -37,6 +37,7 @@ from bayes_direag.inference.posterior import (
     label_names,
     level_names,
     nuts_posterior,
+    predictive,
     require_format,
     sampled_parameters,
     signal_names,
@@ -51,8 +52,11 @@ from bayes_direag.model.settings import FitMethod, Preset, SamplingSettings, Var
 if TYPE_CHECKING:
     import pyarrow
 
-#: A fit is not compressed, so its arrays need about as much memory as its file has bytes.
+#: Only log-likelihoods are compressed, to a quarter, so arrays need a few times as much memory as a file has bytes.
 _MOST_MEMORY = 100
+#: How the log-likelihoods of draws are stored: numbers of neighbouring draws share digits.
+_COMPRESSED = {"zlib": True, "complevel": 1, "significant_digits": 4, "quantize_mode": "GranularBitRound"}
+_QUESTIONS_BY_CHUNK = 4
 
 #: What :meth:`Fit.predict` takes: observations, or a file, frame or records to read them from.
 Source = Observations | str | Path | pd.DataFrame | Sequence[Mapping[str, object]]
@@ -290,6 +294,27 @@ class Fit:
             )
         return observations.voting_as(self.fitted.voting).align(self.level_names)
 
+    def with_predictive(self) -> "Fit":
+        """Return a NUTS fit with three more groups, which ArviZ's predictive checks and pictures of the prior take.
+
+        They are ``prior`` (1000 draws of the parameters), ``prior_predictive`` and ``posterior_predictive`` (a state of
+        every fitted question in every draw). The draws follow from the seed of the fit.
+
+        Raises
+        ------
+        DirEAGError
+            For a MAP, which has no draws.
+        """
+        if self.method == "map":
+            raise DirEAGError(
+                "a MAP has no posterior draws; expected a NUTS fit. Fit with fit_nuts, or direag fit --method nuts."
+            )
+        if "posterior_predictive" in self.tree.children:
+            return self
+        tree = self.tree.copy()
+        tree.update(predictive(self.tree, self.likelihood_data).children)
+        return Fit(tree)
+
     def parameters(self) -> pd.DataFrame:
         """Summarise the parameters: see :func:`~bayes_direag.fits.parameters.parameter_table`."""
         return parameter_table(self.tree)
@@ -299,10 +324,18 @@ class Fit:
         return parameter_draws(self.tree, scale)
 
     def save(self, path: str | Path) -> None:
-        """Write the fit as NetCDF, completely or not at all; raise OSError if it cannot be written."""
+        """Write the fit as NetCDF, completely or not at all; raise OSError if it cannot be written.
+
+        The log-likelihoods of posterior draws are stored with four significant digits; all else is stored exactly.
+        """
+        encoding = {}
+        if self.n_samples > 1:
+            shape = self.tree["log_likelihood"]["target"].shape
+            chunk = (*shape[:-1], min(shape[-1], _QUESTIONS_BY_CHUNK))
+            encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": chunk}}
         with atomic_path(path) as partial_path:
             try:
-                self.tree.to_netcdf(partial_path, engine="netcdf4")
+                self.tree.to_netcdf(partial_path, engine="netcdf4", encoding=encoding)
             except RuntimeError as error:  # the NetCDF library does not say why it cannot write
                 raise OSError(errno.EIO, f"{error} in writing, perhaps as the disk is full", str(path)) from error
 
@@ -341,8 +374,7 @@ class Fit:
     ) -> "Fit":
         """Make a fit from posterior draws of :func:`bayes_direag.direag` by any sampler.
 
-        Log-likelihoods, leave-one-out predictions, prior and posterior predictive draws, and a final calibration for
-        every draw are added.
+        Log-likelihoods, leave-one-out predictions, and a final calibration for every draw are added.
 
         Parameters
         ----------
@@ -356,7 +388,7 @@ class Fit:
         sampling
             The sampler's settings, for the record; by default, the numbers of chains and draws.
         seed
-            Seed of the predictive draws and of the final calibration.
+            Seed of the final calibration, and of predictive draws.
 
         Raises
         ------

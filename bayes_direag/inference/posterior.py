@@ -17,9 +17,9 @@ group                        content
                              ``cluster`` ("" for none), if there are clusters. If levels are groups, reports have their
                              own dimension ``report``, with the ``group`` of each
 ``log_prior``                NUTS only: log prior density of each raw parameter, under its natural name
-``prior``                    NUTS only: parameters drawn from the prior, as in ``posterior``
-``prior_predictive``         NUTS only: a ``target`` for every problem and draw of the prior
-``posterior_predictive``     NUTS only: a ``target`` for every problem and draw of the posterior
+``prior``                    on demand: parameters drawn from the prior, as in ``posterior``
+``prior_predictive``         on demand: a ``target`` for every problem and draw of the prior
+``posterior_predictive``     on demand: a ``target`` for every problem and draw of the posterior
 ===========================  =======================================================================================
 
 Under a preset that pools levels, ``weight_raw`` is a level's offset from ``weight_centre`` in units of
@@ -122,10 +122,7 @@ def nuts_posterior(
     sampling: SamplingSettings,
     seed: int,
 ) -> xr.DataTree:
-    """Put NUTS draws into the container, with prior and posterior predictive draws, seeded by the seed of the run.
-
-    All questions have positive weight.
-    """
+    """Put NUTS draws into the container. All questions have positive weight."""
     data = LikelihoodData.weighted(observations, weight, preset=preset, variant=variant)
     with jax.enable_x64(True):
         padded = _log_likelihoods(draws.raw, data.padded(padded_size(len(observations), per_octave=8)))
@@ -144,22 +141,25 @@ def nuts_posterior(
         variant=variant,
         attributes={"method": "nuts", "seed": seed, "sampling": sampling.model_dump_json()},
     )
-    prior_key, predictive_key = jax.random.split(jax.random.fold_in(jax.random.key(seed), 1))
+    tree["log_prior"] = _datasets({"log_prior": log_prior}, observations)["log_prior"]
+    return tree
+
+
+def predictive(tree: xr.DataTree, data: LikelihoodData) -> xr.DataTree:
+    """Return the groups of a NUTS fit that are made on demand, with draws from its seed; ``data`` are its data."""
+    prior_key, key = jax.random.split(jax.random.fold_in(jax.random.key(int(tree.attrs["seed"])), 1))
     prior = {name: value[None] for name, value in prior_draws(data, n_draws=_PRIOR_DRAWS, key=prior_key).items()}
+    drawn = {str(name): value.to_numpy() for name, value in tree["unconstrained_posterior"].items()}
     with jax.enable_x64(True):
-        replicated = np.asarray(_replicated(predictive_key, sites(draws.raw), data.unlabelled))
-    groups = _datasets(
+        replicated = np.asarray(_replicated(key, drawn, data.unlabelled))
+    return _datasets(
         {
-            "log_prior": log_prior,
             "prior": {str(name): prior[str(name)] for name in tree["posterior"].data_vars},
             "prior_predictive": {"target": prior["target"].astype(_STATE)},
             "posterior_predictive": {"target": replicated.astype(_STATE)},
         },
-        observations,
+        fitted_observations(tree),
     )
-    for name, group in groups.children.items():
-        tree[name] = xr.DataTree(group.to_dataset())
-    return tree
 
 
 def prior_draws(

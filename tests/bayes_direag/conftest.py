@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import pickle
 from collections.abc import Callable
 from functools import partial
 
@@ -41,13 +42,14 @@ def unlearnable(simulated: Observations) -> Observations:
 
 
 def sampled_once(factory: pytest.TempPathFactory, name: str, sample: Callable[[], Fit]) -> Fit:
-    """Sample in the first of the workers that asks; the others read what it has saved."""
-    path = factory.getbasetemp().parent / f"{name}-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.nc"
+    """Sample in the first of the workers that asks; the others read what it has kept, which is exact."""
+    path = factory.getbasetemp().parent / f"{name}-{os.environ.get('PYTEST_XDIST_TESTRUNUID', os.getpid())}.pickle"
     with path.with_suffix(".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not path.exists():
-            sample().save(path)
-    return Fit.load(path)
+            path.write_bytes(pickle.dumps(sample()))
+    fit: Fit = pickle.loads(path.read_bytes())  # noqa: S301 - our own
+    return fit
 
 
 @pytest.fixture(scope="session")

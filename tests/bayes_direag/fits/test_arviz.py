@@ -45,7 +45,7 @@ class TestArviz:
     def test_it_takes_the_container(self, az, nuts: Fit, call: str) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # short chains, and what the picture itself has to say
-            eval(call, {"az": az, "tree": nuts.tree})  # noqa: S307 - our own page
+            eval(call, {"az": az, "tree": nuts.with_predictive().tree})  # noqa: S307 - our own page
         plt.close("all")
 
     def test_a_summary_is_of_what_was_learned(self, az, nuts: Fit) -> None:

@@ -2,6 +2,7 @@
 
 import json
 import re
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from scipy import stats
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
-from bayes_direag.fits.fitting import fit_nuts
+from bayes_direag.fits.fitting import fit_map, fit_nuts
 from bayes_direag.inference.posterior import natural_draws, prior_draws
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.settings import LEVEL_PARAMETERS, SamplingSettings, raw_shape
@@ -46,15 +47,17 @@ def supports(fit: Fit, observations: Observations, question: int) -> np.ndarray:
 
 class TestContainer:
     def test_groups_have_named_dimensions(self, nuts: Fit, labelled: Observations) -> None:
-        drawn = ("log_likelihood", "prior_predictive", "posterior_predictive")
-        by_problem = dict.fromkeys(drawn, ("chain", "draw", "problem")) | {"observed_data": ("problem",)}
+        drawn = ("prior_predictive", "posterior_predictive")
+        tree = nuts.with_predictive().tree
+        assert set(tree.children) - set(nuts.tree.children) == {"prior", *drawn}
         assert set(nuts.tree.children) == {
-            *("posterior", "sample_stats", "constant_data", *by_problem),
-            *("unconstrained_posterior", "fixed_parameters", "labels", "log_prior", "prior", "loo", "recalibration"),
+            *("posterior", "unconstrained_posterior", "fixed_parameters", "sample_stats", "log_likelihood"),
+            *("constant_data", "observed_data", "labels", "log_prior", "loo", "recalibration"),
         }
-        for group, dims in by_problem.items():
-            assert nuts.tree[group]["target"].dims == dims
-        for name, group in nuts.tree.children.items():
+        for group in (*drawn, "log_likelihood"):
+            assert tree[group]["target"].dims == ("chain", "draw", "problem")
+        assert tree["observed_data"]["target"].dims == ("problem",)
+        for name, group in tree.children.items():
             if "problem" in group.coords:
                 assert group["problem"].to_numpy().tolist() == list(labelled.problem_id), name
 
@@ -62,14 +65,15 @@ class TestContainer:
         posterior = natural_draws(nuts.tree).merge(nuts.tree["unconstrained_posterior"].to_dataset())
         assert set(posterior) == {*NATURAL, *SHARED, *(f"{name}_raw" for name in RAW)}
         assert set(nuts.tree["fixed_parameters"].data_vars) == {"prior_strength"}
+        tree = nuts.with_predictive().tree
         for group in ("posterior", "prior", "log_prior"):
-            assert set(nuts.tree[group].data_vars) == set(RAW)
-            for name, values in nuts.tree[group].data_vars.items():
+            assert set(tree[group].data_vars) == set(RAW)
+            for name, values in tree[group].data_vars.items():
                 assert set(values.dims) == {"chain", "draw", *(("level",) if name in LEVEL_PARAMETERS else ())}
         for group in ("posterior", "prior", "constant_data"):
-            assert nuts.tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
+            assert tree[group]["level"].to_numpy().tolist() == list(labelled.level_names)
         assert dict(posterior.sizes) == {"chain": N_CHAINS, "draw": N_DRAWS, "level": 5}
-        assert nuts.tree["prior"].sizes["chain"] == 1
+        assert tree["prior"].sizes["chain"] == 1
         assert (posterior["prior_strength"] == 1).all()
 
     def test_natural_parameters_are_the_raw_ones_through_their_links(self, nuts: Fit) -> None:
@@ -103,10 +107,13 @@ class TestContainer:
         assert (nuts.tree["constant_data"]["weight_in_likelihood"] == 1).all()
 
     def test_the_prior_is_the_presets(self, nuts: Fit) -> None:
-        drawn = prior_draws(nuts.likelihood_data, n_draws=1000, key=jax.random.key(2))
+        tree, drawn = (
+            nuts.with_predictive().tree,
+            prior_draws(nuts.likelihood_data, n_draws=1000, key=jax.random.key(2)),
+        )
         raw = {name: drawn[f"{name}_raw"] for name in RAW}
         for name, (loc, scale) in brute_force.raw_priors(raw, nuts.preset, np.nan).items():
-            kept = nuts.tree["prior"][name].to_numpy().reshape(1000, -1)
+            kept = tree["prior"][name].to_numpy().reshape(1000, -1)
             for column, own, others in zip(
                 *(one.reshape(1000, -1).T for one in (raw[name], drawn[name], kept)), strict=True
             ):
@@ -114,7 +121,8 @@ class TestContainer:
                 assert stats.ks_2samp(own, others).pvalue > 1e-4
 
     def test_predictive_frequencies_are_the_mean_support(self, nuts: Fit, labelled: Observations) -> None:
-        drawn = nuts.tree["posterior_predictive"]["target"].to_numpy().reshape(-1, len(labelled))
+        tree = nuts.with_predictive().tree
+        drawn = tree["posterior_predictive"]["target"].to_numpy().reshape(-1, len(labelled))
         assert len(drawn) == nuts.n_samples
         for question in range(0, len(labelled), 9):
             support = supports(nuts, labelled, question)
@@ -123,9 +131,34 @@ class TestContainer:
                 assert abs(gap) < 4.5 * np.sqrt((probability * (1 - probability)).sum()) + 1
         n_candidates = labelled.n_candidates
         for group in ("prior_predictive", "posterior_predictive"):
-            target = nuts.tree[group]["target"].to_numpy().reshape(-1, len(labelled))
+            target = tree[group]["target"].to_numpy().reshape(-1, len(labelled))
             assert (target >= -1).all()
             assert (target < n_candidates).all()
+
+    def test_predictive_draws_are_made_once_and_follow_from_the_stored_fit(self, nuts: Fit, tmp_path: Path) -> None:
+        made = nuts.with_predictive()
+        assert made.with_predictive() is made
+        nuts.save(tmp_path / "fit.nc")
+        again = Fit.load(tmp_path / "fit.nc").with_predictive()
+        for group in ("prior", "prior_predictive", "posterior_predictive"):
+            assert again.tree[group].to_dataset().equals(made.tree[group].to_dataset()), group
+
+    def test_a_stored_fit_has_log_likelihoods_of_four_digits_and_all_else_exactly(
+        self, nuts: Fit, tmp_path: Path
+    ) -> None:
+        nuts.save(tmp_path / "fit.nc")
+        again = Fit.load(tmp_path / "fit.nc").tree
+        exact, kept = (tree["log_likelihood"]["target"].to_numpy() for tree in (nuts.tree, again))
+        np.testing.assert_allclose(kept, exact, rtol=6e-4)
+        nuts.tree.to_netcdf(tmp_path / "exact.nc")
+        sizes = [(tmp_path / name).stat().st_size for name in ("exact.nc", "fit.nc")]
+        assert sizes[0] - sizes[1] > 0.5 * exact.nbytes
+        for group in set(nuts.tree.children) - {"log_likelihood"}:
+            assert again[group].to_dataset().equals(nuts.tree[group].to_dataset()), group
+
+    def test_a_map_has_no_predictive_draws(self, labelled: Observations) -> None:
+        with pytest.raises(DirEAGError, match="a MAP has no posterior draws; expected a NUTS fit"):
+            fit_map(labelled).with_predictive()
 
     def test_a_recalibration_for_every_draw(self, nuts: Fit) -> None:
         found = nuts.tree["recalibration"].to_dataset()
@@ -214,7 +247,7 @@ class TestPredictions:
 class TestRuns:
     @pytest.mark.slow
     def test_equal_seeds_and_equal_draws_give_equal_fits(self, labelled: Observations) -> None:
-        fits = [fit_nuts(labelled, variant="count", sampling=TINY, seed=seed) for seed in (1, 1, 2)]
+        fits = [fit_nuts(labelled, variant="count", sampling=TINY, seed=seed).with_predictive() for seed in (1, 1, 2)]
         assert fits[0].tree.equals(fits[1].tree)
         for group, name in (
             ("posterior", "weight"),
@@ -225,7 +258,7 @@ class TestRuns:
         ):
             assert (fits[0].tree[group][name] != fits[2].tree[group][name]).any()
         raw = {str(name): values.to_numpy() for name, values in fits[0].tree["unconstrained_posterior"].items()}
-        again = Fit.from_draws(raw, labelled, variant="count", sampling=TINY, seed=1).tree
+        again = Fit.from_draws(raw, labelled, variant="count", sampling=TINY, seed=1).with_predictive().tree
         assert np.isnan(again["sample_stats"]["energy"]).all()
         for group in set(again.children) - {"sample_stats"}:
             assert again[group].to_dataset().identical(fits[0].tree[group].to_dataset()), group
