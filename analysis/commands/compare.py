@@ -46,12 +46,13 @@ def compare_command(
 
     if target is not None:
         COMPARISON_FOLDER.check(target)
-    paths, columns = _named(compared), options.chosen_columns(column, scale, equal)
+    paths = _named(compared)
     given: Any = {name: read_evaluated_run(path) if path.is_dir() else Fit.load(path) for name, path in paths.items()}
     questions = None
     if observations is not None:
         first = next(iter(given.values()))
-        kind = first.answers if isinstance(first, Fit) else None
+        kind, known = (first.answers, first.columns) if isinstance(first, Fit) else (None, None)
+        columns = options.chosen_columns(column, scale, equal, known)
         questions = Observations.read(observations, kind, columns)
     with options.progress() as step:
         comparison = compare(

@@ -42,7 +42,8 @@ def explain_command(
     learned = Fit.load(fit)
     with options.progress() as step:
         step(f"explaining {problem_id}")
-        questions = Observations.read(observations, learned.answers, options.chosen_columns(column, scale, equal))
+        columns = options.chosen_columns(column, scale, equal, learned.columns)
+        questions = Observations.read(observations, learned.answers, columns)
         explanation = explain(learned, questions, problem_id, interval_level=level)
         if target is not None:
             save_figure(explanation_figure(explanation), target)

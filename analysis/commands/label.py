@@ -41,7 +41,7 @@ def label_command(
     options.check_file(target, observations)
     columns = options.chosen_columns(column, scale, equal)
     reports = read_table(observations, columns)
-    questions = Observations.of_table(reports, answers or likely_kind(reports), columns)
+    questions = Observations.of_table(reports, answers or likely_kind(reports))
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
     write_labels(table, target)

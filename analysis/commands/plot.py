@@ -47,7 +47,6 @@ def plot_command(
     EVALUATION_FOLDER.check_apart(target)
     if method is not None and not source.is_dir():
         raise DirEAGError(f"--method {method}: saw it with the fit {source}; expected an evaluation. Leave it out.")
-    columns = options.chosen_columns(column, scale, equal)
     with options.progress() as step:
         step("reading")
         from itertools import chain
@@ -63,12 +62,14 @@ def plot_command(
         from bayes_direag.fits.fit import Fit
 
         if source.is_dir():
+            columns = options.chosen_columns(column, scale, equal)
             questions = held_out_questions(read_evaluated_run(source), observations, columns)
             pictures = evaluation_pictures(questions, method or "direag", seed=seed, level=level)
         else:
             fit = Fit.load(source)
             pictures = fit_pictures(fit, level=level)
             if observations is not None:
+                columns = options.chosen_columns(column, scale, equal, fit.columns)
                 labelled = Observations.read(observations, fit.answers, columns)
                 unseen = unseen_questions(fit, labelled, observations.name)
                 pictures = chain(

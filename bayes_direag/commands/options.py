@@ -88,12 +88,17 @@ SeedOption = Annotated[int, typer.Option(min=0, help="Seed of all random numbers
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON for machines instead of tables.")]
 
 
-def chosen_columns(column: list[str] | None, scale: ConfidenceScale | None, equal: Path | None) -> Columns | None:
-    """Return how a table is read, None if no option is given."""
+def chosen_columns(
+    column: list[str] | None, scale: ConfidenceScale | None, equal: Path | None, known: Columns | None = None
+) -> Columns | None:
+    """Return how a table is read: as ``known``, from a fit, but for the options that are given."""
     from bayes_direag.data.equality import read_equal
 
-    same_answer = None if equal is None else read_equal(equal)
-    return Columns.named(column or (), scale, same_answer) if column or scale or same_answer else None
+    if not (column or scale or equal):
+        return known
+    base = known or Columns()
+    same_answer = base.same_answer if equal is None else read_equal(equal)
+    return Columns.named([*base.pairs, *(column or ())], scale or base.scale, same_answer)
 
 
 def chosen_preset(

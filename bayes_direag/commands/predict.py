@@ -70,9 +70,8 @@ def predict_command(
         raise DirEAGError("--labelled is for --target-accuracy; saw no target. Give one, such as 0.95.")
     if candidates and target_accuracy is not None:
         raise DirEAGError("--candidates writes another table than --target-accuracy. Leave one of them out.")
-    columns = options.chosen_columns(column, scale, equal)
     if engine == "ray":
-        if candidates or target_accuracy is not None or columns is not None:
+        if candidates or target_accuracy is not None or column or scale or equal:
             raise DirEAGError(
                 "--engine ray writes predictions alone, of files in our own form. Leave out --candidates, "
                 "--target-accuracy, --column, --scale and --equal."
@@ -87,6 +86,7 @@ def predict_command(
 
     check_table_path(target)
     learned = Fit.load(fit)
+    columns = options.chosen_columns(column, scale, equal, learned.columns)
     with options.progress() as step:
         decided = None
         if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:

@@ -52,7 +52,7 @@ class Columns:
     def named(
         cls, pairs: Iterable[str], scale: ConfidenceScale | None = None, same_answer: SameAnswer | None = None
     ) -> "Columns":
-        """Read pairs ``FIELD=NAME``; raise DirEAGError for anything else."""
+        """Read pairs ``FIELD=NAME``, of which the last of a field counts; raise DirEAGError for anything else."""
         names: dict[str, str] = {}
         for pair in pairs:
             field, _, name = pair.partition("=")
@@ -63,6 +63,12 @@ class Columns:
                 )
             names[field] = name
         return cls(**names, scale=scale, same_answer=same_answer)
+
+    @property
+    def pairs(self) -> list[str]:
+        """The names that are not ours, as pairs that :meth:`named` reads."""
+        names, default = vars(self), vars(Columns())
+        return [f"{field}={names[field]}" for field in _NAMED if names[field] != default[field]]
 
     @cached_property
     def spelling(self) -> dict[str, str]:

@@ -111,8 +111,8 @@ class LongTable:
         Whether a row is a report.
     path, line : Path or None, (row,) array
         The file that they were read from, and the line of each row, 0 if it has none.
-    spelling : dict of str
-        The names that the file has for fields, where they differ.
+    names : Columns, optional
+        How it was read, if that was said.
     is_long : bool
         Whether reports are rows of the file.
     file_records : sequence of FileRecord, optional
@@ -124,7 +124,7 @@ class LongTable:
     is_report: Bool[np.ndarray, " row"]
     path: Path | None
     line: Int[np.ndarray, " row"]
-    spelling: Mapping[str, str]
+    names: Columns | None
     is_long: bool
     file_records: Sequence[FileRecord] | None = None
 
@@ -148,7 +148,7 @@ class LongTable:
             is_report=np.logical_or.reduce(reports)[order],
             path=path,
             line=line[order],
-            spelling={} if names is None else names.spelling,
+            names=names,
             is_long=True,
         )
         table.check()
@@ -180,7 +180,7 @@ class LongTable:
             is_report=is_report,
             path=path,
             line=line[question],
-            spelling={} if names is None else names.spelling,
+            names=names,
             is_long=False,
             file_records=file_records,
         )
@@ -189,6 +189,11 @@ class LongTable:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    @property
+    def spelling(self) -> Mapping[str, str]:
+        """The names that the file has for fields, where they differ."""
+        return {} if self.names is None else self.names.spelling
 
     @cached_property
     def question(self) -> Int[np.ndarray, " row"]:

@@ -98,11 +98,11 @@ class Observations:
         """
         table = files.read_table(Path(path), columns)
         if labels is None:
-            return cls.of_table(table, answers, columns)
+            return cls.of_table(table, answers)
         from bayes_direag.data.labels import Labels
 
         kind = answers or Labels.of(labels).kind(table.texts("gold_answer").values)
-        return cls.of_table(table, kind, columns).with_labels(labels)
+        return cls.of_table(table, kind).with_labels(labels)
 
     @classmethod
     def from_records(
@@ -117,8 +117,7 @@ class Observations:
         >>> Observations.from_records([{"problem_id": "a", "level": "bold", "answer": 51, "confidence": 85}], "numeric")
         Observations(1 question, 1 answered, 0 labelled; 1 level: bold; numeric answers)
         """
-        columns = columns or Columns()
-        return cls.of_table(table_of_records(list(enumerate(records, 1)), None, columns), answers, columns)
+        return cls.of_table(table_of_records(list(enumerate(records, 1)), None, columns or Columns()), answers)
 
     @classmethod
     def from_frame(
@@ -148,7 +147,7 @@ class Observations:
         columns = Columns(*names, levels, scale, same_answer)
         from bayes_direag.data.tables import table_of_frame
 
-        return cls.of_table(table_of_frame(frame, columns), answers, columns)
+        return cls.of_table(table_of_frame(frame, columns), answers)
 
     @classmethod
     def from_wide(
@@ -177,7 +176,7 @@ class Observations:
         from bayes_direag.data.tables import table_of_wide
 
         table = table_of_wide(frame, columns, answer=answer, confidence=confidence, correct=correct)
-        return cls.of_table(table, answers, columns)
+        return cls.of_table(table, answers)
 
     @classmethod
     def from_questions(cls, questions: Sequence[Question], answers: AnswerKind | None = None) -> "Observations":
@@ -199,7 +198,6 @@ class Observations:
         cls,
         table: LongTable,
         answers: AnswerKind | None = None,
-        columns: Columns | None = None,
         voting: Sequence[str] | None = None,
         overview: Overview | None = None,
     ) -> "Observations":
@@ -212,10 +210,10 @@ class Observations:
         overview.add(table)
         kind, levels = overview.kind(answers, path), overview.levels(path)
         groups = overview.groups(levels, path)
-        if columns is not None and columns.same_answer is not None:
-            table = merged(table, kind, columns.same_answer)
+        if table.names is not None and table.names.same_answer is not None:
+            table = merged(table, kind, table.names.same_answer)
         arrays = question_arrays(table, levels, kind, overview.voting(levels, groups, voting), overview.signals)
-        if columns is None or columns.scale is None:
+        if table.names is None or table.names.scale is None:
             overview.check_percentages(path)
         cluster = tuple(table.texts_of_questions("cluster").objects())
         return cls(
@@ -283,7 +281,8 @@ class Observations:
         """Remove the confidences of the ``voting`` levels of a fit; in others, reports without one become unusable."""
         votes = np.isin(self.groups or self.level_names, voting)
         if (votes & (self.status == Status.NO_CONFIDENCE)).any():
-            return self.of_table(self.table.take(self.row), self.kind, Columns(scale="percent"), voting)
+            table = replace(self.table.take(self.row), names=Columns(scale="percent"))
+            return self.of_table(table, self.kind, voting)
         changed = replace(self, signals=self._each_signal(lambda values: np.where(votes, np.nan, values)))
         lacking = self.usable & ~self.stated & ~votes
         return changed.without(lacking, Status.NO_CONFIDENCE) if lacking.any() else changed

@@ -46,11 +46,16 @@ class Words:
     remedy: str
 
 
+def _text(text: str | None) -> str | None:
+    """Return a text, None if it is blank; raise ValueError for half a character, which cannot be written."""
+    return text if text and text.encode() and not text.isspace() else None
+
+
 _PLAIN = BeforeValidator(plain)
 Text = Annotated[
     str | None,
     _PLAIN,
-    AfterValidator(lambda text: text if text and not text.isspace() else None),
+    AfterValidator(_text),
     Words("text, a number or null", "Correct the value, or leave the field out."),
 ]
 Percent = Annotated[

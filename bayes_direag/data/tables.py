@@ -43,7 +43,7 @@ def _coded(column: "pandas.Series[Any]") -> Coded:
     return _coded_arrow(pyarrow.Table.from_pandas(column.to_frame("column"), preserve_index=False)["column"])
 
 
-def _coded_arrow(column: pyarrow.ChunkedArray) -> Coded:
+def _coded_arrow(column: pyarrow.ChunkedArray, path: Path | None = None) -> Coded:
     if types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if types.is_nested(column.type):
@@ -54,20 +54,41 @@ def _coded_arrow(column: pyarrow.ChunkedArray) -> Coded:
     values = encoded.chunk(0).dictionary
     is_short = types.is_float16(values.type) or types.is_float32(values.type)
     code = np.concatenate([chunk.indices.fill_null(-1).to_numpy() for chunk in encoded.chunks])
-    return Coded.without_missing(values.to_numpy() if is_short else values.to_pylist(), code)
+    try:
+        return Coded.without_missing(values.to_numpy() if is_short else values.to_pylist(), code)
+    except UnicodeDecodeError as error:
+        raise ObservationError(
+            "texts are not UTF-8",
+            path=path,
+            seen=error.object,
+            expected="UTF-8",
+            remedy="Write the table again.",
+        ) from error
 
 
-def table_of_arrow(table: pyarrow.Table, path: Path | None, names: Columns | None, first_line: int = 1) -> LongTable:
+def table_of_arrow(
+    table: pyarrow.Table, path: Path | None, names: Columns | None, first_line: int = 1, *, labelled: bool = True
+) -> LongTable:
     """Take an Arrow table, with a row for each question if there is a column of observations, or for each report.
 
-    Raises ObservationError if a value cannot be used, or a column is missing.
+    Unless ``labelled``, gold answers and what else is known of questions are not looked at. Raises ObservationError if
+    a value cannot be used, or a column is missing.
     """
     chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
+    if not labelled:
+        used = table.select(_used(table.column_names, chosen, labelled=False))
+        return table_of_arrow(used, path, names, first_line).unlabelled()
     if "observations" in table.column_names:
         return _table_of_questions(table, path, names, line)
     chosen.check(table.column_names, path)
-    columns = {our: _coded_arrow(table[name]) for our, name in chosen.known(table.column_names).items()}
+    columns = {our: _coded_arrow(table[name], path) for our, name in chosen.known(table.column_names).items()}
     return LongTable.of_rows(columns, path, line, names)
+
+
+def _used(header: Sequence[str], names: Columns, *, labelled: bool) -> list[str]:
+    """Return which columns are read: without labels, none that holds what is known of a whole question."""
+    used = {theirs for our, theirs in names.known(header).items() if labelled or our not in OF_QUESTION}
+    return [name for name in header if name == "observations" or name in used]
 
 
 def _table_of_questions(
@@ -83,13 +104,13 @@ def _table_of_questions(
     if types.is_struct(signals.type):
         fields |= dict(zip(map(signal_column, signals.type.names), signals.flatten(), strict=True))
     own, of_reports = chosen.known(table.column_names), chosen.known(fields)
-    reports = {our: _coded_arrow(pyarrow.chunked_array([fields[name]])) for our, name in of_reports.items()}
+    reports = {our: _coded_arrow(pyarrow.chunked_array([fields[name]]), path) for our, name in of_reports.items()}
     if types.is_map(signals.type):
         reports |= signal_columns([{"confidences": dict(pairs or ())} for pairs in signals.to_pylist()])
     if "level" in reports:
         reports["level"] = reports["level"].changed(whole)
     return LongTable.of_questions(
-        {our: _coded_arrow(table[name]) for our, name in own.items() if our not in OF_OBSERVATION},
+        {our: _coded_arrow(table[name], path) for our, name in own.items() if our not in OF_OBSERVATION},
         reports,
         pc.list_value_length(lists).fill_null(0).to_numpy().astype(int),
         path,
@@ -148,7 +169,7 @@ def _opened(path: Path, names: Columns | None) -> Iterator[tuple[parquet.Parquet
             header = file.schema_arrow.names
             if "observations" not in header:
                 chosen.check(header, path)
-            yield file, [name for name in header if name == "observations" or name in chosen.known(header).values()]
+            yield file, _used(header, chosen, labelled=True)
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",

@@ -163,13 +163,13 @@ def answer(
     np.True_
     """
     check_wanted(target_accuracy, assurance)
-    observations = observations_of(observations, fit.answers)
+    observations = observations_of(observations, fit.answers, fit.columns)
     predictions = fit.predict(observations, interval_level=interval_level)
     new = ~fit.has_seen(observations)
     own = new & observations.labelled
     source: LabelSource = "labelled"
     if labelled is not None:
-        known = observations_of(labelled, fit.answers)
+        known = observations_of(labelled, fit.answers, fit.columns)
         known = known.select(known.labelled)
         _check_unseen(known, fit, observations)
         confidence, correct = _predicted(fit, known)

@@ -141,10 +141,10 @@ class DirEAG(BaseEstimator):  # type: ignore[misc]
 def _labelled(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # noqa: N803
     """Return the observations of X, with the gold answers of y unless it is None."""
     if y is None:
-        return observations_of(X, answers, "DirEAG")
+        return observations_of(X, answers, None, "DirEAG")
     check_consistent_length(X, y)
     if hasattr(X, "assign"):
-        return observations_of(X.assign(gold_answer=np.asarray(y, object)), answers, "DirEAG")
+        return observations_of(X.assign(gold_answer=np.asarray(y, object)), answers, None, "DirEAG")
     if isinstance(X, Observations):
         gold = [None if value is None or value != value else str(value) for value in y]
         pairs = zip(X.questions, gold, strict=True)
@@ -152,4 +152,4 @@ def _labelled(X: Any, y: Any, answers: AnswerKind | None) -> Observations:  # no
             [q.model_copy(update={"gold_answer": answer}) for q, answer in pairs], X.kind
         )
     records = [{**record, "gold_answer": answer} for record, answer in zip(X, y, strict=True)]
-    return observations_of(records, answers, "DirEAG")
+    return observations_of(records, answers, None, "DirEAG")

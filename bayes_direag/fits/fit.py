@@ -23,7 +23,6 @@ from bayes_direag.data.answers import AnswerKind
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
-from bayes_direag.data.records import OF_QUESTION
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
@@ -33,6 +32,7 @@ from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
 from bayes_direag.inference.nuts import Draws
 from bayes_direag.inference.posterior import (
+    columns_of,
     fitted_observations,
     label_names,
     level_names,
@@ -110,6 +110,11 @@ class Fit:
         """How answers are compared."""
         return cast(AnswerKind, self.tree.attrs["answers"])
 
+    @cached_property
+    def columns(self) -> Columns | None:
+        """How files, frames and records are read unless another way is given: as those of the labelled questions."""
+        return columns_of(self.tree)
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the fitted observations."""
@@ -179,7 +184,7 @@ class Fit:
         ----------
         observations
             The questions: observations, the path of a file, a frame in long form, or records. Their answers are
-            compared as in the fit.
+            compared as in the fit, and what is read has the column names and the scale of :attr:`columns`.
         interval_level
             Posterior probability of the intervals, strictly between 0 and 1.
 
@@ -246,8 +251,7 @@ class Fit:
 
         questions = self.fitted.select(slice(0))
         if table.num_rows:
-            needed = [name for name in table.column_names if name not in OF_QUESTION]
-            reports = table_of_arrow(table.select(needed), None, Columns()).unlabelled()
+            reports = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
             questions = Observations.of_table(reports, self.answers)
         predicted = self.predict(questions, interval_level=interval_level)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
@@ -286,7 +290,7 @@ class Fit:
 
         Raises LevelError for a level that the fit has not, and DirEAGError if the answers are of another kind.
         """
-        observations = observations_of(observations, self.answers)
+        observations = observations_of(observations, self.answers, self.columns)
         if observations.kind != self.answers:
             raise DirEAGError(
                 f"the observations' answers are {observations.kind}; expected {self.answers}, as in the fit. Read "
@@ -349,6 +353,7 @@ class Fit:
             "format": FORMAT,
             "version": VERSION,
             "answers": self.answers,
+            "scale": self.columns and self.columns.scale,
             "levels": self.level_names,
             "voting": self.fitted.voting,
             "labels": label_names(self.tree),
@@ -447,7 +452,7 @@ class Fit:
         parameters, signals = sampled_parameters(self.tree), signal_names(self.tree)
         require_usable(parameters, self.recalibration, eps=self.preset.eps, signals=signals, **names)
         require_answers(data["candidate"].to_numpy(), data["n_candidates"].to_numpy())
-        _ = self.fitted, self.variant, self.method, self.calibrated_on, self.fingerprint
+        _ = self.fitted, self.variant, self.method, self.columns, self.calibrated_on, self.fingerprint
         _ = int(self.tree.attrs["seed"]), self.tree.attrs["versions"], self.tree["unconstrained_posterior"]
 
 

@@ -1,16 +1,16 @@
 """A fit for a service: one file of parameters, which needs only NumPy to be read and used.
 
-The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``levels``; ``eps``,
-at which confidences are clipped; ``parameters`` by name, each with a value (for each level) a posterior draw;
-``recalibration``; and ``made_by``, which fit it is. Nothing is thinned or rounded, so a predictor gives the predictions
-of the fit.
+The file is JSON with the fields ``format`` and ``version``; ``answers``, how answers are compared; ``scale``, that of
+confidences, null if it is not known; ``levels``; ``eps``, at which confidences are clipped; ``parameters`` by name,
+each with a value (for each level) a posterior draw; ``recalibration``; and ``made_by``, which fit it is. Nothing is
+thinned or rounded, so a predictor gives the predictions of the fit.
 """
 
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -37,6 +37,8 @@ class Predictor:
     ----------
     answers
         How answers are compared.
+    scale
+        Whether confidences are percentages or fractions; None: percentages, and what looks like fractions is refused.
     levels
         The levels of the fit; a group of levels counts as one.
     voting
@@ -56,6 +58,7 @@ class Predictor:
     """
 
     answers: AnswerKind
+    scale: Literal["percent", "fraction"] | None
     levels: tuple[str, ...]
     voting: frozenset[str]
     labels: tuple[str, ...]
@@ -78,6 +81,8 @@ class Predictor:
                 raise ValueError(f"saw {stored['format']} {stored['version']}; expected {FORMAT} {VERSION}")
             if stored["answers"] not in get_args(AnswerKind):
                 raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
+            if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
+                raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or null")
             parameters = Parameters(**{name: np.array(draws, float) for name, draws in stored["parameters"].items()})
             levels, labels = tuple(stored["levels"]), tuple(stored["labels"] or ())
             signals, eps = tuple(stored.get("signals", ("number",))), float(stored["eps"])
@@ -90,7 +95,7 @@ class Predictor:
                 final = LogisticRecalibration(method, coefficients, float(stored["recalibration"]["eps"]))
             require_usable(parameters, final, eps=eps, levels=levels, labels=labels, signals=signals)
             voting = frozenset(stored["voting"]).intersection(levels)
-            return cls(stored["answers"], levels, voting, labels, signals, eps, parameters, final, made_by)
+            return cls(stored["answers"], scale, levels, voting, labels, signals, eps, parameters, final, made_by)
         except Exception as error:  # whatever is wrong with a file
             cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
             raise FitFileError(
@@ -107,8 +112,9 @@ class Predictor:
         ----------
         reports
             Its reports, as on a line of an observation file: ``level`` (a name or a number) or ``level_name``, or the
-            ``group``; ``answer``; ``confidence`` and ``confidences``, in percent. A report without a readable answer
-            does not count, nor does one without any confidence, unless its level only votes.
+            ``group``; ``answer``; ``confidence`` and ``confidences``, in percent, or in fractions if ``scale`` says so.
+            A report without a readable answer does not count, nor does one without any confidence, unless its level
+            only votes.
         interval_level
             Posterior probability of the interval, if there are several draws.
 
@@ -133,7 +139,8 @@ class Predictor:
             )
         read = [self._read(place, report) for place, report in enumerate(reports)]
         self._check_levels(reports, [level for level, *_ in read])
-        for column in zip(*(percents for _, _, percents, _ in read), strict=True):
+        by_signal = zip(*(percents for _, _, percents, _ in read), strict=True)
+        for column in by_signal if self.scale is None else ():
             stated = [percent for percent in column if percent is not None]
             if stated and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
                 problem = "all confidences are at most 1, so they look like fractions"
@@ -199,15 +206,16 @@ class Predictor:
         signals = {name: plain(value) for name, value in given.items()}
         if (stated := plain(report.get("confidence"))) is not None:
             signals["number"] = stated
-        percents = []
+        percents, of_fractions = [], self.scale == "fraction"
+        largest, remedy = (1, "Write it as a fraction.") if of_fractions else (100, "Write it in percent.")
         for signal in self.signals:
-            percent = signals.get(signal)
-            if percent is not None and (
-                isinstance(percent, bool) or not isinstance(percent, int | float) or not 0 <= percent <= 100
+            stated = signals.get(signal)
+            if stated is not None and (
+                isinstance(stated, bool) or not isinstance(stated, int | float) or not 0 <= stated <= largest
             ):
                 field = ".confidence" if signal == "number" else f".confidences.{signal}"
-                raise unusable(field, percent, "a number from 0 to 100, or null", "Write it in percent.")
-            percents.append(None if percent is None else float(percent))
+                raise unusable(field, stated, f"a number from 0 to {largest}, or null", remedy)
+            percents.append(None if stated is None else round(100 * stated, 12) if of_fractions else float(stated))
         try:
             text = None if answer is None else canonical(str(answer), self.answers)
             (text or "").encode()

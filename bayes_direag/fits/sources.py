@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError
 
@@ -32,19 +33,23 @@ def example_observations(name: Example = "steered") -> Observations:
         return Observations.read(path)
 
 
-def observations_of(source: object, answers: AnswerKind | None, function: str = "predict") -> Observations:
-    """Return Observations as they are, and read them from a path, a frame in long form, or records.
+def observations_of(
+    source: object, answers: AnswerKind | None, columns: Columns | None, function: str = "predict"
+) -> Observations:
+    """Return Observations as they are, and read them from a path, a frame in long form, or records with these columns.
 
     Raises ArgumentError for anything else, and ObservationError as :class:`Observations` does when it reads.
     """
     if isinstance(source, Observations):
         return source
     if isinstance(source, str | Path):
-        return Observations.read(source, answers)
+        return Observations.read(source, answers, columns)
     if hasattr(source, "columns") and hasattr(source, "iloc"):
-        return Observations.from_frame(source, answers=answers)  # type: ignore[arg-type]
+        from bayes_direag.data.tables import table_of_frame
+
+        return Observations.of_table(table_of_frame(source, columns or Columns()), answers)
     if isinstance(source, Sequence):
-        return Observations.from_records(source, answers)
+        return Observations.from_records(source, answers, columns)
     raise _not_observations(function, source, "Observations, a path, a DataFrame in long form, or a list of records")
 
 

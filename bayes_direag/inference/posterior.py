@@ -31,6 +31,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import chain
+from typing import get_args
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +40,7 @@ import xarray as xr
 from jaxtyping import Array, Float, Int, Key, Shaped
 from numpyro.infer import Predictive
 
+from bayes_direag.data.columns import Columns, ConfidenceScale
 from bayes_direag.data.json_lines import table_of_questions
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Question, Status, signal_column
@@ -217,6 +219,14 @@ def fitted_observations(tree: xr.DataTree) -> Observations:
     )
 
 
+def columns_of(tree: xr.DataTree) -> Columns | None:
+    """Return how the observations of a container were read: the names of columns, and the scale of confidences."""
+    pairs, scale = json.loads(tree.attrs.get("columns", "null")), tree.attrs.get("scale") or None
+    if scale not in (None, *get_args(ConfidenceScale)):
+        raise ValueError(f"saw the scale {scale!r}; expected percent, fraction or none")
+    return None if pairs is None else Columns.named(pairs, scale)
+
+
 def level_names(tree: xr.DataTree) -> tuple[str, ...]:
     """Return the levels of a container, in order."""
     data = tree["constant_data"].to_dataset()
@@ -297,8 +307,11 @@ def _container(
         },
         observations,
     )
+    names = observations.table.names
     tree.attrs = {
         "format": FORMAT,
+        "columns": json.dumps(names and names.pairs),
+        "scale": (names and names.scale) or "",
         "variant": variant,
         "preset": preset.model_dump_json(),
         "answers": observations.kind,

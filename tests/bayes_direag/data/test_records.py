@@ -62,7 +62,7 @@ def parquet_file(path: Path, rows: Rows) -> Observations:
 DOORS: dict[str, Callable[[Rows, Path], Observations]] = {
     "records of questions": lambda rows, _: Observations.from_records(questions(rows), "numeric"),
     "records of reports": lambda rows, _: Observations.from_records(rows, "numeric"),
-    "frame": lambda rows, _: Observations.from_frame(pd.DataFrame(rows), answers="numeric"),
+    "frame": lambda rows, _: Observations.from_frame(pd.DataFrame(rows, dtype=object), answers="numeric"),
     "JSON Lines": lambda rows, path: file(path, "\n".join(map(json.dumps, questions(rows)))),
     "JSON Lines of reports": lambda rows, path: file(path, "\n".join(map(json.dumps, rows))),
     "CSV": lambda rows, path: file(path, pd.DataFrame(rows).to_csv(index=False)),
@@ -111,6 +111,31 @@ def test_numbers_are_told_in_the_fewest_digits(tmp_path, door):
     found = DOORS[door](rows, tmp_path / "o")
     assert found.candidates == expected.candidates == (("5.1",), ("5.1",))
     np.testing.assert_array_equal(found.confidence, expected.confidence)
+
+
+class TestHalfACharacter:
+    """A lone surrogate cannot be written to any file."""
+
+    @pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "frame"])
+    @pytest.mark.parametrize("field", ["problem_id", "answer", "level_name", "gold_answer", "cluster"])
+    def test_it_is_refused(self, tmp_path, door, field):
+        rows = without(ROWS, field, "5\ud83d")
+        with pytest.raises(ObservationError) as caught:
+            DOORS[door](rows, tmp_path / "o")
+        assert str(caught.value).encode()
+
+    def test_bytes_that_are_no_text_are_refused(self, tmp_path):
+        half = "5\ud83d".encode(errors="surrogatepass")
+        (tmp_path / "o").write_bytes(pd.DataFrame(ROWS).to_csv(index=False).encode().replace(b",5,", b",%b," % half))
+        with pytest.raises(ObservationError, match="o, line 2: this is not UTF-8 text"):
+            Observations.read(tmp_path / "o")
+        _, ends, data = pyarrow.array([half] * len(ROWS)).buffers()
+        answers = pyarrow.StringArray.from_buffers(len(ROWS), ends, data)
+        table = pyarrow.Table.from_pylist(ROWS).drop_columns("answer").append_column("answer", answers)
+        parquet.write_table(table, tmp_path / "o")
+        for read, source, said in ((Observations.read, tmp_path / "o", "o: "), (Observations.from_frame, table, "")):
+            with pytest.raises(ObservationError, match=f"{said}texts are not UTF-8; saw b'5"):
+                read(source)
 
 
 values = st.one_of(

@@ -1,11 +1,78 @@
 """What functions accept as observations, and what they say of anything else."""
 
+from pathlib import Path
+
+import pandas as pd
 import pytest
 
-from bayes_direag.errors import ArgumentError
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.observations import Observations
+from bayes_direag.errors import ArgumentError, FitFileError, ObservationError
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import fit_map
+from bayes_direag.fits.predictor import Predictor
 from bayes_direag.fits.sources import observations_of
+from tests.command_line import refuse, succeed
 
 
 def test_what_is_no_observations_at_all() -> None:
     with pytest.raises(ArgumentError, match="predict: saw int; expected Observations, a path, a DataFrame in long"):
-        observations_of(3, "numeric")
+        observations_of(3, "numeric", None)
+
+
+@pytest.fixture(scope="module")
+def theirs(simulated: Observations) -> pd.DataFrame:
+    """Return a table under other names, with fractions."""
+    names = {"problem_id": "id", "level_name": "prompt", "confidence": "sure"}
+    frame = simulated.to_frame().drop(columns="level").rename(columns=names)
+    return frame.assign(sure=frame["sure"] / 100)
+
+
+@pytest.fixture(scope="module")
+def fit(theirs: pd.DataFrame, tmp_path_factory: pytest.TempPathFactory) -> Fit:
+    observations = Observations.from_frame(theirs, question="id", level="prompt", confidence="sure", scale="fraction")
+    path = tmp_path_factory.mktemp("fit") / "fit.nc"
+    fit_map(observations.select(slice(0, 80)), variant="level").save(path)
+    return Fit.load(path)
+
+
+class TestHowItIsReadIsSaidOnce:
+    def test_a_fit_reads_so(self, tmp_path: Path, simulated: Observations, theirs: pd.DataFrame, fit: Fit) -> None:
+        assert fit.columns == Columns(question="id", level="prompt", confidence="sure", scale="fraction")
+        expected = fit.predict(simulated)
+        theirs.to_csv(tmp_path / "o.csv", index=False)
+        for source in (theirs, tmp_path / "o.csv", theirs.astype(object).to_dict("records")):
+            pd.testing.assert_frame_equal(fit.predict(source), expected)
+        fit.save(tmp_path / "fit.nc")
+        succeed("predict", tmp_path / "fit.nc", tmp_path / "o.csv", "--out", tmp_path / "p.parquet")
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected)
+
+    def test_what_is_said_again_counts(self, tmp_path: Path, simulated: Observations, fit: Fit) -> None:
+        ours, out = tmp_path / "o.csv", tmp_path / "p.parquet"
+        simulated.to_frame().rename(columns={"problem_id": "id", "level_name": "prompt"}).to_csv(ours, index=False)
+        fit.save(tmp_path / "fit.nc")
+        assert "no column sure" in refuse("predict", tmp_path / "fit.nc", ours, "--out", out)
+        named = ("--column", "confidence=confidence")
+        assert "not a fraction" in refuse("predict", tmp_path / "fit.nc", ours, "--out", out, *named)
+        succeed("predict", tmp_path / "fit.nc", ours, "--out", out, *named, "--scale", "percent")
+        pd.testing.assert_frame_equal(pd.read_parquet(out), fit.predict(simulated))
+
+    def test_a_predictor_takes_fractions(self, tmp_path: Path, simulated: Observations) -> None:
+        frame = simulated.to_frame()
+        fractions = Observations.from_frame(frame.assign(confidence=frame["confidence"] / 100), scale="fraction")
+        fit = fit_map(fractions.select(slice(0, 80)))
+        fit.export(tmp_path / "predictor.json")
+        predictor = Predictor.load(tmp_path / "predictor.json")
+        for question, expected in zip(simulated.questions[:9], fit.predict(simulated)["confidence"], strict=False):
+            reports = [report.model_dump() for report in question.observations]
+            stated = [report | {"confidence": report["confidence"] / 100} for report in reports]
+            assert predictor.predict(stated)["confidence"] == pytest.approx(expected, rel=1e-12)
+        with pytest.raises(ObservationError, match=r"from 0 to 1, or null\. Write it as a fraction"):
+            predictor.predict(reports)
+
+    def test_a_scale_that_is_none(self, tmp_path: Path, fit: Fit) -> None:
+        tree = fit.tree.copy()
+        tree.attrs["scale"] = "points"
+        Fit(tree).save(tmp_path / "fit.nc")
+        with pytest.raises(FitFileError, match="saw the scale 'points'"):
+            Fit.load(tmp_path / "fit.nc")
