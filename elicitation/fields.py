@@ -20,22 +20,21 @@ class Field(NamedTuple):
         Its place in the reply.
     what, word
         What it holds, and the label's own word; of an answer whose end is marked, as by a tag, it is empty.
+    text
+        Its text, as given.
+    scale
+        What a confidence in it is without a unit.
     rank : int or None
         The number of a guess.
-    scale, text
-        What a confidence in it is without a unit; its text, as given.
-    near : bool
-        Whether no word stands between the field before and this one.
     """
 
     start: int
     end: int
     what: Literal["answer", "confidence", "both"]
     word: str
-    rank: int | None
-    scale: Scale
     text: str
-    near: bool = False
+    scale: Scale = "percent"
+    rank: int | None = None
 
 
 _MAX_LINES = 12  # over which a field may be broken
@@ -79,11 +78,13 @@ _LAST_LINE = re.compile(rf"^####{_S}*([^\n]*\w[^\n]*)\Z", re.MULTILINE)
 _BARE_CONFIDENCE = re.compile(r"\W*(?:\d{1,3}(?:\.\d+)?\s*%|[01]?\.\d+)\W*")
 
 
-def find_fields(reply: str, scale: Scale = "percent") -> list[Field]:
-    """Return the fields of a reply in order, up to the next question that the model asks itself.
+def find_answers(reply: str, scale: Scale = "percent") -> list[tuple[Field, list[Field]]]:
+    """Return the answers of a reply in order, each with its confidences, up to the next question that the model asks.
 
     If no label names an answer, one without a label is looked for: a box, a last line with ``####``, or one line alone
-    before its confidence. ``scale`` is that of a confidence whose label does not say.
+    before its confidence. Confidences follow their answer; one may also stand right before the first answer.
+    ``Probability`` is a word of mathematics too: it counts only right after its answer, or under the same number.
+    ``scale`` is that of a confidence whose label does not say.
     """
     found: list[Field] = []
     text = _take_tags(_take_objects(reply, scale, found), scale, found)
@@ -93,17 +94,31 @@ def find_fields(reply: str, scale: Scale = "percent") -> list[Field]:
         text, found = text[:end], [field for field in found if field.start < end]
     if all(field.what == "confidence" for field in found):
         found = sorted([*_unlabelled(text, found), *found], key=lambda field: field.start)
-    ends = [0, *(field.end for field in found)]
-    return [
-        field._replace(near=not re.search(r"\w", text[end : field.start]))
-        for end, field in zip(ends, found, strict=False)
-    ]
+    answers: list[tuple[Field, list[Field]]] = []
+    ranked: dict[int | None, list[Field]] = {}
+    early: list[Field] = []
+    place = 0
+    for field in found:
+        near = not re.search(r"\w", text[place : field.start])
+        mathematics = not field.word.startswith("c")
+        place = field.end
+        if field.what != "confidence":
+            answers.append((field, early if near else []))
+            ranked[field.rank] = answers[-1][1]
+            early = []
+        elif field.rank is not None:
+            ranked.get(field.rank, []).append(field)
+        elif not answers:
+            early = [] if mathematics else [field]
+        elif near or not mathematics:
+            answers[-1][1].append(field)
+    return answers
 
 
 def find_items(reply: str, scale: Scale) -> list[Field]:
     """Return the numbered lines of a reply, as answers and confidences in one."""
     return [
-        Field(item.start(), end, "both", "item", int(item["rank"]), scale, text)
+        Field(item.start(), end, "both", "item", text, scale, int(item["rank"]))
         for item, text, end in _contents(reply, list(_ITEM.finditer(reply)))
     ]
 
@@ -192,19 +207,19 @@ def _contents(text: str, labels: list[re.Match[str]]) -> Iterator[tuple[re.Match
 
 def _unlabelled(text: str, confidences: list[Field]) -> list[Field]:
     """Return the answers that have no label, and the confidence of a reply of two bare lines."""
-    boxes = [Field(box.start(), box.end(), "answer", "box", None, "percent", box[1]) for box in _BOX.finditer(text)]
+    boxes = [Field(box.start(), box.end(), "answer", "box", box[1]) for box in _BOX.finditer(text)]
     if boxes := [box for box in boxes if not any(other.start <= box.start < other.end for other in confidences)]:
         return boxes
     before = text[: confidences[0].start if confidences else None].rstrip(f" \n{_TAKEN}")
     start, end = len(before) - len(before.lstrip()), len(before)
     if last := _LAST_LINE.search(before):
-        return [Field(last.start(), end, "answer", "####", None, "percent", last[1])]
+        return [Field(last.start(), end, "answer", "####", last[1])]
     first, _, rest = before[start:].partition("\n")
-    answer = Field(start, start + len(first), "answer", "line", None, "percent", first)
+    answer = Field(start, start + len(first), "answer", "line", first)
     if first and confidences and not rest:
         return [answer]
     if first and not confidences and _BARE_CONFIDENCE.fullmatch(rest):
-        return [answer, Field(end - len(rest), end, "confidence", "line", None, "probability", rest)]
+        return [answer, Field(end - len(rest), end, "confidence", "line", rest, "probability")]
     return []
 
 
@@ -230,7 +245,7 @@ def _field(label: re.Match[str], start: int, end: int, text: str, scale: Scale, 
     what: Literal["answer", "both", "confidence"] = (
         "answer" if label["answer"] else "both" if label["both"] else "confidence"
     )
-    return Field(start, end, what, word.lower(), _rank(label), scale, text)
+    return Field(start, end, what, word.lower(), text, scale, _rank(label))
 
 
 def _rank(label: re.Match[str]) -> int | None:

@@ -77,8 +77,8 @@ def plain(text: str) -> str:
     return text.translate(_CHARACTERS)
 
 
-def reply_of(text: str) -> str | None:
-    """Return the reply in a text, in plain characters; None if it ends in reasoning.
+def reply_of(text: str, finish_reason: str | None = None) -> str | None:
+    """Return the reply in a text, in plain characters; None if it was cut off, or ends in reasoning.
 
     Reasoning that is opened and closed is left out, as is all before a mark that closes reasoning which the prompt
     opened, or that begins the reply. Of several turns the first counts.
@@ -88,6 +88,8 @@ def reply_of(text: str) -> str | None:
     >>> reply_of("<think>7?</think>Answer: 8<|im_end|>"), reply_of("<think>Answer: 7")
     ('Answer: 8', None)
     """
+    if is_cut_off(finish_reason):
+        return None
     text = plain(text).replace("<|begin_of_box|>", r"\boxed{").replace("<|end_of_box|>", "}")
     kept: list[str] = []
     depth = place = 0

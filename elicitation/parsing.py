@@ -11,10 +11,11 @@ import re
 from dataclasses import dataclass
 from decimal import Decimal
 from enum import StrEnum
+from typing import NamedTuple
 
 from bayes_direag.data.answers import AnswerKind, canonical
-from elicitation.fields import OTHER_LABEL, Field, Scale, find_fields, find_items
-from elicitation.frame import PLACEHOLDER, is_cut_off, next_question, plain, reply_of
+from elicitation.fields import OTHER_LABEL, Field, Scale, find_answers, find_items
+from elicitation.frame import PLACEHOLDER, next_question, plain, reply_of
 
 
 class ParseStatus(StrEnum):
@@ -102,7 +103,14 @@ _LAST_NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(
 _PERCENTAGE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?(?=\s*%)")
 
 _Value = tuple[float | None, ParseStatus]
-_Pair = tuple[str, str, re.Match[str]]
+
+
+class _Pair(NamedTuple):
+    """An answer and a confidence in one text, and the gap between them."""
+
+    answer: str
+    gap: str
+    stated: re.Match[str]
 
 
 def read_reply(
@@ -140,23 +148,22 @@ def read_reply(
     >>> read_reply('{"answer": "Paris", "confidence": "high"}', "stop", kind="text")
     Reading(answer='Paris', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
     """
-    reply = None if is_cut_off(finish_reason) else reply_of(text)
-    if reply is None:
+    if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
-    answers = [(field, stated) for field, stated in _paired(find_fields(reply, scale)) if field.rank is None]
+    answers = [(field, stated) for field, stated in find_answers(reply, scale) if field.rank is None]
     if not answers:
         return Reading(None, None, ParseStatus.NO_ANSWER)
-    last = _read(*answers[-1], kind)
-    if answers[-1][0].word in ("guess", "box"):  # several are alternatives, and no corrections
-        others = {canonical(field.text, kind) for field, _ in answers if field.word == answers[-1][0].word}
-        if len(others) > 1:
-            return Reading(None, None, ParseStatus.AMBIGUOUS)
-    unsure = answers[-1][0].word == "line" or (answers[-1][0].word == "box" and "%" in answers[-1][0].text)
-    if unsure and last.confidence is None:
+    last, stated = answers[-1]
+    alternatives = [field.text for field, _ in answers if field.word == last.word in ("guess", "box")]
+    if len({canonical(text, kind) for text in alternatives}) > 1:
+        return Reading(None, None, ParseStatus.AMBIGUOUS)
+    reading = _read(last, stated, kind)
+    unsure = last.word == "line" or (last.word == "box" and "%" in last.text)
+    if unsure and reading.confidence is None:
         return Reading(None, None, ParseStatus.NO_ANSWER)
     if not confident:
-        return Reading(last.answer, None, ParseStatus.OK if last.answer is not None else last.status)
-    return last
+        return Reading(reading.answer, None, reading.status if reading.answer is None else ParseStatus.OK)
+    return reading
 
 
 def read_guesses(
@@ -168,27 +175,23 @@ def read_guesses(
     longer one, or one that is not numbered 1, 2, 3 ..., is ambiguous. The first guess that cannot be read gives the
     list its status; the others are kept. The other parameters are those of :func:`read_reply`.
     """
-    reply = None if is_cut_off(finish_reason) else reply_of(text)
-    if reply is None:
+    if (reply := reply_of(text, finish_reason)) is None:
         return Guesses((), ParseStatus.TRUNCATED)
-    labelled = [(field, stated) for field, stated in _paired(find_fields(reply, scale)) if field.rank is not None]
-    lists: list[list[tuple[Field, list[Field]]]] = []
+    labelled = [pair for pair in find_answers(reply, scale) if pair[0].rank is not None]
+    lists: list[list[tuple[int | None, Reading]]] = []
     for field, stated in labelled or [(item, []) for item in find_items(reply, scale)]:
         if not lists or field.rank == 1:
             lists.append([])
-        lists[-1].append((field, stated))
-    read = ((guesses, [_read(field, stated, kind) for field, stated in guesses]) for guesses in reversed(lists))
-    whole = (pair for pair in read if any(reading.status is ParseStatus.OK for reading in pair[1]))
-    guesses, readings = next(whole, ([], []))
-    if not guesses and labelled:
-        guesses, readings = lists[-1], [_read(field, stated, kind) for field, stated in lists[-1]]
-    if not guesses:
+        lists[-1].append((field.rank, _read(field, stated, kind)))
+    whole = [guesses for guesses in lists if any(reading.status is ParseStatus.OK for _, reading in guesses)]
+    if not whole and not labelled:
         return Guesses((), ParseStatus.NO_ANSWER)
+    ranks, readings = zip(*(whole or lists)[-1], strict=True)
     answers = tuple((r.answer, r.confidence) for r in readings if r.answer is not None and r.confidence is not None)
-    if [field.rank for field, _ in guesses] != list(range(1, len(guesses) + 1)) or len(guesses) > k:
+    if ranks != tuple(range(1, len(ranks) + 1)) or len(ranks) > k:
         return Guesses(answers[:k], ParseStatus.AMBIGUOUS)
-    bad = [reading.status for reading in readings if reading.status is not ParseStatus.OK]
-    return Guesses(answers, bad[0] if bad else ParseStatus.OK)
+    defects = [reading.status for reading in readings if reading.status is not ParseStatus.OK]
+    return Guesses(answers, defects[0] if defects else ParseStatus.OK)
 
 
 def read_by_pattern(
@@ -203,8 +206,7 @@ def read_by_pattern(
     >>> read_by_pattern("So the answer is 18.\nI am 90% sure.", "stop", re.compile(r"answer is (\d+)"))
     Reading(answer='18', confidence=None, status=<ParseStatus.NO_CONFIDENCE: 'no_confidence'>)
     """
-    reply = None if is_cut_off(finish_reason) else reply_of(text)
-    if reply is None:
+    if (reply := reply_of(text, finish_reason)) is None:
         return Reading(None, None, ParseStatus.TRUNCATED)
     answers = [match for match in pattern.finditer(reply) if match[1] and match[1].strip()]
     if not answers:
@@ -231,29 +233,6 @@ def read_last_number(text: str, *, confident: bool) -> Reading:
     return Reading(answers[-1], min(float(percentages[0]), 100.0) if confident else None, ParseStatus.GUESSED)
 
 
-def _paired(fields: list[Field]) -> list[tuple[Field, list[Field]]]:
-    """Return each answer with its confidences.
-
-    These follow it. A confidence may also stand right before the first answer. ``Probability`` is a word of mathematics
-    too: it counts only right after its answer, or under the same number.
-    """
-    pairs: list[tuple[Field, list[Field]]] = []
-    ranked: dict[int | None, list[Field]] = {}
-    early: list[Field] = []
-    for field in fields:
-        if field.what != "confidence":
-            pairs.append((field, early if field.near else []))
-            ranked[field.rank] = pairs[-1][1]
-            early = []
-        elif field.rank is not None:
-            ranked.get(field.rank, []).append(field)
-        elif not pairs:
-            early = [field] if field.word.startswith("c") else []
-        elif field.near or field.word.startswith("c"):
-            pairs[-1][1].append(field)
-    return pairs
-
-
 def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     """Read an answer, and its confidence in the same field or in others."""
     text: str | None = field.text
@@ -261,12 +240,12 @@ def _read(field: Field, stated: list[Field], kind: AnswerKind) -> Reading:
     content = _bare(_FILLED_IN.sub(r"\1", PLACEHOLDER.sub(" ", field.text)))
     pair = _split(content, kind) if len(content) <= _MAX_LINE else None
     both = field.what == "both" or field.rank is not None
-    if both and (not values or (pair is not None and pair[2]["percent"])):
+    if both and (not values or (pair is not None and pair.stated["percent"])):
         text, own = _read_both(content, pair, field, kind)
         values.append(own)
-    elif pair is not None and re.match("confiden|certain|sure", pair[2]["sure"] or "", re.IGNORECASE):
-        text = pair[0]
-        values.append(_percent(pair[2], field.scale))
+    elif pair is not None and re.match("confiden|certain|sure", pair.stated["sure"] or "", re.IGNORECASE):
+        text = pair.answer
+        values.append(_percent(pair.stated, field.scale))
     elif _is_doubtful(field, None if values else pair, kind):
         text = None
     readable = [value for value in values if value[0] is not None]
@@ -290,13 +269,13 @@ def _is_doubtful(field: Field, pair: _Pair | None, kind: AnswerKind) -> bool:
         return False
     if field.word == "is":
         return re.search(r"[.!?]\s", field.text) is not None
-    value = "" if pair is None or pair[1].isspace() or not field.word else pair[2]["percent"] or pair[2]["number"]
+    value = "" if pair is None or not field.word else pair.stated["percent"] or pair.stated["number"]
     labelled = field.word == "line" and OTHER_LABEL.match(field.text) is not None
     return labelled or "%" in value or value.startswith("0.")
 
 
 def _split(content: str, kind: AnswerKind) -> _Pair | None:
-    """Return an answer, the gap behind it and its confidence, if all the rest after a gap is one.
+    """Return an answer and its confidence, if all the rest after a gap is one.
 
     That says what it is, or follows a comma and a space. Without a comma it needs a unit or a word.
     """
@@ -304,26 +283,29 @@ def _split(content: str, kind: AnswerKind) -> _Pair | None:
         answer, gap = content[: separator.start()], separator[0]
         if (stated := _CONFIDENCE.fullmatch(content, separator.end())) is None:
             continue
-        unit, word = stated["percent"] or stated["total"], re.search(_SURE, stated[0], re.IGNORECASE)
+        clear = re.search(_SURE, stated[0], re.IGNORECASE) is not None
+        unit = (stated["percent"] or stated["total"]) is not None
         if _COMMA.fullmatch(gap):
-            if unit or word or (gap != "," and "$" not in stated["before"] and Decimal(stated["number"]) <= 100):
-                return answer, gap, stated
-        elif not (stated["remark"] or stated["range"] or re.search(r"[,;(]", stated["before"])) and (
-            word or (unit and (not gap.isspace() or (kind != "text" and " " not in answer and canonical(answer, kind))))
-        ):
-            return answer, gap, stated
+            clear |= unit or (gap != "," and "$" not in stated["before"] and Decimal(stated["number"]) <= 100)
+        elif stated["remark"] or stated["range"] or re.search(r"[,;(]", stated["before"]):
+            continue
+        elif unit and gap.isspace():
+            clear |= kind != "text" and " " not in answer and canonical(answer, kind) is not None
+        else:
+            clear |= unit
+        if clear:
+            return _Pair(answer, gap, stated)
     return None
 
 
 def _read_both(content: str, pair: _Pair | None, field: Field, kind: AnswerKind) -> tuple[str | None, _Value]:
     """Return the text of the answer in a field with both, None if it cannot be told apart, and the confidence."""
     if pair is not None:
-        answer, gap, stated = pair
-        torn = any(answer.count(left) > answer.count(right) for left, right in ("()", "[]", "{}"))
-        if torn or _may_be_one_number(answer, gap, stated, listed=field.rank is not None):
+        torn = any(pair.answer.count(left) > pair.answer.count(right) for left, right in ("()", "[]", "{}"))
+        if torn or _may_be_one_number(pair, listed=field.rank is not None):
             return None, (None, ParseStatus.AMBIGUOUS)
-        spoken = kind == "text" and (_SPOKEN.search(answer) or re.search(r"\w.*[,;(]", stated["before"]))
-        return None if spoken else answer, _percent(stated, field.scale)
+        spoken = _SPOKEN.search(pair.answer) or re.search(r"\w.*[,;(]", pair.stated["before"])
+        return None if spoken and kind == "text" else pair.answer, _percent(pair.stated, field.scale)
     unclear = len(content) > _MAX_LINE or re.search(r"\d\s*(?:%|percent)", content) is not None
     missing = None, ParseStatus.AMBIGUOUS if unclear else ParseStatus.NO_CONFIDENCE
     first = re.match(r"(.{1,100}?)[,;|(\[]\s*[^\W\d_]", content)
@@ -331,19 +313,20 @@ def _read_both(content: str, pair: _Pair | None, field: Field, kind: AnswerKind)
         return first[1], missing
     if unclear:
         return None, missing
-    last = re.fullmatch(r"(.+)[,;|(\[](.*)", re.sub(r"[\s,;|.%]+$", "", content))
+    content = content.rstrip(" ,;|.%")
+    last = re.fullmatch(r"(.+)[,;|(\[](.*)", content)
     if kind != "text" or last is None:
-        return re.sub(r"[\s,;|.%]+$", "", content), missing
+        return content, missing
     hedged = re.fullmatch(rf"(?:{_HEDGE}|{_BOUND})*[)\]]*", last[2], re.IGNORECASE)
     return last[1] if hedged else None, missing
 
 
-def _may_be_one_number(answer: str, gap: str, stated: re.Match[str], *, listed: bool) -> bool:
+def _may_be_one_number(pair: _Pair, *, listed: bool) -> bool:
     """Tell whether answer and confidence may be parts of one number, in the wrong order, or a range."""
-    number = stated["number"]
-    if (not stated["percent"] and "%" in answer) or (
-        gap.strip() in "-\u2013\u2014" and re.search(r"[,;|]\s*\d+$", answer)
-    ):
+    answer, gap, number = pair.answer, pair.gap, pair.stated["number"]
+    if "%" in answer and not pair.stated["percent"]:
+        return True
+    if gap.strip() in "-\u2013\u2014" and re.search(r"[,;|]\s*\d+$", answer):
         return True
     if not re.search(r"(?<![\d.,])\d{1,3}(?:,\d{3})*$", answer):
         return False
