@@ -12,6 +12,9 @@ from bayes_direag.data.answers import AnswerKind
 def label_command(
     observations: options.ObservationsFile,
     target: Annotated[Path, typer.Option("--out", help="Table of labels (CSV), new or to go on with.")],
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Also write a page (.html) on which to label, and to save the table.")
+    ] = None,
     n: Annotated[int, typer.Option("--n", min=1, help="How many questions without a label the table is to have.")] = 30,
     answers: Annotated[
         AnswerKind | None,
@@ -31,19 +34,31 @@ def label_command(
 
     The same command adds questions to a table that is filled in. What is in it stays.
 
-    Example: direag label new.jsonl --n 30 --out labels.csv
+    The page shows a question at a time, with a button for each answer. It needs no network, keeps what you label in the
+    browser, and saves the table.
+
+    Example: direag label new.jsonl --n 30 --out labels.csv --page label.html
     """
     from bayes_direag.data.files import read_table
     from bayes_direag.data.labelling import likely_kind, questions_to_label
     from bayes_direag.data.labels import Labels, read_labels, write_labels
     from bayes_direag.data.observations import Observations
 
+    options.require_suffix(target, ".csv")
     options.check_file(target, observations)
     columns = options.chosen_columns(column, scale, equal)
     reports = read_table(observations, columns)
     questions = Observations.of_table(reports, answers or likely_kind(reports))
+    if page is not None:
+        options.require_suffix(page, ".html", ".htm", option="--page")
+        options.check_file(page, observations, option="--page")
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
+    then = f"direag fit {observations} --labels {target} --out fit.nc"
+    if page is not None:
+        from analysis.labelling.labelling_page import write_labelling_page
+
+        write_labelling_page(table, questions, page, file=target.name, then=then)
     write_labels(table, target)
     labelled, every, before = (
         Labels.of(table).filled,
@@ -62,4 +77,4 @@ def label_command(
     text = f"{target}: {to_label} questions to label, {added} of them new (seed {seed}); {n_labelled} labelled."
     if to_label < n:
         text += " There are no others with a usable report and without a label."
-    options.out.print(text, f"Then: direag fit {observations} --labels {target} --out fit.nc", sep="\n", soft_wrap=True)
+    options.out.print(text, f"Then: {then}", sep="\n", soft_wrap=True)

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands import options
-from bayes_direag.errors import DirEAGError
 
 
 def report_command(
@@ -41,8 +40,7 @@ def report_command(
     from analysis.runs.evaluated_run import REPORT
 
     target = target or folder / REPORT
-    if target.suffix.lower() not in {".html", ".htm"}:
-        raise DirEAGError(f"--out {target}: saw the suffix {target.suffix!r}; expected .html. Rename it.")
+    options.require_suffix(target, ".html", ".htm")
     with options.progress() as step:
         step("reading")
         from analysis.display.folders import jsonable

@@ -5,10 +5,11 @@ import hashlib
 import io
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from analysis.display.document import Document, Explorer
+from analysis.display.document import Document
 from analysis.display.style import figure_style
 from bayes_direag.commands.console import visible
 from bayes_direag.data.atomic import atomic_path
@@ -35,10 +36,22 @@ def write_page(document: Document, path: str | Path) -> None:
 
 def render(document: Document) -> str:
     """Return a document as HTML; the same document gives the same text."""
+    return filled_page(_HERE, "template.html.j2", "report.css", "explorer.js", report=document)
+
+
+def filled_page(folder: Path, template: str, css: str, script: str, **content: object) -> str:
+    """Return a page that needs nothing else: a template of a folder, with our base and style, and its only script.
+
+    Characters that would reorder or hide text are shown by their escapes.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader([folder, _HERE]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {
         "kind": lambda block: type(block).__name__.lower(),
@@ -46,10 +59,10 @@ def render(document: Document) -> str:
         "data_uri": _data_uri,
         "script_json": _script_json,
     }
-    css, script = ((_HERE / name).read_text(encoding="utf-8") for name in ("report.css", "explorer.js"))
-    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    template = environment.get_template("template.html.j2")
-    return visible(template.render(report=document, css=css, script=script, digest=digest))
+    style = "\n".join(path.read_text(encoding="utf-8") for path in (_HERE / "base.css", folder / css))
+    code = (folder / script).read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()
+    return visible(environment.get_template(template).render(content, css=style, script=code, digest=digest))
 
 
 def _pieces(text: str) -> list[str]:
@@ -57,9 +70,9 @@ def _pieces(text: str) -> list[str]:
     return re.split(r"`([^`]+)`", text)
 
 
-def _script_json(explorer: Explorer) -> str:
+def _script_json(content: Mapping[str, object]) -> str:
     """Return the content as JSON that is safe inside a script element."""
-    return json.dumps(explorer._asdict(), ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
 
 
 def _data_uri(figure: "Figure") -> str:

@@ -123,19 +123,25 @@ def chosen_sampling(chains: int, warmup: int, draws: int, target_accept: float) 
 out, err = PlainConsole(), PlainConsole(stderr=True, soft_wrap=True)
 
 
-def check_file(target: Path, *inputs: Path) -> None:
+def check_file(target: Path, *inputs: Path, option: str = "--out") -> None:
     """Raise DirEAGError if the target is a folder, is in none, or is one of the inputs."""
-    require_parent(target)
+    require_parent(target, option)
     if target.is_dir():
-        raise DirEAGError(f"--out {target}: saw a folder; expected the name of a file. Add one.")
+        raise DirEAGError(f"{option} {target}: saw a folder; expected the name of a file. Add one.")
     if any(target.exists() and path.exists() and target.samefile(path) for path in inputs):
-        raise DirEAGError(f"--out {target}: saw a file that is read here. Choose another name.")
+        raise DirEAGError(f"{option} {target}: saw a file that is read here. Choose another name.")
 
 
-def require_parent(target: Path) -> None:
+def require_parent(target: Path, option: str = "--out") -> None:
     """Raise DirEAGError if the folder of the target does not exist."""
     if not target.absolute().parent.is_dir():
-        raise DirEAGError(f"--out {target}: there is no folder {target.parent}. Make it first.")
+        raise DirEAGError(f"{option} {target}: there is no folder {target.parent}. Make it first.")
+
+
+def require_suffix(target: Path, *suffixes: str, option: str = "--out") -> None:
+    """Raise DirEAGError unless the target has one of these suffixes."""
+    if target.suffix.lower() not in suffixes:
+        raise DirEAGError(f"{option} {target}: saw the suffix {target.suffix!r}; expected {suffixes[0]}. Rename it.")
 
 
 @contextmanager

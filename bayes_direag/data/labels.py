@@ -199,9 +199,13 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
 
 def write_labels(frame: "pandas.DataFrame", path: Path) -> None:
     """Write a table of labels as a CSV file that spreadsheets take for text in UTF-8, completely or not at all."""
-    cells = {name: frame[name].map(inert, na_action="ignore") for name in _OF_MODELS if name in frame}
     with atomic_path(path) as partial_path:
-        frame.assign(**cells).to_csv(partial_path, index=False, lineterminator="\n", encoding="utf-8-sig")
+        inert_cells(frame).to_csv(partial_path, index=False, lineterminator="\n", encoding="utf-8-sig")
+
+
+def inert_cells(frame: "pandas.DataFrame") -> "pandas.DataFrame":
+    """Return a table in which a spreadsheet computes nothing that a model wrote."""
+    return frame.assign(**{name: frame[name].map(inert, na_action="ignore") for name in _OF_MODELS if name in frame})
 
 
 def inert(text: str) -> str:

@@ -1,12 +1,14 @@
 """``direag label``: the table that it writes and goes on with, and what it refuses."""
 
 import csv
+import io
 import json
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
+from bayes_direag import Observations
 from tests.command_line import one_line, refuse, succeed
 
 
@@ -73,4 +75,21 @@ def test_another_file_is_never_written_over(tmp_path, questions, content, says):
     path.write_text(content)
     assert f"{path}, {says}" in refuse("label", questions, "--out", path)
     assert path.read_text() == content
-    assert "saw a file that is read here" in refuse("label", questions, "--out", questions)
+
+
+def test_what_cannot_be_written(tmp_path, questions):
+    reports = tmp_path / "reports.csv"
+    Observations.read(questions, "numeric").write(reports)
+    assert "--out" in refuse("label", reports, "--out", reports)
+    assert "saw the suffix '.xlsx'; expected .csv" in refuse("label", questions, "--out", tmp_path / "labels.xlsx")
+    page = ("label", questions, "--out", tmp_path / "labels.csv", "--page")
+    assert "--page label: saw the suffix ''; expected .html" in refuse(*page, "label")
+    assert f"--page {tmp_path / 'none' / 'a.html'}: there is no folder" in refuse(*page, tmp_path / "none" / "a.html")
+    assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]
+
+
+def test_the_page_is_that_of_the_table(tmp_path, questions):
+    names = tmp_path / "labels.csv", tmp_path / "label.html"
+    succeed("label", questions, "--n", 3, "--out", names[0], "--page", names[1])
+    page, table = (path.read_text("utf-8-sig") for path in names[::-1])
+    assert all(name in page for name in pd.read_csv(io.StringIO(table))["problem_id"])

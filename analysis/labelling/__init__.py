@@ -1,0 +1,1 @@
+"""Labelling in a browser."""
