@@ -17,7 +17,6 @@ from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.json_lines import read_text
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
-from bayes_direag.data.records import Question
 from bayes_direag.errors import ObservationError
 
 if TYPE_CHECKING:
@@ -226,13 +225,7 @@ def labelled_table(table: LongTable, known: Mapping[int, Known], kind: AnswerKin
             answer = canonical(answers.value(row), kind)
             flags[row] = None if answer is None else answer in right
     columns = {**table.columns, "gold_answer": Coded.of(golds), "correct": Coded.of(flags)}
-    records = None
-    if table.file_records is not None:  # a question as it is in a file takes in what its columns say
-        records = [
-            (given.model_dump(exclude_unset=True) if number in known and isinstance(given, Question) else given, names)
-            for number, (given, names) in enumerate(table.file_records)
-        ]
-    return replace(table, columns=columns, file_records=records)
+    return replace(table, columns=columns)
 
 
 def _text(value: object) -> str | None:

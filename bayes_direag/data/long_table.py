@@ -306,6 +306,7 @@ class LongTable:
         record: object = {**own, "observations": observations}
         if self.file_records is not None:
             record, spelling = self.file_records[question]
+            record = record.model_dump(exclude_unset=True) if isinstance(record, Question) else record
             if isinstance(record, dict) and (given := reports_of(record)) is not None:
                 merged = [_merged(*pair) for pair in zip(given, observations, strict=True)]
                 record = {**record, **own, "observations": merged}
