@@ -3,7 +3,7 @@ from .data.answers import same_answer as same_answer
 from .data.labelling import questions_to_label as questions_to_label
 from .data.observations import Observations as Observations
 from .errors import DirEAGError as DirEAGError
-from .fits.answering import answer as answer
+from .fits.abstention import answer as answer
 from .fits.estimator import DirEAG as DirEAG
 from .fits.fit import Fit as Fit
 from .fits.fitting import cross_fit as cross_fit

@@ -13,7 +13,7 @@ from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
 from analysis.runs.evaluated_run import method_differences
 from analysis.scores.metrics import ece
-from bayes_direag.fits.answering import by_threshold
+from bayes_direag.fits.abstention import by_threshold
 
 _ACCEPTED = (0.9, 0.95)
 _COMPARED = ("benefit", "accuracy_of_all", "log_score")
@@ -25,7 +25,7 @@ class Opening:
 
     ``reference``: the simple method of greatest benefit that learns from labels, else the best other one, else empty.
     ``differences``: to every other method in benefit, accuracy and log score. ``thresholds``: from
-    :func:`~bayes_direag.fits.answering.by_threshold`, and the ``share`` of the labelled questions that reach each.
+    :func:`~bayes_direag.fits.abstention.by_threshold`, and the ``share`` of the labelled questions that reach each.
     """
 
     method: str

@@ -80,7 +80,7 @@ def predict_command(
         return
     from bayes_direag.data.files import check_table_path, is_parquet, write_table
     from bayes_direag.data.observations import Observations
-    from bayes_direag.fits.answering import answer
+    from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
     from bayes_direag.fits.streaming import Predicted, predict_parquet
 

@@ -28,7 +28,7 @@ _MAX_TEXT = 4000  # characters; longer answers are not read
 _PLAIN_DIGITS = 30  # decimal exponents up to this one are written out
 
 # Answers that are canonical already, as most are: they skip the parsing.
-_PLAIN: dict[AnswerKind, re.Pattern[str]] = {
+_CANONICAL: dict[AnswerKind, re.Pattern[str]] = {
     "numeric": re.compile(r"0|-?[1-9][0-9]{0,14}"),
     "choice": re.compile(r"[A-Z]"),
     "text": re.compile(r"(?!(?:the|an?) |(?:nan|null)\Z)[a-z0-9]+(?: [a-z0-9]+)*"),
@@ -69,7 +69,7 @@ def canonical(text: str | None, kind: AnswerKind) -> str | None:
     """
     if text is None or is_missing(text) or len(text) > _MAX_TEXT:
         return None
-    if _PLAIN[kind].fullmatch(text):
+    if _CANONICAL[kind].fullmatch(text):
         return text
     if kind == "text":
         return _folded(text)

@@ -1,243 +1,270 @@
-r"""Selective prediction with a guarantee: the lowest confidence at which to answer, learned from labelled questions.
+"""Choose the questions of a file to answer, so that a target accuracy is reached.
 
-Sort :math:`n` labelled and :math:`m` new questions together by confidence, the highest first. If they are exchangeable,
-every choice of :math:`n` of them is equally likely to be the labelled ones, whether or not the confidences are
-calibrated. For a number :math:`k`, chosen without labels, let :math:`B` be the least number for which the first
-:math:`B + k + 1` wrong answers include at most :math:`k` labelled ones with a (hypergeometric) probability of at most 1
-- assurance. If they include more, *every* threshold with at most :math:`k` wrong labelled answers above it has at most
-:math:`B` wrong new ones above it. So the lowest such threshold may be taken, and its :math:`m'` new questions are
-answered if :math:`B \le (1 - \text{target})\, m'`.
+The labelled questions for this come from the first of three sources:
 
-As :math:`m` grows, :math:`B / m` tends to the bound of Clopper and Pearson. All questions of a tie lie on the same side
-of a threshold, so ties need no care. Bounds for all :math:`k` together would be wider, each at about a tenth of the
-risk. The single :math:`k` is the one that answers most in expectation, according to the confidences of all questions.
-If these are too high, fewer questions are answered, but the guarantee holds.
+``labelled``
+    Labelled questions given for the purpose.
+``observations``
+    The questions to predict, if some are labelled and new to the fit, and others are unlabelled.
+``fit``
+    The fitted questions, each predicted without its own label: by leave-one-out under NUTS, and from the other four of
+    five folds for a MAP. They are exchangeable with new questions only approximately: see ``docs/abstention.md``.
 
-The guarantee is an average over all runs. If few runs answer anything, it says little about those that do. So the
-confidences themselves have to support the target too: by them the number of wrong answers, taken as a Poisson variable,
-which has the larger variance, is within the limit with a probability of at least the assurance. If they are calibrated,
-the guarantee also holds for the runs that answer.
-
-References
-----------
-Clopper and Pearson (1934), doi:10.1093/biomet/26.4.404. Angelopoulos et al. (2021), doi:10.48550/arXiv.2110.01052, for
-tests of a threshold's error rate in the long run on labelled questions. Bauer (1991), doi:10.1002/sim.4780100610, for
-testing thresholds in a fixed order, which would not control the error among a finite number of new questions.
+Only whole clusters are exchangeable. So the first labelled and the first new question of each cluster count.
 """
 
-import math
-from bisect import bisect_left
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
+import pandas as pd
 from jaxtyping import Bool, Float, Int
-from scipy.stats import hypergeom, poisson
+from scipy.stats import binomtest
 
+from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
+from bayes_direag.fits.fit import Fit, Source
+from bayes_direag.fits.fitting import cross_fit
+from bayes_direag.fits.sources import observations_of
+from bayes_direag.fits.threshold import Threshold, check_wanted, choose_threshold
 
-#: Factor on the expected number of errors, since confidences learned from few labels are somewhat too high.
-_MORE_ERRORS = 1.1
-#: How many numbers k are compared at most.
-_GRID = 60
+LabelSource = Literal["labelled", "observations", "fit"]
+
+_FOLDS = 5
+_THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Abstention:
-    """Which questions to answer, and the bound on the errors among them.
+    """A table of predictions with the column ``answered``, and the decision behind it.
 
     Attributes
     ----------
-    target : float
-        The accuracy wanted among the answered new questions.
-    assurance : float
-        Probability that the target is reached or nothing is answered, over which questions are labelled and which new.
-    threshold : float
-        Questions of at least this confidence are answered; NaN if none are.
-    n_labelled : int
-        Number of labelled questions with a confidence.
-    n_labelled_above, n_labelled_wrong : int
-        Number of these that reach the threshold, and of wrong ones among them; 0 without a threshold.
-    n_new : int
-        Number of new questions with a confidence.
-    n_answered : int
-        Number of these that reach the threshold.
-    most_wrong : int
-        Upper bound on the wrong answers among these, with the assurance; 0 without a threshold.
-    expected_wrong : float
-        Expected number of wrong answers among these, by their confidences; 0 without a threshold.
-    n_needed : int
-        Least number of labelled questions, all answered rightly, with which all new ones could be answered.
-    promised : bool
-        Whether the confidences themselves support the target at some threshold.
+    table : DataFrame
+        The predictions, with ``answered``: whether the confidence reaches the threshold; False without a confidence.
+    decision : Threshold
+        The decision for the new questions.
+    by_threshold : DataFrame
+        The result of other thresholds: ``threshold``; ``labelled``, the labelled answers that reach it; ``right``, the
+        share of these that is right, with its 95 % interval from ``low`` to ``high`` (Clopper and Pearson); ``new``,
+        the new answers that reach it. Each interval holds for a threshold that is chosen beforehand.
+    source : {"labelled", "observations", "fit"}
+        Where the labelled questions come from.
+    n_unusable : int
+        New questions without a usable report, which are never answered.
+    n_clustered : int
+        New questions that do not count, as another question of their cluster does.
+    n_not_new : int
+        Questions of the table that the fit has seen, or whose labels were used; the decision is not about them.
     """
 
-    target: float
-    assurance: float
-    threshold: float
-    n_labelled: int
-    n_labelled_above: int
-    n_labelled_wrong: int
-    n_new: int
-    n_answered: int
-    most_wrong: int
-    expected_wrong: float
-    n_needed: int
-    promised: bool
+    table: pd.DataFrame
+    decision: Threshold
+    by_threshold: pd.DataFrame
+    source: LabelSource
+    n_unusable: int
+    n_clustered: int
+    n_not_new: int
+
+    def record(self) -> dict[str, object]:
+        """Return the decision as plain values; undefined ones as None."""
+        counts = {"n_unusable": self.n_unusable, "n_clustered": self.n_clustered, "n_not_new": self.n_not_new}
+        decision = asdict(self.decision) | {"source": self.source, **counts, "reason": self.reason}
+        records: list[dict[Any, Any]] = [decision, *self.by_threshold.to_dict("records")]
+        plain, *rows = ({name: None if x != x else x for name, x in record.items()} for record in records)  # NaN
+        return {**plain, "by_threshold": rows}
+
+    @property
+    def reason(self) -> str | None:
+        """Why nothing is answered; None if something is."""
+        decision = self.decision
+        if decision.n_answered:
+            return None
+        if decision.n_new == 0:
+            return "None of the new questions has an answer."
+        if not decision.promised:
+            return "The probabilities themselves do not promise that accuracy at any threshold."
+        if decision.n_labelled < decision.n_needed:
+            return (
+                f"For {decision.n_new} new questions at least {decision.n_needed} labelled ones would be needed, none "
+                f"of them answered wrongly; there are {decision.n_labelled}."
+            )
+        return f"Too many of the {decision.n_labelled} labelled answers of highest probability are wrong."
+
+    def text(self) -> str:
+        """Return the decision, its guarantee, and the table by threshold as text."""
+        d = self.decision
+        if self.reason is not None:
+            text = (
+                f"No question is answered: {_SOURCES[self.source]} support no threshold for a target accuracy of "
+                f"{d.target:g} with assurance {d.assurance:g}. {self.reason}"
+            )
+        else:
+            text = (
+                f"{d.n_answered} of {d.n_new + self.n_unusable} new questions are answered: those with a "
+                f"probability of at least {d.threshold:.4g}. With assurance {d.assurance:g}, at least "
+                f"{d.target:g} of these answers are right: at most {d.most_wrong} are wrong, and "
+                f"{d.expected_wrong:.1f} are expected to be. This comes from {_SOURCES[self.source]}: "
+                f"{d.n_labelled_above} of {d.n_labelled} reach that probability, {d.n_labelled_wrong} of "
+                f"them with a wrong answer. It holds for new questions of the same kind."
+            )
+            if self.source == "fit":
+                text += " Labelled questions that the fit has not seen (--labelled) would make it exact."
+        if self.n_clustered:
+            text += f" One question of each cluster counts; {self.n_clustered} more new ones belong to these clusters."
+        if self.n_not_new:
+            text += f" {self.n_not_new} further questions of the file are not new."
+        lines = [f"{'probability':>11}  {'labelled':>8}  {'of these right':>20}  {'new':>6}"]
+        for row in self.by_threshold.itertuples():
+            share = f"{row.right:.3f} [{row.low:.3f}, {row.high:.3f}]" if row.labelled else "-"
+            lines.append(f"{row.threshold:>11g}  {row.labelled:>8}  {share:>20}  {row.new:>6}")
+        return "\n".join([text, *lines])
 
 
-def choose_threshold(
-    confidence: Float[np.ndarray, " labelled"],
-    correct: Bool[np.ndarray, " labelled"],
-    new_confidence: Float[np.ndarray, " new"],
+def answer(
+    fit: Fit,
+    observations: Source,
+    labelled: Source | None = None,
     *,
-    target: float,
+    target_accuracy: float,
     assurance: float = 0.9,
+    interval_level: float = 0.9,
 ) -> Abstention:
-    """Find the lowest confidence at which to answer.
+    """Predict questions, and decide which of them to answer.
 
     Parameters
     ----------
-    confidence, correct : (labelled,)
-        Confidence of the answers to labelled questions, by a fit that has not seen these labels, and whether the
-        answers are right. The questions must be exchangeable with the new ones. NaN where there is no answer.
-    new_confidence : (new,)
-        Confidence of the answers to the new questions. NaN where there is no answer.
-    target
-        Accuracy among the answered, above 0 and up to 1.
-    assurance
-        At least 1/2, below 1.
+    fit
+        The fit that predicts them.
+    observations
+        The questions, in any form that :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>` takes. Their labels are
+        used only if ``labelled`` is None and only some of them have labels.
+    labelled
+        Labelled questions that the fit has not seen, of the same kind as the new ones. Unlabelled ones are left out.
+    target_accuracy, assurance
+        With probability ``assurance`` at least this share of the answers is right, or nothing is answered: see
+        :func:`~bayes_direag.fits.threshold.choose_threshold`.
+    interval_level
+        Of the intervals in the table, as in :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`.
 
     Raises
     ------
     DirEAGError
-        If target or assurance are out of range.
+        If the fit has seen labelled questions, or they are also to be predicted; if no labelled question has an answer;
+        if no question is new; or if target, assurance or interval level are out of range.
 
     Examples
     --------
-    >>> sure = np.linspace(0.5, 1.0, 100)
-    >>> decision = choose_threshold(sure, sure > 0.6, sure, target=0.8, assurance=0.9)
-    >>> round(decision.threshold, 3), decision.n_answered, decision.n_labelled_wrong, decision.most_wrong
-    (0.722, 56, 0, 6)
+    >>> from bayes_direag import answer, fit_map, simulate_observations
+    >>> questions = simulate_observations(n=400, seed=1)
+    >>> fitted, labelled, new = (questions.select(slice(*ends)) for ends in ((0, 150), (150, 300), (300, 400)))
+    >>> decided = answer(fit_map(fitted), new, labelled, target_accuracy=0.7)
+    >>> decided.table["answered"].sum() == decided.decision.n_answered
+    np.True_
     """
-    check_wanted(target, assurance)
-    known = ~np.isnan(confidence)
-    confidence, wrong = confidence[known], ~correct[known]
-    new = new_confidence[~np.isnan(new_confidence)]
-    n, m = len(confidence), len(new)
-    tolerated, bound = _tolerated(np.concatenate([confidence, new]), n, m, target, assurance)
-    thresholds, n_reached, expected = _thresholds(new)
-    allowed = allowed_wrong(target, n_reached)
-    promised = poisson.ppf(assurance, expected) <= allowed
-    n_wrong = wrong.sum() - np.searchsorted(np.sort(confidence[wrong]), thresholds)
-    supported = np.flatnonzero(promised & (n_wrong <= tolerated) & (bound <= allowed))
-    threshold = float(thresholds[supported[-1]]) if len(supported) else math.nan
-    above = confidence >= threshold
+    check_wanted(target_accuracy, assurance)
+    observations = observations_of(observations, fit.answers, fit.columns)
+    predictions = fit.predict(observations, interval_level=interval_level)
+    new = ~fit.has_seen(observations)
+    own = new & observations.labelled
+    source: LabelSource = "labelled"
+    if labelled is not None:
+        known = observations_of(labelled, fit.answers, fit.columns)
+        known = known.select(known.labelled)
+        _check_unseen(known, fit, observations)
+        confidence, correct = _predicted(fit, known)
+    elif (own & observations.answered).any() and (new & ~own).any():
+        source, new = "observations", new & ~own
+        confidence, correct = _predicted(fit, observations.select(own))
+    else:
+        source = "fit"
+        confidence, correct = _left_out(fit)
+    if np.isnan(confidence).all():
+        raise DirEAGError(
+            f"saw {len(confidence)} labelled questions to find a threshold with, none with a usable report; expected "
+            "some with one. Give other labelled questions."
+        )
+    if not new.any():
+        raise DirEAGError(
+            f"all {len(observations)} questions to be predicted were fitted to, or are labelled; expected new ones to "
+            "decide about."
+        )
+    probability = predictions["confidence"].to_numpy(float)
+    counted = probability[new][_first_of_clusters(observations.select(new))]
+    decision = choose_threshold(confidence, correct, counted, target=target_accuracy, assurance=assurance)
     return Abstention(
-        target=target,
-        assurance=assurance,
-        threshold=threshold,
-        n_labelled=n,
-        n_labelled_above=int(above.sum()),
-        n_labelled_wrong=int((above & wrong).sum()),
-        n_new=m,
-        n_answered=int(n_reached[supported[-1]]) if len(supported) else 0,
-        most_wrong=bound if len(supported) else 0,
-        expected_wrong=float(expected[supported[-1]]) if len(supported) else 0.0,
-        n_needed=least_labelled(m, target, assurance),
-        promised=bool(promised.any()),
+        table=predictions.assign(answered=probability >= decision.threshold),  # False where either is NaN
+        decision=decision,
+        by_threshold=by_threshold(confidence, correct).assign(
+            new=(counted >= np.array(_THRESHOLDS)[:, None]).sum(axis=1)
+        ),
+        source=source,
+        n_unusable=int(np.isnan(counted).sum()),
+        n_clustered=int(new.sum()) - len(counted),
+        n_not_new=int((~new).sum()),
     )
 
 
-def check_wanted(target: float, assurance: float) -> None:
-    """Raise DirEAGError if one of them is out of range."""
-    if not 0 < target <= 1:
-        raise DirEAGError(f"target accuracy {target}: expected a share above 0 and up to 1, such as 0.95.")
-    if not 0.5 <= assurance < 1:
-        raise DirEAGError(f"assurance {assurance}: expected a probability of at least 0.5 and below 1, such as 0.9.")
+def by_threshold(
+    confidence: Float[np.ndarray, " labelled"], correct: Bool[np.ndarray, " labelled"], level: float = 0.95
+) -> pd.DataFrame:
+    """Return how many labelled answers reach each threshold, and the share that is right, NaN if there is none."""
+    rows = []
+    for threshold in _THRESHOLDS:
+        right = correct[confidence >= threshold]
+        row = {"threshold": threshold, "labelled": len(right), "right": np.nan, "low": np.nan, "high": np.nan}
+        if len(right):
+            low, high = binomtest(int(right.sum()), len(right)).proportion_ci(level)
+            row |= {"right": right.mean(), "low": low, "high": high}
+        rows.append(row)
+    return pd.DataFrame(rows)
 
 
-def allowed_wrong(target: float, n_answered: Int[np.ndarray, "*shape"]) -> Int[np.ndarray, "*shape"]:
-    """Return the largest number of wrong answers with which the accuracy reaches the target.
-
-    Examples
-    --------
-    >>> allowed_wrong(0.9, np.array([0, 9, 10, 39])).tolist()
-    [0, 0, 1, 3]
-    """
-    # the addend keeps a whole number that rounding has made a little smaller
-    return np.asarray(np.floor((1 - target) * n_answered + 1e-9).astype(np.int64))
+def _first_of_clusters(observations: Observations) -> Int[np.ndarray, " cluster"]:
+    """Return the first question of each cluster; without clusters, all questions."""
+    number = observations.cluster_number
+    return np.arange(len(observations)) if number is None else np.unique(number, return_index=True)[1]
 
 
-def least_labelled(n_new: int, target: float, assurance: float) -> int:
-    """Return the least number of labelled questions, all answered rightly, that lets all new ones be answered."""
-    allowed, level = int(allowed_wrong(target, np.array(n_new))), _level(assurance)
-    enough = math.ceil(n_new / level ** (1 / (allowed + 1))) + 1  # with replacement
-    return bisect_left(range(enough), x=True, key=lambda n: _risk(allowed, 0, n, n_new) <= level)
+def _check_unseen(labelled: Observations, fit: Fit, observations: Observations) -> None:
+    for names, what in (
+        (fit.learned_from, "the fit was fitted to them"),
+        (frozenset(observations.problem_id), "they are also among the questions to be predicted"),
+    ):
+        both = [name for name in labelled.problem_id if name in names]
+        if both:
+            raise DirEAGError(
+                f"{len(both)} of {len(labelled)} labelled questions cannot be used, {both[0]!r} among them: {what}; "
+                "expected questions that the fit has not seen. Remove them, or rename them if they are other questions "
+                "under the same problem_id."
+            )
 
 
-@lru_cache(maxsize=64)
-def wrong_bounds(
-    n: int, m: int, target: float, assurance: float
-) -> tuple[Int[np.ndarray, " grid"], Int[np.ndarray, " grid"]]:
-    """Return numbers k of wrong labelled answers, and the bound B on wrong new answers for each k alone.
-
-    Parameters
-    ----------
-    n, m
-        Numbers of labelled questions, at least 1, and of new ones.
-
-    Returns
-    -------
-    (grid,), (grid,)
-        A grid of k from 0 to the largest number that could help, and the bounds.
-    """
-    most = n * (int(allowed_wrong(target, np.array(m))) + 1) / max(m, 1)
-    k = np.unique(np.geomspace(1, max(min(n, math.ceil(most)), 1), _GRID).astype(int)) - 1
-    return k, np.array([_bound(number, n, m, _level(assurance)) for number in k.tolist()])
+def _predicted(fit: Fit, labelled: Observations) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+    """Return the confidence of the first question of each cluster, and whether its answer is right."""
+    first = labelled.select(_first_of_clusters(labelled))
+    predictions = fit.predict(first)
+    return predictions["confidence"].to_numpy(float), first.is_right(predictions["answer"])
 
 
-def _bound(k: int, n: int, m: int, level: float) -> int:
-    return bisect_left(range(m), x=True, key=lambda bound: _risk(bound, k, n, m) <= level)
+def _left_out(fit: Fit) -> tuple[Float[np.ndarray, " problem"], Bool[np.ndarray, " problem"]]:
+    """Return the same for the fitted questions, each predicted without its own label."""
+    questions = fit.fitted
+    if "loo" in fit.tree.children:
+        loo = fit.tree["loo"]
+        confidence, correct = loo["confidence"].to_numpy(), loo["correct"].to_numpy()
+    else:
+        confidence, correct = np.full(len(questions), np.nan), np.zeros(len(questions), bool)
+        seed = int(fit.tree.attrs["seed"])
+        for held_out in cross_fit(questions, n_folds=_FOLDS, preset=fit.preset, variant=fit.variant, seed=seed):
+            confidence[held_out.index] = held_out.predictions["confidence"]
+            correct[held_out.index] = questions.select(held_out.index).is_right(held_out.predictions["answer"])
+    counted = _first_of_clusters(questions)
+    return confidence[counted], correct[counted]
 
 
-def _risk(bound: int, k: int, n: int, m: int) -> float:
-    """Return the probability that at most k of the first ``bound + k + 1`` wrong answers are labelled."""
-    return float(hypergeom.cdf(k, n + m, n, min(bound + k + 1, n + m)))
-
-
-def _level(assurance: float) -> float:
-    return (1 - assurance) * (1 + 1e-9)  # 1 - 0.9 is less than 0.1
-
-
-def _tolerated(
-    pooled: Float[np.ndarray, " question"], n: int, m: int, target: float, assurance: float
-) -> tuple[int, int]:
-    """Choose the number k of wrong labelled answers to allow above the threshold, without labels.
-
-    Returns
-    -------
-    int, int
-        k, and the bound B on wrong new answers.
-    """
-    if not n or not m:
-        return 0, m
-    k, bound = wrong_bounds(n, m, target, assurance)
-    n_enough = np.maximum(np.searchsorted(allowed_wrong(target, np.arange(m + 1)), bound), 1)
-    _, n_reached, expected = _thresholds(pooled)
-    n_reached, expected = n_reached * m // len(pooled), expected / len(pooled)
-    promised = poisson.ppf(assurance, m * expected) <= allowed_wrong(target, n_reached)
-    possible = n_enough <= n_reached[promised].max(initial=0)
-    at = np.searchsorted(n_reached, np.minimum(n_enough, m))
-    chance = poisson.cdf(k, _MORE_ERRORS * n * expected[at])
-    best = int(np.argmax(possible * chance * n_enough))
-    return int(k[best]), int(bound[best])
-
-
-def _thresholds(
-    confidence: Float[np.ndarray, " question"],
-) -> tuple[Float[np.ndarray, " threshold"], Int[np.ndarray, " threshold"], Float[np.ndarray, " threshold"]]:
-    """Return each distinct confidence, the highest first, how many reach it, and how many of these should be wrong."""
-    thresholds, counts = np.unique(confidence, return_counts=True)
-    thresholds, counts = thresholds[::-1], counts[::-1]
-    return thresholds, np.cumsum(counts), np.cumsum(counts * (1 - thresholds))
+_SOURCES: dict[LabelSource, str] = {
+    "labelled": "the labelled questions given",
+    "observations": "the labelled questions of the file itself",
+    "fit": "the questions fitted to (each predicted without its own label)",
+}

@@ -26,7 +26,7 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
 from bayes_direag.fits.parameters import ParameterScale, parameter_draws, parameter_table
-from bayes_direag.fits.predictor import FORMAT, VERSION
+from bayes_direag.fits.predictor import PREDICTOR_FORMAT, PREDICTOR_VERSION
 from bayes_direag.fits.sources import observations_of
 from bayes_direag.inference import recalibration
 from bayes_direag.inference.loo import left_out_of
@@ -350,8 +350,8 @@ class Fit:
         parameters = sampled_parameters(self.tree)._asdict()
         recorded = ("method", "seed", "observations_sha256", "versions")
         content = {
-            "format": FORMAT,
-            "version": VERSION,
+            "format": PREDICTOR_FORMAT,
+            "version": PREDICTOR_VERSION,
             "answers": self.answers,
             "scale": self.columns and self.columns.scale,
             "levels": self.level_names,

@@ -26,7 +26,7 @@ from bayes_direag.model.selection import (
     predict,
 )
 
-FORMAT, VERSION = "bayes-direag predictor", 1
+PREDICTOR_FORMAT, PREDICTOR_VERSION = "bayes-direag predictor", 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +77,10 @@ class Predictor:
         """Read a predictor; raise FitFileError if there is none, or it is not one that this version can read."""
         try:
             stored = json.loads(Path(path).read_text(encoding="utf-8"))
-            if (stored["format"], stored["version"]) != (FORMAT, VERSION):
-                raise ValueError(f"saw {stored['format']} {stored['version']}; expected {FORMAT} {VERSION}")
+            if (stored["format"], stored["version"]) != (PREDICTOR_FORMAT, PREDICTOR_VERSION):
+                raise ValueError(
+                    f"saw {stored['format']} {stored['version']}; expected {PREDICTOR_FORMAT} {PREDICTOR_VERSION}"
+                )
             if stored["answers"] not in get_args(AnswerKind):
                 raise ValueError(f"saw {stored['answers']} answers; expected one of {', '.join(get_args(AnswerKind))}")
             if (scale := stored.get("scale")) not in (None, "percent", "fraction"):
@@ -134,7 +136,7 @@ class Predictor:
             If the interval level is out of range.
         """
         if isinstance(reports, str | Mapping) or not isinstance(reports, Sequence):
-            raise _unusable(
+            raise _report_error(
                 "this value cannot be used", "reports", reports, "a list of reports", "Make a list of them."
             )
         read = [self._read(place, report) for place, report in enumerate(reports)]
@@ -144,7 +146,9 @@ class Predictor:
             stated = [percent for percent in column if percent is not None]
             if stated and max(stated) <= 1 and any(0 < percent < 1 for percent in stated):
                 problem = "all confidences are at most 1, so they look like fractions"
-                raise _unusable(problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100.")
+                raise _report_error(
+                    problem, "confidence", max(stated), "percentages, 0 to 100", "Multiply them by 100."
+                )
         no_signals = (None,) * len(self.signals)
         usable = [
             (level, text, no_signals if self.levels[level] in self.voting else percents)
@@ -163,9 +167,9 @@ class Predictor:
         columns = predict(asked, self.parameters.of_slots(level), self.recalibration, interval_level)
         values = {name: column[0].item() for name, column in columns.items()}
         place = values.pop("candidate")
-        plain = {name: None if value != value else value for name, value in values.items()}
+        defined = {name: None if value != value else value for name, value in values.items()}
         answer = candidates[place] if place >= 0 else None
-        return {"answer": answer, **plain, "n_candidates": len(candidates), "n_used": len(used)}
+        return {"answer": answer, **defined, "n_candidates": len(candidates), "n_used": len(used)}
 
     def _check_levels(self, reports: Sequence[Mapping[str, object]], levels: Sequence[int]) -> None:
         """Raise ObservationError if two reports are of one level, in any spelling; those of a group may be many."""
@@ -176,14 +180,14 @@ class Predictor:
             key = level, None if level in alone else next(name for name in names if name is not None)
             if key in seen:
                 expected, remedy = "every level once", "Remove one of the two."
-                raise _unusable("a level occurs twice", f"reports[{place}]", self.levels[level], expected, remedy)
+                raise _report_error("a level occurs twice", f"reports[{place}]", self.levels[level], expected, remedy)
             seen.add(key)
 
     def _read(self, place: int, report: Mapping[str, object]) -> tuple[int, str | None, tuple[float | None, ...], bool]:
         """Return a report's level number, its canonical answer, its signals, and whether it states any confidence."""
 
         def unusable(field: str, seen: object, expected: str, remedy: str) -> ObservationError:
-            return _unusable("this value cannot be used", f"reports[{place}]{field}", seen, expected, remedy)
+            return _report_error("this value cannot be used", f"reports[{place}]{field}", seen, expected, remedy)
 
         if not isinstance(report, Mapping):
             raise unusable("", report, "an object with level, answer and confidence", "Write one for each report.")
@@ -225,5 +229,5 @@ class Predictor:
         return self.levels.index(str(name)), text, tuple(percents), is_stated
 
 
-def _unusable(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:
+def _report_error(problem: str, field: str, seen: object, expected: str, remedy: str) -> ObservationError:
     return ObservationError(problem, field=field, seen=seen, expected=expected, remedy=remedy)

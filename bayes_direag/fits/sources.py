@@ -12,10 +12,10 @@ from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import ArgumentError
 
-Example = Literal["steered", "samples", "topk", "gsm8k", "judges"]
+ExampleName = Literal["steered", "samples", "topk", "gsm8k", "judges"]
 
 
-def example_observations(name: Example = "steered") -> Observations:
+def example_observations(name: ExampleName = "steered") -> Observations:
     """Return bundled observations that were elicited from a small model; see docs/example.md and docs/judges.md.
 
     ``steered``: 300 word problems under five confidence-steering prompts. ``samples`` and ``topk``: for 100 of these,

@@ -17,8 +17,8 @@ import pandas as pd
 from scipy.stats import binomtest
 
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.abstention import allowed_wrong, choose_threshold, wrong_bounds
 from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.fits.threshold import allowed_wrong, choose_threshold, wrong_bounds
 from bayes_direag.model.simulate import simulate_observations
 
 THRESHOLDS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bayes_direag.data.answers import _PLAIN, AnswerKind, canonical, infer_kind, same_answer
+from bayes_direag.data.answers import _CANONICAL, AnswerKind, canonical, infer_kind, same_answer
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.equality import read_equal
 from bayes_direag.data.observations import Observations
@@ -45,7 +45,9 @@ def test_a_canonical_form_is_its_own(text, kind):
 
 
 @given(
-    st.sampled_from(KINDS).flatmap(lambda kind: st.tuples(st.just(kind), st.from_regex(_PLAIN[kind], fullmatch=True)))
+    st.sampled_from(KINDS).flatmap(
+        lambda kind: st.tuples(st.just(kind), st.from_regex(_CANONICAL[kind], fullmatch=True))
+    )
 )
 def test_what_is_its_own_form_at_a_glance_is_so_when_read(drawn):
     kind, text = drawn

@@ -1,144 +1,202 @@
-"""The guarantee of abstention: exactly, by counting every split of small sets; by simulation, in the hard cases."""
+"""Where the labelled questions come from, what is refused, and what is said."""
 
-from dataclasses import asdict
-from itertools import combinations, product
+from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+import xarray as xr
 
+from bayes_direag.data.observations import Observations
+from bayes_direag.data.records import Status
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.abstention import choose_threshold, wrong_bounds
+from bayes_direag.fits.abstention import answer
+from bayes_direag.fits.fit import Fit
+from bayes_direag.fits.fitting import cross_fit, fit_map
+from bayes_direag.fits.threshold import choose_threshold
+from bayes_direag.model.presets import preset
+from bayes_direag.model.simulate import simulate_observations
+
+EVERYTHING = simulate_observations(n=420, seed=6)
+FITTED, LABELLED, NEW = (EVERYTHING.select(slice(start, start + 140)) for start in (0, 140, 280))
 
 
-def splits(n: int, m: int) -> np.ndarray:
-    """Return every choice of n labelled questions among n + m."""
-    return np.array([[k in chosen for k in range(n + m)] for chosen in map(set, combinations(range(n + m), n))])
+#: Recalibrated on the fitting questions, which takes a fit and not six.
+PRESET = preset("bayes").override(recalibration={"out_of_fold": 0})
 
 
-def allowed(target: float, n_answered: int) -> int:
-    """Return how many may be wrong, by counting up."""
-    return max(k for k in range(n_answered + 1) if k == 0 or (n_answered - k) / n_answered >= target - 1e-12)
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return fit_map(FITTED, preset=PRESET)
 
 
-def missed(sure: np.ndarray, right: np.ndarray, labelled: np.ndarray, target: float, assurance: float) -> bool | None:
-    """Say whether too many of the answers given are wrong; None if none is given."""
-    new = ~labelled
-    found = choose_threshold(sure[labelled], right[labelled], sure[new], target=target, assurance=assurance)
-    if not found.n_answered:
-        return None
-    n_wrong = int((new & ~right & (sure >= found.threshold)).sum())
-    return n_wrong > allowed(target, found.n_answered)
+def unlabelled(observations: Observations, which: slice) -> Observations:
+    labelled = observations.labelled.copy()
+    labelled[which] = False
+    return replace(observations, labelled=labelled, correct=observations.correct & labelled[:, None])
 
 
-@pytest.mark.parametrize(("n", "m", "assurance"), [(5, 6, 0.9), (8, 4, 0.9), (3, 7, 0.7), (6, 6, 0.5), (9, 2, 0.8)])
-def test_each_bound_is_the_least_that_holds_in_as_many_splits_as_stated(n: int, m: int, assurance: float) -> None:
-    numbers, bounds = wrong_bounds(n, m, 0.1, assurance)
-    labelled_so_far = np.cumsum(splits(n, m), axis=1)
-    assert numbers.tolist() == list(range(n))
-    for k, bound in zip(numbers, bounds, strict=True):
-
-        def fails(bound: int, k: int = k) -> float:
-            return (labelled_so_far[:, bound + k] <= k).mean() if bound < m else 0.0
-
-        assert fails(bound) <= 1 - assurance + 1e-9
-        assert bound == 0 or fails(bound - 1) > 1 - assurance
+def scored(fit: Fit, observations: Observations) -> tuple[np.ndarray, np.ndarray]:
+    predictions = fit.predict(observations)
+    return predictions["confidence"].to_numpy(), observations.is_right(predictions["answer"])
 
 
-@pytest.mark.parametrize("ranks", [[4, 3, 2, 1, 0], [2, 2, 1, 1, 0]])
-@pytest.mark.parametrize(("n", "target", "assurance"), [(3, 0.5, 0.6)])
-def test_the_target_is_missed_in_as_few_splits_as_stated_whichever_answers_are_wrong(
-    ranks: list[int], n: int, target: float, assurance: float
-) -> None:
-    sure, chosen = 0.999 + np.array(ranks) / 10_000, splits(n, 5 - n)
-    worst = max(
-        np.mean([bool(missed(sure, np.array(right), labelled, target, assurance)) for labelled in chosen])
-        for right in product([False, True], repeat=5)
+def test_labelled_questions_given_decide(fit: Fit) -> None:
+    predictions = fit.predict(NEW)
+    found = answer(fit, NEW, LABELLED, target_accuracy=0.6)
+    expected = choose_threshold(*scored(fit, LABELLED), predictions["confidence"].to_numpy(), target=0.6)
+    assert found.decision == expected
+    assert found.source == "labelled"
+    assert found.n_not_new == found.n_unusable == 0
+    assert expected.n_answered > 0
+    assert found.table["answered"].dtype == bool
+    assert found.table["answered"].sum() == expected.n_answered
+    assert found.table.drop(columns="answered").equals(predictions)
+    assert found.reason is None
+    said = found.text()
+    assert f"{expected.n_answered} of 140 new questions are answered" in said
+    assert f"at most {expected.most_wrong} are wrong" in said
+    assert found.record()["reason"] is None
+    by_threshold = found.by_threshold.set_index("threshold")
+    assert by_threshold["labelled"][0.0] == 140
+    assert by_threshold["new"].is_monotonic_decreasing
+    confidence, right = scored(fit, LABELLED)
+    assert by_threshold["right"][0.7] == pytest.approx(right[confidence >= 0.7].mean())
+    assert by_threshold["low"][0.7] < by_threshold["right"][0.7] < by_threshold["high"][0.7]
+    assert f"{by_threshold['right'][0.7]:.3f} [" in said
+    assert found.record()["by_threshold"][0]["threshold"] == 0.0
+
+
+def test_labels_of_the_new_questions_do_not_matter(fit: Fit) -> None:
+    bare = unlabelled(NEW, slice(None))
+    given = answer(fit, NEW, LABELLED, target_accuracy=0.7)
+    assert answer(fit, bare, LABELLED, target_accuracy=0.7).decision == given.decision
+
+
+def test_labelled_questions_of_the_file_itself_decide(fit: Fit) -> None:
+    """Labelled, unlabelled and fitted questions in one file: three parts, of which one is decided about."""
+    both = unlabelled(EVERYTHING, slice(280, None))
+    found = answer(fit, both, target_accuracy=0.7)
+    assert found.source == "observations"
+    assert found.n_not_new == 280
+    expected = answer(fit, NEW, LABELLED, target_accuracy=0.7)
+    assert found.decision == expected.decision
+    assert found.table["answered"].to_numpy()[280:].tolist() == expected.table["answered"].tolist()
+    assert "280 further questions of the file are not new" in found.text()
+
+
+@pytest.mark.slow
+def test_a_map_without_others_is_cross_fitted(fit: Fit) -> None:
+    found = answer(fit, NEW, target_accuracy=0.5)  # whose labels are all known, and not looked at
+    confidence, right = np.full(140, np.nan), np.zeros(140, bool)
+    for held_out in cross_fit(FITTED, n_folds=5, preset=PRESET, seed=0):
+        confidence[held_out.index] = held_out.predictions["confidence"]
+        right[held_out.index] = FITTED.select(held_out.index).is_right(held_out.predictions["answer"])
+    expected = choose_threshold(confidence, right, fit.predict(NEW)["confidence"].to_numpy(), target=0.5)
+    assert found.decision == expected
+    assert found.source == "fit"
+    assert "--labelled" in found.text()
+
+
+def test_a_posterior_without_others_is_left_one_out(fit: Fit) -> None:
+    rng = np.random.default_rng(2)
+    confidence, correct = rng.random(140), rng.random(140) < 0.9
+    tree = fit.tree.copy()
+    left_out = {"confidence": confidence, "correct": correct}
+    tree["loo"] = xr.DataTree(xr.Dataset({name: ("problem", values) for name, values in left_out.items()}))
+    sampled = Fit(tree)
+    expected = choose_threshold(confidence, correct, sampled.predict(NEW)["confidence"].to_numpy(), target=0.7)
+    found = answer(sampled, NEW, target_accuracy=0.7).decision
+    assert found.n_answered == expected.n_answered > 0
+    assert found.threshold == pytest.approx(expected.threshold)
+    assert found.n_labelled_wrong == expected.n_labelled_wrong
+
+
+def test_questions_without_a_usable_report_are_never_answered(fit: Fit) -> None:
+    first = np.arange(140) < 5
+    silent = replace(
+        NEW,
+        status=np.where(first[:, None], Status.ABSENT, NEW.status),
+        candidate=np.where(first[:, None], -1, NEW.candidate),
+        candidates=((),) * 5 + NEW.candidates[5:],
     )
-    assert 0 < worst <= 1 - assurance + 1e-9
+    found = answer(fit, silent, LABELLED, target_accuracy=0.5)
+    assert found.decision.n_answered > 0
+    assert found.n_unusable == 5
+    assert found.decision.n_new == 135
+    assert not found.table["answered"][:5].any()
+    assert f"{found.decision.n_answered} of 140 new questions" in found.text()
 
 
-def test_calibrated_confidences_seldom_miss_where_something_is_answered() -> None:
-    """With 100 labels and a target that is rarely supported, in which most runs that answered used to miss."""
-    rng, labelled = np.random.default_rng(1), np.arange(400) < 100
-    outcomes = []
-    for _ in range(300):
-        sure = rng.beta(3, 1, 400)
-        outcomes.append(missed(sure, rng.random(400) < sure, labelled, 0.9, 0.9))
-    answered = [outcome for outcome in outcomes if outcome is not None]
-    assert 50 < len(answered) < 150
-    assert np.mean(answered) <= 0.1 + 3 * np.sqrt(0.09 / len(answered))
+def test_no_threshold_is_said_with_its_reason(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = answer(fit, NEW, LABELLED.select(slice(0, 3)), target_accuracy=0.6)
+    assert not few.table["answered"].any()
+    assert few.reason is not None
+    assert "there are 3" in few.reason
+    assert f"at least {few.decision.n_needed} labelled" in few.text()
+    assert few.record()["threshold"] is None
+    predict = Fit.predict
+
+    def modestly(fit: Fit, observations: Observations, **settings: float) -> pd.DataFrame:
+        table = predict(fit, observations, **settings)
+        return table.assign(confidence=table["confidence"].clip(upper=0.8))
+
+    monkeypatch.setattr(Fit, "predict", modestly)
+    many = answer(fit, NEW, LABELLED, target_accuracy=0.9)
+    assert many.reason == "The probabilities themselves do not promise that accuracy at any threshold."
+    at_least = many.by_threshold.set_index("threshold")["new"]
+    modest = fit.predict(NEW)["confidence"]
+    assert at_least[0.8] == (modest == 0.8).sum() > 0  # which is what it was lowered to
+    assert at_least[0.9] == 0
 
 
-def test_one_new_question_is_a_conformal_one() -> None:
-    """Of ten exchangeable questions the new one is the most doubtful error with probability 1/10."""
-    sure, right, new = np.full(9, 0.97), np.ones(9, bool), np.array([0.95])
-    found = choose_threshold(sure, right, new, target=1.0, assurance=0.9)
-    assert (found.n_answered, found.n_needed) == (1, 9)
-    assert choose_threshold(sure[1:], right[1:], new, target=1.0, assurance=0.9).n_answered == 0
+def test_questions_are_taken_in_any_form_and_intervals_at_any_level(fit: Fit) -> None:
+    found = answer(fit, NEW.to_frame(), LABELLED.to_frame(), target_accuracy=0.6, interval_level=0.5)
+    expected = answer(fit, NEW, LABELLED, target_accuracy=0.6)
+    assert found.decision == expected.decision
+    pd.testing.assert_frame_equal(found.table, expected.table)  # a MAP has no intervals
+    with pytest.raises(DirEAGError, match="interval level 5"):
+        answer(fit, NEW, LABELLED, target_accuracy=0.6, interval_level=5.0)
 
 
-def test_confidences_that_do_not_promise_the_target_are_not_answered() -> None:
-    sure, right = np.full(200, 0.7), np.ones(200, bool)
-    found = choose_threshold(sure, right, sure, target=0.9)
-    assert (found.n_answered, found.promised) == (0, False)
-    assert choose_threshold(sure, right, sure, target=0.6).n_answered == 200
-    # 60 wrong answers are expected; at most 66 are allowed, and 90 % of the time there are at most 70
-    assert [choose_threshold(sure, right, sure, target=0.67, assurance=a).promised for a in (0.9, 0.6)] == [False, True]
+def test_one_question_of_each_cluster_counts(fit: Fit) -> None:
+    """Each question four times over, in a cluster: the decision is that without the copies, and is given to them."""
+
+    def copied(observations: Observations) -> Observations:
+        names = observations.problem_id
+        return replace(
+            observations.select(np.tile(np.arange(len(names)), 4)),
+            problem_id=tuple(f"{name}-{copy}" for copy in range(4) for name in names),
+            cluster=names * 4,
+        )
+
+    new, labelled = copied(NEW), copied(LABELLED)
+    found = answer(fit, new, labelled, target_accuracy=0.6)
+    single = answer(fit, NEW, LABELLED, target_accuracy=0.6)
+    assert found.decision.n_answered > 0
+    assert found.decision == single.decision
+    assert found.table["answered"].tolist() == single.table["answered"].tolist() * 4
+    assert found.n_clustered == 3 * 140
+    assert "420 more new ones" in found.text()
 
 
-QUESTIONS = st.lists(st.tuples(st.sampled_from([0.2, 0.5, 0.8, 0.9, 0.95]), st.booleans()), max_size=40)
+def test_a_question_that_vouches_for_itself_is_refused(fit: Fit) -> None:
+    with pytest.raises(DirEAGError, match=r"10 of 20 labelled questions cannot be used.*fitted to them"):
+        answer(fit, NEW, EVERYTHING.select(slice(130, 150)), target_accuracy=0.8)
+    with pytest.raises(DirEAGError, match=r"10 of 20 labelled questions cannot be used.*to be predicted"):
+        answer(fit, NEW, EVERYTHING.select(slice(270, 290)), target_accuracy=0.8)
+    unknown = unlabelled(EVERYTHING, slice(0, 140))
+    assert answer(fit, NEW, unknown.select(slice(100, 280)), target_accuracy=0.8).decision.n_labelled == 140
 
 
-@given(
-    labelled=QUESTIONS,
-    new=st.lists(st.sampled_from([0.2, 0.5, 0.8, 0.9, 0.97]), max_size=40),
-    target=st.sampled_from([0.3, 0.5, 0.8, 1.0]),
-    seed=st.integers(0, 9),
-)
-@settings(max_examples=15, deadline=None)
-def test_the_decision_is_consistent_and_does_not_depend_on_order(
-    labelled: list[tuple[float, bool]], new: list[float], target: float, seed: int
-) -> None:
-    sure, right = np.array([c for c, _ in labelled]), np.array([r for _, r in labelled], bool)
-    fresh = np.array(new)
-    found = choose_threshold(sure, right, fresh, target=target, assurance=0.7)
-    assert (found.n_labelled, found.n_new) == (len(sure), len(fresh))
-    assert np.isnan(found.threshold) == (found.n_answered == 0)
-    assert found.n_answered == (fresh >= found.threshold).sum()
-    assert found.n_labelled_above == (sure >= found.threshold).sum()
-    assert found.n_labelled_wrong == (~right[sure >= found.threshold]).sum()
-    assert found.expected_wrong == pytest.approx((1 - fresh[fresh >= found.threshold]).sum())
-    if found.n_answered:
-        assert found.threshold in fresh
-        assert found.most_wrong <= allowed(target, found.n_answered)
-    rng = np.random.default_rng(seed)
-    order, nothing = rng.permutation(len(sure)), [np.nan, np.nan]
-    moved = choose_threshold(
-        np.append(sure[order], nothing),
-        np.append(right[order], [True, False]),
-        np.append(rng.permutation(fresh), nothing),
-        target=target,
-        assurance=0.7,
-    )
-    np.testing.assert_equal(asdict(moved), asdict(found))  # a threshold of NaN equals itself
+def test_a_file_with_nothing_new_is_refused(fit: Fit) -> None:
+    with pytest.raises(DirEAGError, match="all 140 questions to be predicted were fitted to"):
+        answer(fit, FITTED, LABELLED, target_accuracy=0.8)
 
 
-@pytest.mark.parametrize(("m", "target"), [(30, 0.95), (300, 0.9), (7, 0.5), (9, 1.0)])
-def test_the_least_number_of_labels_is_the_least(m: int, target: float) -> None:
-    fresh = np.full(m, 0.999)
-
-    def found(n: int) -> tuple[int, int]:
-        decision = choose_threshold(np.full(n, 0.999), np.ones(n, bool), fresh, target=target)
-        return decision.n_answered, decision.n_needed
-
-    needed = found(1)[1]
-    assert found(needed - 1) == (0, needed)
-    assert found(needed) == (m, needed)
-
-
-@pytest.mark.parametrize(("target", "assurance"), [(0.0, 0.9), (1.1, 0.9), (0.9, 0.4), (0.9, 1.0)])
-def test_what_cannot_be_asked_for_is_refused(target: float, assurance: float) -> None:
-    with pytest.raises(DirEAGError, match=r"expected a (share|probability)"):
-        choose_threshold(np.array([0.5]), np.array([True]), np.array([0.5]), target=target, assurance=assurance)
+def test_labelled_questions_without_answers_are_refused(fit: Fit) -> None:
+    none = unlabelled(LABELLED, slice(None))
+    with pytest.raises(DirEAGError, match="saw 0 labelled questions"):
+        answer(fit, NEW, none, target_accuracy=0.8)
+    with pytest.raises(DirEAGError, match="target accuracy 95"):
+        answer(fit, NEW, LABELLED, target_accuracy=95.0)
