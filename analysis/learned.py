@@ -24,7 +24,7 @@ from analysis.display.style import (
     panel_grid,
     row_labels,
 )
-from analysis.scores.scoring import mean_and_interval
+from analysis.scores.scoring import draw_columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
@@ -54,7 +54,7 @@ def calibration_curves(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     parts = []
     for number, name in enumerate(fit.level_names):
         curve = 1 / (1 + odds_against(stated, np.full(len(GRID), number), parameters).T)
-        parts.append(pd.DataFrame({"level": name, "stated": GRID} | _summary(curve, "calibrated", level)))
+        parts.append(pd.DataFrame({"level": name, "stated": GRID} | draw_columns(curve, level, "calibrated")))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -65,7 +65,7 @@ def level_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
         draws["bias"] = natural["bias"]
     levels = pd.Series(fit.level_names, dtype="str")
     parts = (
-        {"quantity": name, "level": levels} | _summary(values.to_numpy(), "value", level)
+        {"quantity": name, "level": levels} | draw_columns(values.to_numpy(), level, "value")
         for name, values in draws.items()
     )
     return pd.concat(map(pd.DataFrame, parts), ignore_index=True)
@@ -80,13 +80,13 @@ def shared_quantities(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     if isinstance(fit.recalibration, LogisticRecalibration) and fit.recalibration.method != "none":
         draws |= {f"recalibration {name}": natural[f"recalibration_{name}"] for name in IDENTITY}
     table = pd.DataFrame({"quantity": pd.Series(list(draws), dtype="str")})
-    return table.assign(**_summary(pd.DataFrame(draws).to_numpy(), "value", level))
+    return table.assign(**draw_columns(pd.DataFrame(draws).to_numpy(), level, "value"))
 
 
 def recalibration_curve(fit: Fit, level: float = 0.95) -> pd.DataFrame:
     """Return the final probability for every support from 0 to 1: ``support``, ``probability``, ``low``, ``high``."""
     curve = fit.recalibration.of_selected(GRID[None])
-    return pd.DataFrame({"support": GRID, **_summary(curve, "probability", level)})
+    return pd.DataFrame({"support": GRID, **draw_columns(curve, level, "probability")})
 
 
 def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
@@ -95,13 +95,6 @@ def fitted_support(fit: Fit) -> Float[np.ndarray, " problem"]:
         return fit.left_out["support"].to_numpy()
     states = distribution(fit.reports(fit.fitted), sampled_parameters(fit.tree, fit.fitted.slots))
     return np.asarray(states[:, :-1].max(axis=1))
-
-
-def _summary(
-    draws: Float[np.ndarray, "sample place"], name: str, level: float
-) -> dict[str, Float[np.ndarray, " place"]]:
-    """Return the mean over the draws under this name, and the interval as ``low`` and ``high``."""
-    return dict(zip((name, "low", "high"), mean_and_interval(draws, level), strict=True))
 
 
 #: Bins of stated confidence in percent; like those of the ECE right-closed, the first also left-closed.
@@ -199,7 +192,7 @@ def calibration_curves_figure(
         for axes, name in zip(panels, names, strict=True):
             _draw_stated(axes, stated[stated["level"] == name])
             diagonal(axes, 100.0)
-            _draw_curve(axes, curves[curves["level"] == name], "stated", "calibrated", scale=100.0)
+            _draw_band(axes, curves[curves["level"] == name], "stated", "calibrated", scale=100.0)
         panels[0].set(xlim=(0, 100), ylim=(0, 100), xticks=[0, 50, 100], yticks=[0, 50, 100])
         for axes in panels:
             axes.margins(0)
@@ -274,7 +267,7 @@ def recalibration_figure(
         figure = headed_figure("Final recalibration: from support to the probability of being right", caption, 4.6)
         above, below = figure.subplots(2, 1, sharex=True, height_ratios=[4, 1])
         diagonal(above)
-        _draw_curve(above, curve, "support", "probability")
+        _draw_band(above, curve, "support", "probability")
         above.set(xlim=(0, 1), ylim=(0, 1), ylabel="final probability")
         below.hist(support, bins=np.linspace(0, 1, 41).tolist(), color="0.45")
         below.set_ylabel("questions")
@@ -282,7 +275,7 @@ def recalibration_figure(
     return figure
 
 
-def _draw_curve(axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0) -> None:
+def _draw_band(axes: "Axes", curve: pd.DataFrame, at: str, value: str, scale: float = 1.0) -> None:
     """Draw one column against another, with the band from ``low`` to ``high``."""
     x, y, low, high = (scale * curve[name].to_numpy() for name in (at, value, "low", "high"))
     axes.fill_between(x, low, high, color=RIGHT, alpha=0.25, linewidth=0)

@@ -48,13 +48,22 @@ def golden() -> Path:
     return Path(__file__).parent / "golden"
 
 
+def shared_folder(name: str) -> Path:
+    """Return a folder of real data, which is not part of the project."""
+    folder = SHARED / "data" / name
+    if not folder.is_dir():
+        pytest.skip(f"the real {name} are not at {folder}")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def real_observations() -> Path:
-    """Return the folder of real observation files, which is not part of the project."""
-    folder = SHARED / "data" / "observations"
-    if not folder.is_dir():
-        pytest.skip(f"the real observation sets are not at {folder}")
-    return folder
+    return shared_folder("observations")
+
+
+@pytest.fixture(scope="session")
+def real_replies() -> Path:
+    return shared_folder("replies")
 
 
 @pytest.fixture(scope="session")
@@ -86,12 +95,3 @@ def fitted(observations) -> tuple[Path, str]:
 
     path = observations.parent / "fit.nc"
     return path, succeed("fit", observations, "--out", path, "--seed", 3)
-
-
-@pytest.fixture(scope="session")
-def real_replies() -> Path:
-    """Return the folder of real replies, which is not part of the project."""
-    folder = SHARED / "data" / "replies"
-    if not folder.is_dir():
-        pytest.skip(f"the real replies are not at {folder}")
-    return folder

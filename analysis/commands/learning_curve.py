@@ -1,16 +1,13 @@
 """The command ``direag learning-curve``: how good each method is, by the number of labelled questions."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from analysis.commands.options import LevelOption, ListMethodsOption, named_list, read_observations
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
-
-if TYPE_CHECKING:
-    from analysis.learning_curve.curve import Splits
 
 
 def learning_curve_command(
@@ -76,7 +73,10 @@ def learning_curve_command(
         step("drawing")
         results = asked_for(results, drawn, wanted)
         summary = summarise(results, tested_share=drawn.tested_share, level=level)
-        about = f"{observations.name}: {_held_out(drawn)}"
+        about = (
+            f"{observations.name}: {len(drawn.order)} random splits. In each, {drawn.n_test} of {drawn.n_usable} "
+            "usable questions are tested and not learned from, the same by all methods and for all numbers of labels."
+        )
         described = curve_folder.described(drawn, wanted, level)
         record = curve_folder.finish(target, described, summary, learning_curve_figure(summary, about, level))
     if as_json:
@@ -95,10 +95,3 @@ def _whole_numbers(numbers: str) -> list[int]:
     except ValueError:
         expected = "expected whole numbers with commas between, as in 30,100,300."
         raise DirEAGError(f"--n {numbers}: {expected}") from None
-
-
-def _held_out(splits: "Splits") -> str:
-    return (
-        f"{len(splits.order)} random splits. In each, {splits.n_test} of {splits.n_usable} usable questions are tested "
-        "and not learned from, the same by all methods and for all numbers of labels."
-    )

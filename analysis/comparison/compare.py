@@ -142,9 +142,7 @@ def compare(
     fits = {name: one for name, one in compared.items() if isinstance(one, Fit)}
     _check_arguments(runs, fits, observations, method)
     if runs:
-        described = {
-            name: f"{run.fit_method.upper()}, preset {run.preset}; {run.protocol}" for name, run in runs.items()
-        }
+        described = {name: f"{run.fit_method.upper()}, preset {run.preset}; {run.design}" for name, run in runs.items()}
         on_step("comparing evaluations")
         findings = [compare_evaluations(runs, method or "direag", seed=seed, n_resamples=n_resamples)]
     else:

@@ -1,13 +1,12 @@
 """A diagnosis as tables, with the verdict last."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import chain
-from typing import Any
 
 from analysis.diagnosis.fit_checks import FitChecks
 from analysis.diagnosis.identifiability import parameter_labels
 from analysis.diagnosis.verdict import WEIGHTED, direction_in_words, tail_in_words
-from analysis.display.document import Block, Cell, Column, Paragraph, Table, Verdict, judged
+from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Verdict, judged
 from analysis.display.text import UNDEFINED, number, percent
 from bayes_direag.fits.convergence import BFMI_LIMIT, ESS_LIMIT, MAX_TREE_DEPTH, RHAT_LIMIT
 
@@ -118,7 +117,7 @@ def _predictive_table(checks: FitChecks) -> Table:
     )
 
 
-def _observed_cells(row: Mapping[Hashable, Any]) -> tuple[Cell, Cell, Cell]:
+def _observed_cells(row: Record) -> tuple[Cell, Cell, Cell]:
     """Return the observed share, its expected interval, and the tail probability, which stands out where small."""
     tail = row["tail_probability"]
     shown = Cell("<.01", marks=("best",)) if tail < 0.01 else Cell(_share(tail))
@@ -146,7 +145,7 @@ def _calibration_table(checks: FitChecks) -> Table:
     )
 
 
-def _bin_cells(row: Mapping[Hashable, Any]) -> tuple[Cell, ...]:
+def _bin_cells(row: Record) -> tuple[Cell, ...]:
     if not row["n"]:
         return tuple(map(Cell, ("", UNDEFINED, UNDEFINED, UNDEFINED)))
     interval = f"{_share(row['right_low'])}-{_share(row['right_high'])}"

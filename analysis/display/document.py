@@ -3,7 +3,7 @@
 Texts are escaped by every printer; only text in `backticks` is set as code.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from itertools import zip_longest
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 
 Status = Literal["fine", "warning", "failure"]
+type Record = Mapping[Hashable, Any]
 
 
 class Statements(NamedTuple):

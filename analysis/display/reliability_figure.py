@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Up to this number, distinct confidences are marked on the curve.
-_FEW = 25
+#: Up to this number, distinct confidences are marked on a curve.
+MOST_MARKED = 25
 
 
 def reliability_figure(results: Mapping[str, Reliability], about: str) -> "Figure":
@@ -55,7 +55,7 @@ def _draw_bins(axes: "Axes", result: Reliability) -> None:
 
 def _draw_curve(axes: "Axes", result: Reliability) -> None:
     curve = result.curve
-    marker = "o" if len(curve) <= _FEW else ""
+    marker = "o" if len(curve) <= MOST_MARKED else ""
     axes.fill_between(
         curve["confidence"], curve["band_low"], curve["band_high"], color=REFERENCE, alpha=0.35, linewidth=0
     )

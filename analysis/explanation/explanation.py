@@ -20,7 +20,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float, Int
 
-from analysis.scores.scoring import mean_and_interval
+from analysis.scores.scoring import draw_columns
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.arrays import level_table
 from bayes_direag.data.level_remarks import level_remarks
@@ -215,7 +215,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
     parts = EvidenceParts.of(fit, question)
     answer = _or_none(selected["answer"])
     order = _falling_support(parts, question.candidates[0], answer)
-    states = _states(parts, question, order, interval_level)
+    states = _state_table(parts, question, order, interval_level)
     n_used = fit.fitted.usable.sum(axis=1)
     labelled = bool(question.labelled[0])
     return Explanation(
@@ -241,7 +241,7 @@ def explain(fit: Fit, observations: Observations, problem_id: str, *, interval_l
         unusable=_unusable(question, level_table(observations.table)),
         states=states,
         calibration=_calibration(fit, parts, None if answer is None else order[0]),
-        parts=_parts(parts, order),
+        parts=_part_table(parts, order),
         level_remarks=level_remarks(fit.fitted, [question.level_names[level] for level in parts.level]),
     )
 
@@ -280,9 +280,8 @@ def _calibration(fit: Fit, parts: EvidenceParts, selected: int | None) -> pd.Dat
     return pd.DataFrame(rows, columns=["term", "coefficient", "value"])
 
 
-def _summary(name: str, draws: Float[np.ndarray, "sample row"], level: float) -> dict[str, Float[np.ndarray, " row"]]:
-    """Return mean and interval over the draws as columns."""
-    return dict(zip((name, f"{name}_low", f"{name}_high"), mean_and_interval(draws, level), strict=True))
+def _estimated(name: str, draws: Float[np.ndarray, "sample row"], level: float) -> dict[str, np.ndarray]:
+    return draw_columns(draws, level, name, f"{name}_low", f"{name}_high")
 
 
 def _reports(
@@ -297,12 +296,12 @@ def _reports(
             "answer": _text(question.candidates[0][index] for index in parts.candidate),
             "stated": question.confidence[0, parts.level],
             **{f"stated_{name}": question.signals[name][0, parts.level] for name in question.signal_names[1:]},
-            **_summary("calibrated", parts.calibrated, interval_level),
+            **_estimated("calibrated", parts.calibrated, interval_level),
             "weight_share": parts.weight_share.mean(axis=0),
-            **_summary("evidence", parts.concentration[place], interval_level),
-            **_summary("null_evidence", parts.concentration[:, report, -1], interval_level),
-            **_summary("support_part", parts.support[place], interval_level),
-            **_summary("null_support_part", parts.support[:, report, -1], interval_level),
+            **_estimated("evidence", parts.concentration[place], interval_level),
+            **_estimated("null_evidence", parts.concentration[:, report, -1], interval_level),
+            **_estimated("support_part", parts.support[place], interval_level),
+            **_estimated("null_support_part", parts.support[:, report, -1], interval_level),
             "answer_without": _text(map(_or_none, without["answer"])),
             "confidence_without": without["confidence"].to_numpy(),
         }
@@ -328,7 +327,7 @@ def _unusable(question: Observations, names: Mapping[int, str]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["number", "level", "reason", "answer", "stated"])
 
 
-def _states(parts: EvidenceParts, question: Observations, order: list[int], interval_level: float) -> pd.DataFrame:
+def _state_table(parts: EvidenceParts, question: Observations, order: list[int], interval_level: float) -> pd.DataFrame:
     n_reports = len(parts.level)
     n_candidates = len(order) - 1
     by_source = parts.concentration.mean(axis=0)
@@ -340,8 +339,8 @@ def _states(parts: EvidenceParts, question: Observations, order: list[int], inte
             "evidence": by_source[:n_reports].sum(axis=0),
             "prior": by_source[-2],
             "null_base": by_source[-1],
-            **_summary("concentration", parts.concentration.sum(axis=1), interval_level),
-            **_summary("support", parts.support.sum(axis=1), interval_level),
+            **_estimated("concentration", parts.concentration.sum(axis=1), interval_level),
+            **_estimated("support", parts.support.sum(axis=1), interval_level),
             "right": pd.array([*right, not right.any()] if question.labelled[0] else [pd.NA] * len(order), "boolean"),
         }
     )
@@ -350,7 +349,7 @@ def _states(parts: EvidenceParts, question: Observations, order: list[int], inte
     return table
 
 
-def _parts(parts: EvidenceParts, order: Sequence[int]) -> pd.DataFrame:
+def _part_table(parts: EvidenceParts, order: Sequence[int]) -> pd.DataFrame:
     """Return the parts of each state; a report adds only to its answer and to the null."""
     n_reports = len(parts.level)
     adds = np.zeros(parts.concentration.shape[1:], bool)

@@ -4,13 +4,13 @@ The picture has a bar for each state, with the parts of each report, the prior a
 """
 
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pandas as pd
 
-from analysis.display.document import Block, Cell, Column, Paragraph, Table, Terms
+from analysis.display.document import Block, Cell, Column, Paragraph, Record, Table, Terms
 from analysis.display.style import REFERENCE, figure_style, headed_figure, plain
 from analysis.display.text import counted, number, probability, shortened
 from analysis.explanation.explanation import Explanation
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-
-type _Record = Mapping[Hashable, Any]
 
 #: A report counts little if its part of the support is less than this share of the mean over reports.
 LITTLE = 0.5
@@ -163,7 +161,7 @@ def _headline(explanation: Explanation) -> str:
 def _reports_table(explanation: Explanation) -> Table:
     decimals = _decimals(explanation)
 
-    def without(row: _Record) -> Cell:
+    def without(row: Record) -> Cell:
         shown = probability(row["confidence_without"])
         if row["answer_without"] == explanation.answer:
             return Cell(shown)
@@ -187,11 +185,11 @@ def _reports_table(explanation: Explanation) -> Table:
             Column("level", holds="name"): lambda row: row["level"],
             Column("answer", holds="name"): lambda row: shortened(row["answer"], 16),
             Column("says"): lambda row: "\n".join(_stated_signals(row)),
-            Column("q~"): lambda row: _mean(row, "calibrated"),
+            Column("q~"): lambda row: _posterior_cell(row, "calibrated"),
             Column("weight\nshare"): lambda row: number(row["weight_share"], 2),
             Column("evidence"): lambda row: number(row["evidence"], decimals),
             Column("to\nnull"): lambda row: number(row["null_evidence"], decimals),
-            Column("support"): lambda row: _mean(row, "support_part"),
+            Column("support"): lambda row: _posterior_cell(row, "support_part"),
             Column("without\nit"): without,
         },
         caption,
@@ -217,7 +215,7 @@ def _unusable_table(explanation: Explanation) -> Table:
 def _states_table(explanation: Explanation) -> Table:
     decimals = _decimals(explanation)
 
-    def figure(name: str) -> Callable[[_Record], str]:
+    def figure(name: str) -> Callable[[Record], str]:
         return lambda row: number(row[name], decimals)
 
     caption = (
@@ -242,7 +240,7 @@ def _states_table(explanation: Explanation) -> Table:
             Column("+ prior"): figure("prior"),
             Column("+ base"): figure("null_base"),
             Column("= concentration"): figure("concentration"),
-            Column("support"): lambda row: _mean(row, "support"),
+            Column("support"): lambda row: _posterior_cell(row, "support"),
         },
         caption,
     )
@@ -286,13 +284,13 @@ def _answer_or_null(answer: str | float, width: int) -> str:
     return shortened(answer, width) if isinstance(answer, str) else NULL
 
 
-def _mean(row: _Record, name: str) -> Cell:
+def _posterior_cell(row: Record, name: str) -> Cell:
     """Return a mean, with its interval below if there are several draws."""
     mean, low, high = (row[f"{name}{end}"] for end in ("", "_low", "_high"))
     return Cell(f"{mean:.2f}", "" if math.isnan(low) else f"{low:.2f}\N{EN DASH}{high:.2f}")
 
 
-def _stated_signals(row: _Record) -> Iterator[str]:
+def _stated_signals(row: Record) -> Iterator[str]:
     for name, stated in row.items():
         if str(name).startswith("stated") and (name == "stated" or not math.isnan(stated)):
             yield " ".join(filter(None, [str(name).removeprefix("stated").removeprefix("_"), _stated(stated)]))
@@ -331,14 +329,14 @@ def explanation_figure(explanation: Explanation) -> "Figure":
     bars = _AROUND + _ROW * (len(explanation.states) + 1)
     key = _KEY_LINE * (len(explanation.reports) + 1.5)
     with figure_style():
-        figure = headed_figure(_title(explanation), _caption(explanation), bars + key, width=7.4)
+        figure = headed_figure(_figure_title(explanation), _caption(explanation), bars + key, width=7.4)
         upper, lower = figure.subplots(2, 1, height_ratios=[bars, key])
         _draw_states(upper, explanation)
         _draw_key(lower, explanation)
     return figure
 
 
-def _title(explanation: Explanation) -> str:
+def _figure_title(explanation: Explanation) -> str:
     if explanation.answer is None:
         return f"{explanation.problem_id}: unanswered"
     confidence = probability(explanation.confidence)

@@ -1,11 +1,10 @@
 """The paper's tables as sections of a document."""
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
 
 import pandas as pd
 
-from analysis.display.document import Cell, Column, Paragraph, Section, Table
+from analysis.display.document import Cell, Column, Paragraph, Record, Section, Table
 from analysis.display.text import UNDEFINED, listed, number
 from analysis.methods.rules import VANILLA
 from analysis.methods.sampled import SAMPLED_METHODS
@@ -17,7 +16,7 @@ from analysis.paper.paper_tables import (
     REFERENCE_METHOD,
     PrintedTable,
     as_printed,
-    printed_protocol,
+    printed_design,
     setting,
 )
 from analysis.runs.evaluated_run import EvaluatedRun
@@ -138,7 +137,7 @@ def _metric_headers(*, details: bool = False) -> list[str]:
     ]
 
 
-def _rank(row: Mapping[Hashable, Any], metric: str) -> int | None:
+def _rank(row: Record, metric: str) -> int | None:
     rank = row[f"{metric}_rank"]
     return None if pd.isna(rank) else int(rank)
 
@@ -162,9 +161,9 @@ def _paper_rows(rows: pd.DataFrame, is_printed: bool, level: float) -> Iterator[
 
 def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
     where = setting(run)
-    yield f"Ours: {run.protocol}, {run.fit_method.upper()}, preset {run.preset}."
+    yield f"Ours: {run.design}, {run.fit_method.upper()}, preset {run.preset}."
     if where.is_printed:
-        yield f"Printed: {printed_protocol(where.dataset)}, MAP; without intervals."
+        yield f"Printed: {printed_design(where.dataset)}, MAP; without intervals."
     else:
         yield "The paper has no such cell, so no printed figures stand here."
     ranked = rows.dropna(subset="benefit").sort_values("benefit", ascending=False, kind="stable")
@@ -178,7 +177,7 @@ def _paper_notes(rows: pd.DataFrame, run: EvaluatedRun) -> Iterator[str]:
     for option, methods in options.items():
         yield f"{listed(methods)}: not in this run; needs direag evaluate {option}."
     n_labelled = int((rows["n"] + rows["unanswered"]).max()) if rows["n"].notna().any() else 0
-    if n_labelled < (run.protocol.n_evaluated or 0):
+    if n_labelled < (run.design.n_evaluated or 0):
         yield f"Figures are over the {n_labelled} questions whose right answer is known."
     unanswered = rows[rows["unanswered"].fillna(0) > 0]
     if len(unanswered):

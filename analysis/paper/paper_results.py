@@ -88,7 +88,7 @@ class PaperResults:
     def _as_json(self, rows: pd.DataFrame) -> str:
         """Return a table with what it takes to repeat it."""
         origin = [
-            {"run": str(run.folder), **run.protocol._asdict(), "fit_method": run.fit_method, "preset": run.preset}
+            {"run": str(run.folder), **run.design._asdict(), "fit_method": run.fit_method, "preset": run.preset}
             for run in self.runs
         ]
         values = {

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import pandas as pd
 
-from analysis.runs.evaluated_run import EvaluatedRun, Protocol, method_differences
+from analysis.runs.evaluated_run import Design, EvaluatedRun, method_differences
 from analysis.scores.paired import control_false_discoveries
 from analysis.scores.scoring import SELECTION_SCORES, score
 
@@ -110,11 +110,11 @@ def printed_dataset(name: str) -> str | None:
     return known.get(_key(name))
 
 
-def printed_protocol(dataset: str) -> Protocol:
+def printed_design(dataset: str) -> Design:
     """Return how the paper evaluated a dataset, by the name that :func:`printed_dataset` gives it."""
     rows = {row["dataset"]: row for row in _read_csv("datasets.csv").to_dict("records")}
-    counts = [rows[dataset][name] for name in Protocol._fields]
-    return Protocol(*(None if math.isnan(count) else int(count) for count in counts))
+    counts = [rows[dataset][name] for name in Design._fields]
+    return Design(*(None if math.isnan(count) else int(count) for count in counts))
 
 
 def as_printed(value: float) -> float:

@@ -14,6 +14,7 @@ from analysis.display.document import (
     Dot,
     Explorer,
     Paragraph,
+    Record,
     Section,
     Statements,
     Table,
@@ -26,8 +27,6 @@ from analysis.report.opening import Opening, excludes_zero, spoken
 from analysis.report.source import ReportSource
 from analysis.runs.pictures import evaluation_pictures
 from analysis.scores.reliability import binned_reliability
-
-type _Record = Mapping[Hashable, Any]
 
 #: How many of the surest wrong and of the least sure answers are listed, and the length at which texts are cut.
 _LISTED, _TEXT_LENGTH = 5, 240
@@ -78,7 +77,7 @@ def reliability_section(source: ReportSource) -> Section:
         text = f"There is nothing to tabulate: {spoken(source.method)} has answered no labelled question."
         return Section("reliability", title, (Paragraph(text, "note"),))
     level = percent(source.run.interval_level, 0)
-    columns: dict[Column, Callable[[_Record], Cell | str]] = {
+    columns: dict[Column, Callable[[Record], Cell | str]] = {
         Column("probability", holds="name"): lambda row: f"{100 * row['low']:.0f}\N{EN DASH}{100 * row['high']:.0f}%",
         Column("said", "on average"): lambda row: percent(row["confidence"]),
         Column("right", f"{level} interval"): lambda row: Cell(
@@ -144,7 +143,7 @@ def questions_section(source: ReportSource) -> Section:
 
 
 def _evaluated(source: ReportSource) -> str:
-    n = source.run.protocol.n_evaluated or 0
+    n = source.run.design.n_evaluated or 0
     ways = counted(len(source.levels), "way")
     methods = counted(len(source.run.metrics), "method")
     text = (
@@ -156,7 +155,7 @@ def _evaluated(source: ReportSource) -> str:
 
 
 def _held_out(source: ReportSource) -> str:
-    n_fitted, n_folds = source.run.protocol.n_fitted, source.run.protocol.n_folds
+    n_fitted, n_folds = source.run.design.n_fitted, source.run.design.n_folds
     if n_folds is None:
         how = f"They were predicted from what had been learned from {counted(n_fitted or 0, 'other question')}"
     else:
@@ -206,11 +205,11 @@ def _metric_table(source: ReportSource, names: Sequence[str], caption: str, note
     metrics = source.run.metrics.sort_values("benefit", ascending=False, kind="stable")
     best = {name: metrics[name].round(3).agg("max" if METRIC_WORDS[name].more_is_better else "min") for name in names}
 
-    def estimate(name: str, row: _Record) -> Cell:
+    def estimate(name: str, row: Record) -> Cell:
         bounds = interval(row[f"{name}_low"], row[f"{name}_high"])
         return Cell(number(row[name]), bounds, ("best",) if round(row[name], 3) == best[name] else ())
 
-    columns: dict[Column, Callable[[_Record], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
+    columns: dict[Column, Callable[[Record], Cell | str]] = {Column("method", holds="name"): lambda row: row["method"]}
     for name in names:
         better = "more is better" if METRIC_WORDS[name].more_is_better else "less is better"
         columns[Column(METRIC_WORDS[name].header, better)] = partial(estimate, name)
@@ -226,7 +225,7 @@ def _difference_block(source: ReportSource, opening: Opening) -> Block:
     if opening.differences.empty:
         return Paragraph(f"Nothing else was evaluated, so there is nothing to compare {name} with.", "note")
 
-    def difference(metric: str, by_metric: Mapping[str, _Record]) -> Cell:
+    def difference(metric: str, by_metric: Mapping[str, Record]) -> Cell:
         row = by_metric[metric]
         return Cell(number(row["difference"], signed=True), interval(row["low"], row["high"], signed=True))
 
@@ -234,7 +233,7 @@ def _difference_block(source: ReportSource, opening: Opening) -> Block:
         {row["metric"]: row for row in rows.to_dict("records")}
         for _, rows in opening.differences.groupby("method", sort=False)
     ]
-    columns: dict[Column, Callable[[Mapping[str, _Record]], Cell | str]] = {
+    columns: dict[Column, Callable[[Mapping[str, Record]], Cell | str]] = {
         Column("against", holds="name"): lambda by_metric: by_metric["benefit"]["method"],
         Column("benefit", "above 0: better"): partial(difference, "benefit"),
         Column("verdict", holds="name"): lambda by_metric: _difference_verdict(by_metric["benefit"]),
@@ -252,7 +251,7 @@ def _difference_block(source: ReportSource, opening: Opening) -> Block:
     return Table.of(caption, by_method, columns, note, "`direag report --json` prints them")
 
 
-def _difference_verdict(row: _Record) -> Cell:
+def _difference_verdict(row: Record) -> Cell:
     if not excludes_zero(row):
         return Cell("not told apart")
     return Cell("better", marks=("fine",)) if row["difference"] > 0 else Cell("worse", marks=("failure",))
@@ -269,10 +268,10 @@ def _question_table(source: ReportSource, caption: str, rows: pd.DataFrame) -> T
     known = {question.problem_id: question for question in questions}
     asked = any(question.question for question in questions)
 
-    def known_verdict(row: _Record) -> str:
+    def known_verdict(row: Record) -> str:
         return "not labelled" if pd.isna(row["correct"]) else "right" if row["correct"] else "wrong"
 
-    columns: dict[Column, Callable[[_Record], Cell | str]] = {
+    columns: dict[Column, Callable[[Record], Cell | str]] = {
         Column("problem_id", holds="name"): lambda row: row["problem_id"],
         Column("probability"): lambda row: percent(row["confidence"]),
         Column("answer", holds="name"): lambda row: Cell(_cut(row["answer"]), known_verdict(row)),

@@ -1,12 +1,11 @@
 """The sections of a report about fits: what was learned, and whether it can be trusted."""
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from analysis.diagnosis.diagnosis_tables import chain_table, parameter_table, verdict_block
 from analysis.diagnosis.diagnostics import Diagnosis
-from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Section, Table, Verdict
+from analysis.display.document import Block, Cell, Column, LeftOut, Paragraph, Picture, Record, Section, Table, Verdict
 from analysis.display.glossary import PARAMETERS
 from analysis.display.text import number, percent
 from analysis.learned import describe_fit, fit_pictures
@@ -142,7 +141,7 @@ def _shared_table(fit: Fit) -> Table:
     )
 
 
-def _estimate(row: Mapping[Hashable, Any]) -> Cell:
+def _estimate(row: Record) -> Cell:
     """Return a mean, with its posterior standard deviation if there is one."""
     return Cell(number(row["mean"]), f"± {number(row['sd'])}" if row["sd"] > 0 else "")
 

@@ -1,6 +1,6 @@
 """The first screen of a report in sentences: accuracy, calibration, what to do, and the gain over other methods."""
 
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Float
 
+from analysis.display.document import Record
 from analysis.display.text import counted, interval, number, percent
 from analysis.methods.registry import SIMPLE_METHODS
 from analysis.report.source import DIREAG, ReportSource
@@ -54,9 +55,8 @@ def opening(source: ReportSource) -> Opening:
         *_relative(source, differences, reference),
         *_better_answers(source, differences),
     )
-    return Opening(
-        source.method, reference, differences, float(by_chance.mean()), thresholds, _title(source, by_chance), sentences
-    )
+    title = _opening_title(source, by_chance)
+    return Opening(source.method, reference, differences, float(by_chance.mean()), thresholds, title, sentences)
 
 
 def eces_if_calibrated(
@@ -79,7 +79,7 @@ def _hold(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> bool:
     return bool(source.metrics["ece"] <= np.quantile(by_chance, 0.95))
 
 
-def _title(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> str:
+def _opening_title(source: ReportSource, by_chance: Float[np.ndarray, " draw"]) -> str:
     if not source.metrics["n"]:
         return "Nothing can be said of these answers"
     hold = "and their probabilities hold" if _hold(source, by_chance) else "but their probabilities do not hold"
@@ -157,6 +157,6 @@ def _relative(source: ReportSource, differences: pd.DataFrame, reference: str) -
         )
 
 
-def excludes_zero(row: Mapping[Hashable, Any]) -> bool:
+def excludes_zero(row: Record) -> bool:
     """Return whether the interval of a difference excludes 0."""
     return bool(row["low"] > 0 or row["high"] < 0)

@@ -63,7 +63,7 @@ def _settings(source: ReportSource) -> dict[str, str]:
     rows = {
         "fitted by": {"map": "MAP, the mode of the posterior", "nuts": "NUTS, the whole posterior"}[run.fit_method],
         "preset": run.preset,
-        "held out": str(run.protocol),
+        "held out": str(run.design),
         "levels": ", ".join(source.levels),
         "intervals": f"{percent(run.interval_level, 0)}, {run.n_resamples:,} bootstrap resamples of the questions",
         "seed": str(run.seed),
@@ -148,7 +148,7 @@ def _limits(source: ReportSource, first: Opening) -> Iterator[str]:
         "How much would change with another run of the model, or another fit. Intervals are over the questions, with "
         "replies and fits as they are."
     )
-    if source.run.protocol.n_folds is not None:
+    if source.run.design.n_folds is not None:
         yield (
             "How good a fit to all questions is, exactly. What was scored were fits to a part of them; one that has "
             "seen all should be as good or better."
@@ -173,7 +173,7 @@ def report_document(source: ReportSource, first: Opening, on_step: Callable[[str
     return Document(
         title=first.title,
         about=source.about,
-        subtitle=f"{source.run.protocol}; {source.run.fit_method.upper()}, preset {source.run.preset}",
+        subtitle=f"{source.run.design}; {source.run.fit_method.upper()}, preset {source.run.preset}",
         sections=(
             answer_section(source, first, list(cautions(source, diagnosis))),
             questions_section(source),

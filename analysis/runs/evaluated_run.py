@@ -1,11 +1,10 @@
 """An evaluation read back from its folder: what was evaluated, how, and the results."""
 
 import json
-import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import pandas as pd
@@ -46,16 +45,16 @@ _PREDICTION_TYPES = {
 }
 
 
-@typing.runtime_checkable
-class Evaluated(typing.Protocol):
+@runtime_checkable
+class Evaluated(Protocol):
     """What can be compared as an evaluation."""
 
     def as_run(self, name: str, /) -> "EvaluatedRun":
         """Return it as read from a folder of that name."""
 
 
-class Protocol(NamedTuple):
-    """How many questions were evaluated, by fits to ``n_fitted`` other questions or in ``n_folds`` folds."""
+class Design(NamedTuple):
+    """How questions were held out: fits to ``n_fitted`` others, or ``n_folds`` folds of a cross-fit."""
 
     n_evaluated: int | None
     n_fitted: int | None
@@ -76,7 +75,7 @@ class EvaluatedRun:
     folder: Path
     datasets: tuple[str, ...]
     models: tuple[str, ...]
-    protocol: Protocol
+    design: Design
     fit_method: str
     preset: str
     interval_level: float
@@ -98,7 +97,7 @@ class EvaluatedRun:
             folder=folder,
             datasets=tuple(evaluated["datasets"]),
             models=tuple(evaluated["models"]),
-            protocol=Protocol(evaluated["questions"], n_fitted, settings["n_folds"]),
+            design=Design(evaluated["questions"], n_fitted, settings["n_folds"]),
             fit_method=settings["fit_method"],
             preset=label(Preset.model_validate(settings["preset"])),
             interval_level=settings["interval_level"],
@@ -202,14 +201,14 @@ def held_out_questions(
     """
     given = None if observations is None else _evaluated_observations(run, observations, columns)
     reports = None if given is None else LabelledReports.of_observations(given)
-    if given is None and run.protocol.n_folds is not None and (paths := sorted((run.folder / FITS).glob("*-*.nc"))):
+    if given is None and run.design.n_folds is not None and (paths := sorted((run.folder / FITS).glob("*-*.nc"))):
         variant = paths[0].stem.rpartition("-")[0]
         reports = LabelledReports.of_fits([Fit.load(path) for path in paths if path.stem.startswith(f"{variant}-")])
     return HeldOutQuestions(
         run.predictions,
         reports,
         ", ".join((*run.datasets, *run.models)) or run.folder.name,
-        f"{run.protocol} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",
+        f"{run.design} ({run.fit_method.upper()}): no question is predicted by a fit that has seen it",
         given,
     )
 

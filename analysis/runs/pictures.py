@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from analysis.display.document import LeftOut, Picture
-from analysis.display.reliability_figure import reliability_figure
+from analysis.display.reliability_figure import MOST_MARKED, reliability_figure
 from analysis.display.style import (
     REFERENCE,
     RIGHT,
@@ -103,8 +103,8 @@ def _stacked(tables: dict[str, pd.DataFrame]) -> pd.DataFrame:
 
 
 #: Of the two halves of a figure.
-_LOOKS = ((RIGHT, "o"), ("#009E73", "s"))
-_GROUP_LOOK = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
+_HALVES = ((RIGHT, "o"), ("#009E73", "s"))
+_GROUPS = ((RIGHT, None), ("#56B4E9", "////"), (WRONG, "...."))
 
 
 def benefit_figure(worth: pd.DataFrame, about: str, interval_level: float) -> "Figure":
@@ -154,7 +154,7 @@ def _two_forests(
     with figure_style():
         figure = headed_figure(title, caption, 0.9 + 0.27 * len(table))
         both = figure.subplots(1, 2, sharey=True)
-        for axes, (name, label), (colour, marker) in zip(both, panels.items(), _LOOKS, strict=True):
+        for axes, (name, label), (colour, marker) in zip(both, panels.items(), _HALVES, strict=True):
             filled = (table[f"{name}_low"] > 0).to_numpy() if from_zero else True
             if from_zero:
                 axes.axvline(0, color="0.2", linewidth=1.2)
@@ -181,7 +181,7 @@ def null_state_figure(state: NullState, method: str, about: str) -> "Figure":
     with figure_style():
         figure = headed_figure("Null probability: is it higher where no candidate is right?", caption, 4.2)
         rows = figure.subplots(3, 1, sharex=True)
-        for axes, name, (colour, hatch) in zip(rows, NULL_GROUPS, _GROUP_LOOK, strict=True):
+        for axes, name, (colour, hatch) in zip(rows, NULL_GROUPS, _GROUPS, strict=True):
             _null_histogram(axes, state, name, edges, colour, hatch)
         rows[1].set_ylabel("share of the questions (%)")
         rows[-1].set_xlabel("null_probability: held-out probability that no candidate is right")
@@ -250,9 +250,7 @@ def _answered_note(table: pd.DataFrame) -> str:
     return f"n = {most} answered questions" + (f", but {left}." if left else ".")
 
 
-_COLOURS = (RIGHT, WRONG, "#009E73")
-#: With so few distinct confidences, each that a threshold can stop at is marked.
-_FEW = 25
+_NAMED_COLOURS = (RIGHT, WRONG, "#009E73")
 
 
 def selective_figure(
@@ -261,7 +259,7 @@ def selective_figure(
     """Draw errors against the share answered; DirEAG and the two other methods of least area are in colour."""
     defined = summary.dropna(subset=["aurc"])
     first = defined.assign(other=defined["method"] != "direag").sort_values(["other", "aurc"], kind="stable")
-    shown = first.head(len(_COLOURS)).sort_values("aurc")
+    shown = first.head(len(_NAMED_COLOURS)).sort_values("aurc")
     caption = (
         f"{about} Questions are taken in order of confidence; within a tie, every order counts alike. AURC: mean error "
         f"over all shares answered, less is better, with its {interval_level:.0%} bootstrap interval over questions; "
@@ -273,7 +271,7 @@ def selective_figure(
         axes = figure.subplots()
         for method in defined["method"][~defined["method"].isin(shown["method"])]:
             axes.plot(100 * curves[method]["coverage"], 100 * curves[method]["risk"], color="0.82", linewidth=0.9)
-        for colour, row in zip(_COLOURS, shown.to_dict("records"), strict=False):
+        for colour, row in zip(_NAMED_COLOURS, shown.to_dict("records"), strict=False):
             curve = curves[row["method"]]
             stops = np.flatnonzero(curve["attainable"])
             axes.plot(
@@ -281,7 +279,7 @@ def selective_figure(
                 100 * curve["risk"],
                 color=colour,
                 linewidth=2,
-                marker="o" if len(stops) <= _FEW else None,
+                marker="o" if len(stops) <= MOST_MARKED else None,
                 markersize=4,
                 markevery=stops.tolist(),
                 label=f"{row['method']}, n = {row['n']}: AURC {row['aurc']:.3f} "

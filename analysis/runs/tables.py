@@ -11,7 +11,7 @@ from analysis.scores.reliability import binned_reliability
 from analysis.scores.scoring import scored_rows
 
 #: Metrics of a method's own answers.
-_OWN = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")
+_SHOWN_METRICS = ("ece", "smece", "brier", "nll", "auroc", "pr_positive", "pr_negative")
 
 
 def ranking_table(metrics: pd.DataFrame, title: str, interval_level: float) -> Table:
@@ -41,8 +41,8 @@ def metrics_table(metrics: pd.DataFrame) -> Table:
     return _by_method(
         "Of each method's own answers: do its probabilities hold?",
         metrics,
-        [f"{METRIC_WORDS[name].header.removesuffix(' score')}\n{METRIC_WORDS[name].arrow}" for name in _OWN],
-        [_marked_cells(metrics[name], METRIC_WORDS[name].more_is_better) for name in _OWN],
+        [f"{METRIC_WORDS[name].header.removesuffix(' score')}\n{METRIC_WORDS[name].arrow}" for name in _SHOWN_METRICS],
+        [_marked_cells(metrics[name], METRIC_WORDS[name].more_is_better) for name in _SHOWN_METRICS],
         "Over the n answered questions. ↑ more is better, ↓ less; * best. Not which method is better: one that "
         "selects a wrong answer, and knows it, scores well. ECE: 10 bins of equal width.",
     )

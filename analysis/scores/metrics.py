@@ -22,9 +22,9 @@ from numpy.typing import ArrayLike
 Confidence = Float[np.ndarray, " problem"]
 Correct = Bool[np.ndarray, " problem"]
 Weight = Int[np.ndarray, "replicate problem"]
-
-_Problems = Float[np.ndarray, " problem"]
-_Replicates = Float[np.ndarray, " replicate"]
+#: A number for each question, and for each replicate.
+Problems = Float[np.ndarray, " problem"]
+Replicates = Float[np.ndarray, " replicate"]
 _Weights = Float[np.ndarray, "replicate problem"]
 _Counts = Int[np.ndarray, "replicate threshold"]
 
@@ -36,14 +36,14 @@ class Chunk:
     Counts are integers, which are exact, and whose running sums take an eighth of the time.
     """
 
-    confidence: _Problems
-    correct: _Problems
+    confidence: Problems
+    correct: Problems
     weight: _Weights
 
     @functools.cached_property
-    def residual(self) -> _Problems:
+    def residual(self) -> Problems:
         """Correctness minus confidence."""
-        residual: _Problems = self.correct - self.confidence
+        residual: Problems = self.correct - self.confidence
         return residual
 
     @functools.cached_property
@@ -79,7 +79,7 @@ def running_sum(value: Shaped[np.ndarray, "replicate problem"]) -> Shaped[np.nda
     return np.pad(np.cumsum(value, axis=1), ((0, 0), (1, 0)))
 
 
-def last_of_ties(falling: _Problems) -> Int[np.ndarray, " threshold"]:
+def last_of_ties(falling: Problems) -> Int[np.ndarray, " threshold"]:
     """Return the number of values at or above each distinct value, starting with 0."""
     return np.flatnonzero(np.diff(falling, prepend=np.inf, append=-np.inf))
 
@@ -120,10 +120,10 @@ class Metric[**Options](Protocol):
         weight: ArrayLike,
         *args: Options.args,
         **options: Options.kwargs,
-    ) -> _Replicates: ...
+    ) -> Replicates: ...
 
 
-def _metric[**Options](core: Callable[Concatenate[Chunk, Options], _Replicates]) -> Metric[Options]:
+def _metric[**Options](core: Callable[Concatenate[Chunk, Options], Replicates]) -> Metric[Options]:
     """Turn a function of checked arrays into a `Metric`."""
 
     @functools.wraps(core)
@@ -133,15 +133,15 @@ def _metric[**Options](core: Callable[Concatenate[Chunk, Options], _Replicates])
         weight: ArrayLike | None = None,
         *args: Options.args,
         **options: Options.kwargs,
-    ) -> float | _Replicates:
+    ) -> float | Replicates:
         with np.errstate(invalid="ignore"):  # 0/0 makes an undefined value NaN
-            values = np.concatenate([core(part, *args, **options) for part in _parts(confidence, correct, weight)])
+            values = np.concatenate([core(part, *args, **options) for part in _chunks(confidence, correct, weight)])
         return float(values[0]) if weight is None else values
 
     return cast(Metric[Options], metric)
 
 
-def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Chunk]:
+def _chunks(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) -> Iterator[Chunk]:
     """Check the arrays, and yield them in chunks of replicates."""
     questions = _check_problems(np.asarray(confidence, float), np.asarray(correct, float))
     n_problems = len(questions[0])
@@ -152,19 +152,19 @@ def _parts(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None) 
 
 
 @_metric
-def accuracy(chunk: Chunk) -> _Replicates:
+def accuracy(chunk: Chunk) -> Replicates:
     """Return the share of the questions that were answered correctly."""
     return _mean(chunk.correct, chunk.weight)
 
 
 @_metric
-def mean_confidence(chunk: Chunk) -> _Replicates:
+def mean_confidence(chunk: Chunk) -> Replicates:
     """Return the mean confidence; its excess over the accuracy is overconfidence."""
     return _mean(chunk.confidence, chunk.weight)
 
 
 @_metric
-def ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
+def ece(chunk: Chunk, *, n_bins: int = 10) -> Replicates:
     r"""Return the expected calibration error over bins of equal width.
 
     .. math:: \frac1n \sum_b \Big| \sum_{i \in b} (y_i - f_i) \Big|
@@ -179,7 +179,7 @@ def ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
 
 
 @_metric
-def adaptive_ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
+def adaptive_ece(chunk: Chunk, *, n_bins: int = 10) -> Replicates:
     r"""Return the expected calibration error over bins with equal numbers of questions.
 
     As `ece`, but the questions are sorted by confidence, and bin b holds those from number round(b n/B) up to number
@@ -197,19 +197,19 @@ def adaptive_ece(chunk: Chunk, *, n_bins: int = 10) -> _Replicates:
 
 
 @_metric
-def smece(chunk: Chunk) -> _Replicates:
+def smece(chunk: Chunk) -> Replicates:
     """Return the smooth expected calibration error; see :func:`~analysis.scores.metrics.smooth_ece`."""
     return smooth_ece(chunk.confidence, chunk.correct, chunk.weight)
 
 
 @_metric
-def brier(chunk: Chunk) -> _Replicates:
+def brier(chunk: Chunk) -> Replicates:
     r"""Return the Brier score, :math:`\frac1n \sum_i (f_i - y_i)^2`. Source: Brier (1950)."""
     return _mean(chunk.residual**2, chunk.weight)
 
 
 @_metric
-def nll(chunk: Chunk) -> _Replicates:
+def nll(chunk: Chunk) -> Replicates:
     r"""Return the mean negative log-likelihood, :math:`-\frac1n \sum_i \log(y_i f_i + (1-y_i)(1-f_i))`."""
     confidence = chunk.confidence
     probability = np.where(chunk.correct == 1, confidence, 1 - confidence)
@@ -217,19 +217,19 @@ def nll(chunk: Chunk) -> _Replicates:
 
 
 @_metric
-def auroc(chunk: Chunk) -> _Replicates:
+def auroc(chunk: Chunk) -> Replicates:
     """Return the area under the receiver operating characteristic.
 
     It is the probability that a correct answer has a higher confidence than a wrong one; a tie counts one half.
     NaN if all answers are correct or all are wrong. Source: Hanley and McNeil (1982).
     """
     hits, misses = chunk.operating_points
-    area: _Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
+    area: Replicates = np.trapezoid(hits, misses, axis=1) / (hits[:, -1] * misses[:, -1])
     return area
 
 
 @_metric
-def pr_positive(chunk: Chunk) -> _Replicates:
+def pr_positive(chunk: Chunk) -> Replicates:
     r"""Return the average precision of the confidence in finding correct chunk.
 
     .. math:: \sum_t (R_t - R_{t-1}) P_t
@@ -242,7 +242,7 @@ def pr_positive(chunk: Chunk) -> _Replicates:
 
 
 @_metric
-def pr_negative(chunk: Chunk) -> _Replicates:
+def pr_negative(chunk: Chunk) -> Replicates:
     """Return the average precision of 1 - confidence in finding wrong answers; otherwise as `pr_positive`."""
     distinct = last_of_ties((1 - chunk.confidence)[chunk.order])
     misses = chunk.hits[:, distinct]
@@ -278,10 +278,10 @@ METRICS: Metrics[Metric[[]]] = Metrics(
 @overload
 def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: None = None) -> Metrics[float]: ...
 @overload
-def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike) -> Metrics[_Replicates]: ...
+def evaluate_metrics(confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike) -> Metrics[Replicates]: ...
 def evaluate_metrics(
     confidence: ArrayLike, correct: ArrayLike, weight: ArrayLike | None = None
-) -> Metrics[float] | Metrics[_Replicates]:
+) -> Metrics[float] | Metrics[Replicates]:
     """Return every metric, with ten bins for those that have bins; arguments and errors are those of `Metric`.
 
     Examples
@@ -293,24 +293,24 @@ def evaluate_metrics(
     with np.errstate(invalid="ignore"):
         parts = [
             [inspect.unwrap(metric)(part) for metric in vars(METRICS).values()]
-            for part in _parts(confidence, correct, weight)
+            for part in _chunks(confidence, correct, weight)
         ]
     whole = Metrics(*map(np.concatenate, zip(*parts, strict=True)))
     return whole.map(lambda values: float(values[0])) if weight is None else whole
 
 
-def _mean(value: _Problems, weight: _Weights) -> _Replicates:
-    mean: _Replicates = weight @ value / weight.sum(axis=1)
+def _mean(value: Problems, weight: _Weights) -> Replicates:
+    mean: Replicates = weight @ value / weight.sum(axis=1)
     return mean
 
 
-def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> _Replicates:
+def _mean_gap(gap: Float[np.ndarray, "replicate bin"], weight: _Weights) -> Replicates:
     """Return the sum of the bins' absolute residual sums, divided by the number of questions."""
-    mean: _Replicates = np.abs(gap).sum(axis=1) / weight.sum(axis=1)
+    mean: Replicates = np.abs(gap).sum(axis=1) / weight.sum(axis=1)
     return mean
 
 
-def _average_precision(hits: _Counts, misses: _Counts) -> _Replicates:
+def _average_precision(hits: _Counts, misses: _Counts) -> Replicates:
     precision = hits / np.maximum(hits + misses, 1)
     area = (np.diff(hits) * precision[:, 1:]).sum(axis=1) / hits[:, -1]
     return np.where(misses[:, -1] > 0, area, np.nan)
@@ -318,7 +318,7 @@ def _average_precision(hits: _Counts, misses: _Counts) -> _Replicates:
 
 def _check_problems(
     confidence: Float[np.ndarray, "..."], correct: Float[np.ndarray, "..."]
-) -> tuple[_Problems, _Problems]:
+) -> tuple[Problems, Problems]:
     """Return the clipped confidence and the correctness, or raise the errors of `Metric`."""
     if confidence.ndim != 1 or confidence.shape != correct.shape:
         raise ValueError(
@@ -350,7 +350,7 @@ def _check_bins(n_bins: int) -> None:
 N_CELLS = 1024
 """Number of equal cells of [0, 1] over which :func:`smooth_ece` spreads the residuals."""
 
-_TOLERANCE = 1e-6
+_SMECE_TOLERANCE = 1e-6
 """The search for smECE stops at this accuracy."""
 
 _LAST_WAVE = 3.0
@@ -385,7 +385,7 @@ def smooth_ece(
     low, high = np.abs(residual.sum(axis=1)), np.abs(residual).sum(axis=1)
     # smECE_sigma falls as sigma grows, so smECE lies between any sigma and its smECE_sigma, mostly near the low end
     sigma, before = low + (high - low) / 8, np.zeros((2, len(low)))
-    while len(rest := np.flatnonzero(high - low > _TOLERANCE)):
+    while len(rest := np.flatnonzero(high - low > _SMECE_TOLERANCE)):
         here, width = sigma[rest], high[rest] - low[rest]
         error = _smoothed_error(spectrum, rest, here)
         low[rest] = np.maximum(low[rest], np.minimum(here, error))

@@ -15,13 +15,11 @@ import pandas as pd
 from jaxtyping import Float
 from numpy.typing import ArrayLike
 
-from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Weight
+from analysis.scores.metrics import METRICS, MIN_CONFIDENCE, Problems, Replicates, Weight
 from analysis.scores.scoring import SELECTION_SCORES, Scored, mean_score, percentile_interval, resample_weights
 
-_Problems = Float[np.ndarray, " problem"]
-
 #: Metrics of own answers that are means over questions, as functions of clipped confidence and correctness.
-MEAN_SCORES: Mapping[str, Callable[[_Problems, _Problems], _Problems]] = {
+MEAN_SCORES: Mapping[str, Callable[[Problems, Problems], Problems]] = {
     "accuracy": lambda _, correct: correct,
     "brier": lambda confidence, correct: (confidence - correct) ** 2,
     "nll": lambda confidence, correct: -np.log(np.where(correct == 1, confidence, 1 - confidence)),
@@ -80,16 +78,16 @@ def paired_table(
     of_all = _Pair.of(first, second, n_resamples, seed)
     of_own = _Pair.of(first.select(both), second.select(both), n_resamples, seed)
     rows = []
-    for name in metrics or (*SELECTION_SCORES, *_OWN):
+    for name in metrics or (*SELECTION_SCORES, *_OWN_METRICS):
         (before, after), replicates, p_value = of_all.selection(name) if name in SELECTION_SCORES else of_own.own(name)
         interval = percentile_interval(replicates, level)
         rows.append({"metric": name, **PairedDifference(before, after, after - before, *interval, p_value)._asdict()})
     return pd.DataFrame(rows)
 
 
-_OWN = tuple(name for name in vars(METRICS) if name != "mean_confidence")
+_OWN_METRICS = tuple(name for name in vars(METRICS) if name != "mean_confidence")
 
-type _Compared = tuple[tuple[float, float], Float[np.ndarray, " replicate"], float]
+type _Compared = tuple[tuple[float, float], Replicates, float]
 
 
 class _Pair(NamedTuple):
@@ -124,7 +122,7 @@ class _Pair(NamedTuple):
         )
         return point, after - before, self._p_value(second - first)
 
-    def _p_value(self, difference: _Problems) -> float:
+    def _p_value(self, difference: Problems) -> float:
         """Test the differences that are defined, summed by cluster."""
         cluster = np.arange(len(difference)) if self.first.cluster is None else self.first.cluster
         defined = ~np.isnan(difference)
@@ -133,7 +131,7 @@ class _Pair(NamedTuple):
         return permutation_p_value(summed, seed=self.signs, n_permutations=len(self.weight))
 
 
-def permutation_p_value(difference: _Problems, *, seed: int, n_permutations: int = 1000) -> float:
+def permutation_p_value(difference: Problems, *, seed: int, n_permutations: int = 1000) -> float:
     r"""Test whether paired differences have mean 0, by flipping their signs at random.
 
     .. math:: p = \frac{1 + \#\{r : |\sum_i \sigma_{ri} d_i| \ge |\sum_i d_i|\}}{1 + R}

@@ -9,11 +9,8 @@ import numpy as np
 import pandas as pd
 from jaxtyping import Bool, Float, Int
 
-from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, Weight, evaluate_metrics
+from analysis.scores.metrics import MIN_CONFIDENCE, Metrics, Problems, Replicates, Weight, evaluate_metrics
 from bayes_direag.data.observations import Observations
-
-_Problems = Float[np.ndarray, " problem"]
-_Replicates = Float[np.ndarray, " replicate"]
 
 
 class Interval(NamedTuple):
@@ -43,7 +40,7 @@ def resample_weights(
     return weight
 
 
-def percentile_interval(replicates: _Replicates, level: float = 0.95) -> Interval:
+def percentile_interval(replicates: Replicates, level: float = 0.95) -> Interval:
     """Return the equal-tailed interval of the replicates that are not NaN; NaN if there are none.
 
     Resampling adds noise to each bin, so the interval of a small calibration error may lie above the error itself.
@@ -69,7 +66,7 @@ def percentile_interval(replicates: _Replicates, level: float = 0.95) -> Interva
     return Interval(float(low), float(high), n_undefined)
 
 
-def interval_columns(name: str, estimate: float, replicates: _Replicates, level: float) -> dict[str, float]:
+def interval_columns(name: str, estimate: float, replicates: Replicates, level: float) -> dict[str, float]:
     """Return an estimate and both ends of its percentile interval as columns."""
     low, high, _ = percentile_interval(replicates, level)
     return {name: float(estimate), f"{name}_low": low, f"{name}_high": high}
@@ -84,6 +81,13 @@ def mean_and_interval(
         return mean, np.full_like(mean, np.nan), np.full_like(mean, np.nan)
     low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2], axis=0)
     return mean, low, high
+
+
+def draw_columns(
+    draws: Float[np.ndarray, "sample row"], level: float, name: str, low: str = "low", high: str = "high"
+) -> dict[str, Float[np.ndarray, " row"]]:
+    """Return :func:`mean_and_interval` of every row as columns of these names."""
+    return dict(zip((name, low, high), mean_and_interval(draws, level), strict=True))
 
 
 class Scored(NamedTuple):
@@ -128,7 +132,7 @@ class Scored(NamedTuple):
         return np.concatenate([every, self.resampled(n_resamples, seed)])
 
 
-def benefit(scored: Scored) -> _Problems:
+def benefit(scored: Scored) -> Problems:
     r"""Return the benefit of each question: accuracy minus Brier score.
 
     .. math:: y_i - (f_i - y_i)^2 \quad\text{of the selected answer;}\qquad 0 \text{ without an answer.}
@@ -145,12 +149,12 @@ def benefit(scored: Scored) -> _Problems:
     return np.where(scored.is_answered, scored.correct - (scored.confidence - scored.correct) ** 2, 0.0)
 
 
-def accuracy_of_all(scored: Scored) -> _Problems:
+def accuracy_of_all(scored: Scored) -> Problems:
     """Return 1 for each right answer, 0 for a wrong or missing one."""
     return np.where(scored.is_answered, scored.correct.astype(float), 0.0)
 
 
-def log_score(scored: Scored) -> _Problems:
+def log_score(scored: Scored) -> Problems:
     """Return minus the log probability of the observed state, which is clipped at :data:`MIN_CONFIDENCE` from below."""
     if scored.state_probability is None:
         return np.full(len(scored.confidence), np.nan)
@@ -159,14 +163,14 @@ def log_score(scored: Scored) -> _Problems:
 
 #: The scores that depend on which answer is selected, by name; each is defined for all labelled questions. The Brier
 #: score and NLL of own answers are none: a method that selects a wrong answer, and knows it, scores well in them.
-SELECTION_SCORES: Mapping[str, Callable[[Scored], _Problems]] = MappingProxyType(
+SELECTION_SCORES: Mapping[str, Callable[[Scored], Problems]] = MappingProxyType(
     {"benefit": benefit, "accuracy_of_all": accuracy_of_all, "log_score": log_score}
 )
 
 METRIC_NAMES = (*SELECTION_SCORES, *Metrics.__dataclass_fields__)
 
 
-def mean_score(value: _Problems, weight: Weight | None = None) -> _Replicates:
+def mean_score(value: Problems, weight: Weight | None = None) -> Replicates:
     """Return the mean of a score in every replicate, over the questions where it is defined; NaN without any."""
     table = np.ones((1, len(value))) if weight is None else weight
     defined = ~np.isnan(value)

@@ -89,12 +89,13 @@ def pictures(good: Diagnosis) -> dict[str, Figure]:
     return drawn(good)
 
 
+@pytest.fixture(scope="module")
+def spoilt_pictures(spoilt: Diagnosis) -> dict[str, Figure]:
+    return drawn(spoilt)
+
+
 def drawn(diagnosis: Diagnosis) -> dict[str, Figure]:
     return {picture.name: picture.figure for picture in diagnosis.pictures() if isinstance(picture, Picture)}
-
-
-def draw(name: str, diagnosis: Diagnosis) -> Figure:
-    return drawn(diagnosis)[name]
 
 
 class TestVerdict:
@@ -156,8 +157,9 @@ class TestVerdict:
         assert "is not recorded" in texts(found)["failure: divergences"]
         assert "BFMI is undefined" in texts(found)["failure: energy"]
         assert np.isnan(sampler_summary(fit).divergences)
-        assert "not recorded" in draw("pairs", found).get_supxlabel()
-        assert "R-hat undefined" in said(draw("chains", found))
+        pictures = drawn(found)
+        assert "not recorded" in pictures["pairs"].get_supxlabel()
+        assert "R-hat undefined" in said(pictures["chains"])
 
     def test_of_labels_that_the_model_does_not_explain_and_several_right_answers(self):
         fit = good_fit()
@@ -260,9 +262,9 @@ class TestTables:
 
 class TestPictures:
     @pytest.mark.parametrize("name", DIAGNOSIS_FOLDER.figures)
-    def test_it_speaks_for_itself_and_leaves_no_trace(self, name, pictures, spoilt, tmp_path):
+    def test_it_speaks_for_itself_and_leaves_no_trace(self, name, pictures, spoilt_pictures, tmp_path):
         before, figure = dict(mpl.rcParams), pictures[name]
-        save_figure(draw(name, spoilt), tmp_path / f"{name}.png")
+        save_figure(spoilt_pictures[name], tmp_path / f"{name}.png")
         assert (tmp_path / f"{name}.png").stat().st_size > 5000
         assert dict(mpl.rcParams) == before
         assert _pylab_helpers.Gcf.figs == {}
@@ -291,8 +293,8 @@ class TestPictures:
         assert np.trapezoid(height, place) == pytest.approx(1, abs=0.02)
         assert f"contraction {good.parameters['contraction'].iloc[panel]:.2f}" in axes.get_title(loc="left")
 
-    def test_the_pairs_are_the_most_correlated_and_show_divergences(self, spoilt):
-        axes = draw("pairs", spoilt).axes[0]
+    def test_the_pairs_are_the_most_correlated_and_show_divergences(self, spoilt, spoilt_pictures):
+        axes = spoilt_pictures["pairs"].axes[0]
         assert {axes.get_xlabel(), axes.get_ylabel()} == {"null_base", "null_gain"}
         draws = spoilt.fit.tree["unconstrained_posterior"][f"{axes.get_xlabel()}_raw"].to_numpy()
         assert axes.get_lines()[1].get_xdata().tolist() == draws[3, [5, 9]].tolist()
@@ -306,7 +308,7 @@ class TestPictures:
             ends = np.array([segment[:, 0] for segment in axes.collections[0].get_segments()])
             np.testing.assert_allclose(ends, rows[["low", "high"]].to_numpy())
 
-    def test_questions_of_large_pareto_k_are_named(self, spoilt):
-        names, shown = spoilt.fit.left_out["problem"].to_numpy(), said(draw("pareto", spoilt))
+    def test_questions_of_large_pareto_k_are_named(self, spoilt, spoilt_pictures):
+        names, shown = spoilt.fit.left_out["problem"].to_numpy(), said(spoilt_pictures["pareto"])
         assert [names[number] in shown for number in (3, 40, 6)] == [True, True, False]
         assert "2 above 0.7, 1 undefined and not shown" in shown

@@ -19,11 +19,11 @@ from analysis.paper.paper_tables import (
     in_printed_order,
     paper_differences,
     paper_table,
+    printed_design,
     printed_model,
-    printed_protocol,
     setting,
 )
-from analysis.runs.evaluated_run import EvaluatedRun, Protocol, read_evaluated_run
+from analysis.runs.evaluated_run import Design, EvaluatedRun, read_evaluated_run
 from analysis.scores.paired import control_false_discoveries
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.observations import Observations
@@ -53,7 +53,7 @@ def run_with(metrics: dict[str, dict[str, float]], **changes: object) -> Evaluat
         folder=Path("run"),
         datasets=("svamp",),
         models=("Mistral-7B-Instruct-v0.3",),
-        protocol=Protocol(100, None, 5),
+        design=Design(100, None, 5),
         fit_method="map",
         preset="paper",
         interval_level=0.95,
@@ -241,8 +241,8 @@ class TestNames:
         assert printed_model(name) == expected
 
     def test_protocols(self):
-        assert [printed_protocol(dataset) for dataset in DATASETS] == [
-            Protocol(1319, 7473, None),
-            Protocol(1000, None, 5),
-            Protocol(1319, None, 5),
+        assert [printed_design(dataset) for dataset in DATASETS] == [
+            Design(1319, 7473, None),
+            Design(1000, None, 5),
+            Design(1319, None, 5),
         ]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from analysis.runs.evaluated_run import MANIFEST, Protocol, read_evaluated_run
+from analysis.runs.evaluated_run import MANIFEST, Design, read_evaluated_run
 from bayes_direag.errors import DirEAGError
 from tests.analysis.made_runs import predictions, write_run
 
@@ -46,14 +46,14 @@ class TestRead:
         assert (run.datasets, run.models) == (("svamp",), ("Qwen/Qwen2.5-7B-Instruct",))
         assert (run.fit_method, run.preset) == ("map", "paper")
         assert (run.interval_level, run.n_resamples, run.seed) == (0.95, 200, 3)
-        assert run.protocol == Protocol(4, None, 5)
-        assert str(run.protocol) == "4 questions, 5-fold cross-fit"
+        assert run.design == Design(4, None, 5)
+        assert str(run.design) == "4 questions, 5-fold cross-fit"
 
     def test_a_test_set_names_what_was_evaluated(self, tmp_path):
         run = read_evaluated_run(write_run(tmp_path / "run", SAID, n_fitted=7))
         assert run.datasets == ("svamp",)
-        assert run.protocol == Protocol(4, 7, None)
-        assert str(run.protocol) == "4 questions, fitted to 7 others"
+        assert run.design == Design(4, 7, None)
+        assert str(run.design) == "4 questions, fitted to 7 others"
 
     def test_texts_that_look_like_something_else_stay_texts(self, folder):
         table = pd.read_csv(folder / "predictions.csv", dtype=str)
