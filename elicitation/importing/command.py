@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from bayes_direag.commands.options import AnswersOption, err, out
+from bayes_direag.data.answers import infer_kind
 from bayes_direag.data.columns import ConfidenceScale
 from bayes_direag.data.files import write_questions
 from bayes_direag.errors import DirEAGError
@@ -79,9 +80,11 @@ def import_command(
     unlabelled = sum(question.gold_answer is None for question in imported.questions)
     if imported.unknown_reasons:
         err.print(tell_unknown(imported.unknown_reasons), soft_wrap=True)
+    golds = [question.gold_answer for question in imported.questions if question.gold_answer]
+    declared = "" if imported.kind == (infer_kind(golds) if golds else "text") else f" with --answers {imported.kind}"
     usable = int((observations.labelled & observations.usable.any(axis=1)).sum())
     ready = (
-        f"{target} is ready for direag evaluate and direag fit."
+        f"{target} is ready for direag evaluate and direag fit{declared}."
         if usable >= FEWEST
         else f"{target}: {usable} questions have a right answer and a usable report; direag evaluate needs {FEWEST}."
     )

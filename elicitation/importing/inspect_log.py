@@ -61,7 +61,7 @@ def replies(log: Log) -> Iterator[Reply]:
             )
 
 
-def _judged(score: Any) -> dict[str, str | float | bool | None]:
+def _judged(score: Any) -> dict[str, object]:
     """Return the answer of a score, and whether it is correct; no answer without a verdict."""
     value = None if score is None else score.value
     if isinstance(value, str):

@@ -72,7 +72,7 @@ def _of_sample(log: Log, line: int, sample: _Sample, level: str) -> Iterator[Rep
     if isinstance(arguments[0][1], str):  # a continuation whose likelihood was requested
         letter, confidence = _likeliest(log, line, sample, n)
         gold = _right_letter(log, line, sample, [str(argument[1]).strip() for argument in arguments[:n]])
-        given: dict[str, str | float | bool | None] = {"answer": letter, "confidence": confidence}
+        given: dict[str, object] = {"answer": letter, "confidence": confidence}
         if gold is None and sample.targets:
             given |= _verdict(sample)
         yield Reply(problem_id, level, None, line, given=given, gold=gold, question=question)
@@ -116,7 +116,7 @@ def _n_choices(arguments: list[list[Any]]) -> int:
     return half if half and again else len(arguments)
 
 
-def _extracted(answer: JsonValue) -> dict[str, str | float | bool | None]:
+def _extracted(answer: JsonValue) -> dict[str, object]:
     return {"answer": None if answer in (None, "[invalid]") else str(answer)}
 
 

@@ -5,23 +5,26 @@ from collections.abc import Iterator
 from bayes_direag.data.files import read_questions
 from elicitation.importing.replies import Log, Reply
 
+_QUESTION = {"problem_id", "gold_answer", "question", "dataset", "model", "observations"}
+
 
 def replies(log: Log) -> Iterator[Reply]:
-    """Yield the observations of a file."""
+    """Yield the observations of a file, with all fields of theirs and of the questions."""
     for question in read_questions(log.path):
         for report in question.observations:
-            further = report.model_extra or {}
+            given = report.model_dump(exclude={"level", "level_name", "group"})
             yield Reply(
                 question.problem_id,
                 report.level_name or str(report.level),
-                further.get("raw_output"),
-                finish_reason=further.get("finish_reason"),
-                given={"answer": report.answer, "confidence": report.confidence, "correct": report.correct},
+                given.get("raw_output"),
+                finish_reason=given.get("finish_reason"),
+                given=given,
                 gold=question.gold_answer,
                 question=question.question,
                 dataset=question.dataset,
                 model=question.model,
                 group=report.group,
+                further=question.model_dump(exclude=_QUESTION),
                 task=question.dataset,
                 identity=question.question,
             )

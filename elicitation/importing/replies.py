@@ -66,13 +66,15 @@ class Reply:
     text, line, finish_reason
         The reply, None if there was none; its line in the file; why the model stopped.
     given : mapping
-        Values from the tool, which take precedence over the text: ``answer``, ``confidence``, ``correct``.
+        Values from the tool, which take precedence over the text: ``answer``, ``confidence``, ``correct`` and others.
     gold, question, dataset, model : str or None
         The gold answer, the text of the question, its data set and the model, if the log has them.
     group : str or None
         The name that exchangeable levels (repeats of one prompt) share.
     file : str or None
         The name of the file, if levels have no other name.
+    further : mapping
+        Further fields of the question, such as its cluster.
     task, identity : str or None
         The set of questions, and what tells a question from others of the same name: its text, or a hash of it.
     """
@@ -82,13 +84,14 @@ class Reply:
     text: str | None
     line: int | None = None
     finish_reason: str | None = None
-    given: Mapping[str, str | float | bool | None] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
     gold: str | None = None
     question: str | None = None
     dataset: str | None = None
     model: str | None = None
     group: str | None = None
     file: str | None = None
+    further: Mapping[str, object] = field(default_factory=dict)
     task: str | None = None
     identity: str | None = None
 
@@ -127,14 +130,14 @@ def put_together(
     scale : {"percent", "fraction"}
         What a confidence without a unit is.
     """
-    told: dict[str, dict[str, str]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
+    told: dict[str, dict[str, object]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
     if asked is not None:
         for problem in asked.problems:
             facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
             told[problem.problem_id] = {name: value for name, value in facts.items() if value is not None}
     for log, reply in replies:
         _join(told, log, reply, known_only=asked is not None)
-    golds = [facts["gold_answer"] for facts in told.values() if facts.get("gold_answer")]
+    golds = [str(facts["gold_answer"]) for facts in told.values() if facts.get("gold_answer")]
     if kind is None:
         judged = not golds and any("correct" in reply.given for _, reply in replies)
         kind = asked.kind if asked is not None else "text" if judged else infer_kind(golds)
@@ -159,7 +162,7 @@ def put_together(
         source = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
         source |= {} if reply.group is None else {"group": reply.group}
         place = {"level": number[level], "level_name": level}
-        observations[name].append(Observation.model_validate(place | values | source))
+        observations[name].append(Observation.model_validate(source | values | place))
     if not any(report.answer for reports in observations.values() for report in reports):
         paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in replies))
         raise DirEAGError(
@@ -173,7 +176,7 @@ def put_together(
     return Imported([Question.model_validate(record) for record in records], kind, statuses, unknown)
 
 
-def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only: bool) -> None:
+def _join(told: dict[str, dict[str, object]], log: Log, reply: Reply, *, known_only: bool) -> None:
     """Add what a reply says of its question."""
     if known_only and reply.problem_id not in told:
         raise log.error(
@@ -185,14 +188,14 @@ def _join(told: dict[str, dict[str, str]], log: Log, reply: Reply, *, known_only
         )
     facts = told.setdefault(reply.problem_id, {})
     if reply.model is not None:
-        known = facts.setdefault("model", reply.model)
+        known = str(facts.setdefault("model", reply.model))
         if reply.model not in (known, *known.split(", ")):
             facts["model"] = f"{known}, {reply.model}"
-    stated = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset}
+    stated = {"gold_answer": reply.gold, "question": reply.question, "dataset": reply.dataset, **reply.further}
     for name, value in stated.items():
-        if value is not None and facts.setdefault(name, value) != value and name == "gold_answer":
+        if value is not None and facts.setdefault(name, value) != value and name in ("gold_answer", "cluster"):
             raise log.error(
-                f"question {reply.problem_id!r} has the gold answer {facts[name]!r} elsewhere",
+                f"question {reply.problem_id!r} has the {name.replace('_', ' ')} {facts[name]!r} elsewhere",
                 line=reply.line,
                 seen=value,
                 expected="the same questions in all files",

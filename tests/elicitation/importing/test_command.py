@@ -89,6 +89,13 @@ def test_ready_is_said_of_what_evaluate_takes(tmp_path: Path, n: int, gold: str 
     assert f": {usable} questions have a right answer and a usable report" in told or usable is None
 
 
+def test_a_kind_that_the_gold_answers_do_not_say_is_named(tmp_path: Path) -> None:
+    rows = [{"id": k, "text": "Answer: about 5\nConfidence: 90%", "gold_answer": "5"} for k in range(5)]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = run("transcripts", tmp_path / "a.jsonl", "--answers", "text", "--out", tmp_path / "o.jsonl")
+    assert "is ready for direag evaluate and direag fit with --answers text." in told
+
+
 def test_unknown_finish_reasons_are_named_once(tmp_path: Path) -> None:
     rows = [{"id": k, "text": "Answer: 5", "gold_answer": "5", "finish_reason": "made_up"} for k in range(3)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))

@@ -603,6 +603,19 @@ class TestObservations:
             assert raw[7] == (alone["b"][place].observations[2].model_extra or {})["raw_output"]
         assert Observations.from_questions(together).n_levels == 10
 
+    def test_nothing_of_a_file_is_lost(self, tmp_path: Path) -> None:
+        report = {"level": 0, "level_name": "a", "answer": "7", "confidence": 80.0, "confidences": {"words": 70.0}}
+        report |= {"correct": None, "group": "runs", "raw_output": "Answer: 7", "parse_status": "repaired", "tokens": 3}
+        record = {"problem_id": "1", "gold_answer": "7", "cluster": "c", "topic": "pens", "observations": [report]}
+        imported = import_logs("observations", [write(tmp_path / "a.jsonl", record)])
+        (kept,) = (question.model_dump(exclude_unset=True) for question in imported.questions)
+        told = Question.model_validate(record).model_dump(exclude_unset=True)
+        assert kept["observations"][0].items() >= told.pop("observations")[0].items()
+        assert kept.items() >= told.items()
+        other = write(tmp_path / "b.jsonl", record | {"cluster": "d"})
+        with pytest.raises(DirEAGError, match="question '1' has the cluster 'c' elsewhere; saw 'd'"):
+            import_logs("observations", {"a": tmp_path / "a.jsonl", "b": other})
+
     def test_questions_of_two_sets_are_told_apart(self, tmp_path: Path) -> None:
         files = {}
         for name in ("pens", "hens"):
