@@ -26,8 +26,6 @@ class Overview:
     pairs, grouped : dict
         The line of the first question with each pair of level and level name, in the order of the file; likewise for
         each pair of level and group.
-    kinds, flagged
-        The kinds of answers inferred from each part, and whether any answer is flagged.
     stating
         The levels that state a confidence in some report.
     stated
@@ -36,8 +34,6 @@ class Overview:
 
     pairs: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
     grouped: dict[tuple[int, str | None], int | None] = field(default_factory=dict)
-    kinds: set[AnswerKind] = field(default_factory=set)
-    flagged: bool = False
     stating: set[int] = field(default_factory=set)
     stated: dict[str, tuple[int, float, bool]] = field(default_factory=dict)
 
@@ -52,9 +48,6 @@ class Overview:
             for place in np.sort(first).tolist():
                 text = texts.values[code[place]] if code[place] >= 0 else None
                 pairs.setdefault((int(level[place]), text), int(line[place]) or None)
-        self.flagged |= bool(table.texts("correct").given.any())
-        if golds := table.texts("gold_answer").values:
-            self.kinds.add(infer_kind(golds))
         for name, column in table.percents.items():
             percent = column[row]
             stated = ~np.isnan(percent)
@@ -68,17 +61,6 @@ class Overview:
     def signals(self) -> tuple[str, ...]:
         """The stated signals, ``number`` first, then by name; ``number`` alone if there are none."""
         return tuple(sorted(self.stated, key=lambda name: (name != NUMBER, name))) or (NUMBER,)
-
-    def kind(self, declared: AnswerKind | None, path: Path | None) -> AnswerKind:
-        """Return the declared kind of answers, or that of the gold answers; text if there are only flags.
-
-        Raises ObservationError if there are neither gold answers nor flags.
-        """
-        if declared is not None:
-            return declared
-        if not self.kinds and not self.flagged:
-            return infer_kind([], path)
-        return next(iter(self.kinds)) if len(self.kinds) == 1 else "text"
 
     def levels(self, path: Path | None) -> dict[int, str]:
         """Return the level numbers that occur, in order, each with its name, or for example ``level_3`` without one.
@@ -149,6 +131,15 @@ class Overview:
                     remedy="If they are fractions, give --scale fraction (in Python scale='fraction'). If they are "
                     "percentages, give --scale percent.",
                 )
+
+
+def kind_of(table: LongTable) -> AnswerKind:
+    """Infer how answers are compared from the gold answers, or as texts if there are only flags.
+
+    Raises ObservationError if there are neither.
+    """
+    golds = table.texts("gold_answer").values
+    return "text" if not golds and table.texts("correct").given.any() else infer_kind(golds, table.path)
 
 
 def level_table(table: LongTable) -> dict[int, str]:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float
 
-from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
+from bayes_direag.data.answers import AnswerKind, canonical
+from bayes_direag.data.arrays import kind_of
 from bayes_direag.data.labels import Labels
 from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import MOST_LABELS, Observations
@@ -116,10 +117,8 @@ def likely_kind(table: LongTable) -> AnswerKind:
 
     By the gold answers or flags, as ever; without any, as letters or numbers if nine in ten answers are such.
     """
-    if golds := table.texts("gold_answer").values:
-        return infer_kind(golds)
-    if table.texts("correct").given.any():
-        return "text"
+    if table.texts("gold_answer").values or table.texts("correct").given.any():
+        return kind_of(table)
     said = table.texts("answer")
     n_reports = np.bincount(said.code[said.given], minlength=len(said.values))
     kinds: tuple[AnswerKind, ...] = ("choice", "numeric")

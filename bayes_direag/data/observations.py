@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 
 from bayes_direag.data import files
 from bayes_direag.data.answers import AnswerKind
-from bayes_direag.data.arrays import Overview, question_arrays, ranks
+from bayes_direag.data.arrays import Overview, kind_of, question_arrays, ranks
 from bayes_direag.data.columns import Columns, ConfidenceScale, SameAnswer
 from bayes_direag.data.equality import merged
 from bayes_direag.data.json_lines import table_of_questions, table_of_records
@@ -208,7 +208,7 @@ class Observations:
         """
         overview, path = overview or Overview(), table.require_unique().path
         overview.add(table)
-        kind, levels = overview.kind(answers, path), overview.levels(path)
+        kind, levels = answers or kind_of(table), overview.levels(path)
         groups = overview.groups(levels, path)
         if table.names is not None and table.names.same_answer is not None:
             table = merged(table, kind, table.names.same_answer)

@@ -235,12 +235,22 @@ def test_without_gold_answers_the_kind_must_be_declared(golds):
         infer_kind(golds, "file.jsonl")
 
 
-@pytest.mark.parametrize(
-    "value",
-    [None, math.nan, np.float32("nan"), pd.NA, pd.NaT, Decimal("NaN"), " ", "nan", "NaN", "<NA>", "NULL", "n/a"],
-)
-def test_a_missing_value_is_no_answer(value):
-    assert [canonical(str(value), kind) for kind in KINDS] == [None] * 3
+def test_a_missing_value_is_no_answer():
+    values = [
+        None,
+        math.nan,
+        np.float32("nan"),
+        pd.NA,
+        pd.NaT,
+        Decimal("NaN"),
+        " ",
+        "nan",
+        "NaN",
+        "<NA>",
+        "NULL",
+        "n/a",
+    ]
+    assert {canonical(str(value), kind) for value in values for kind in KINDS} == {None}
 
 
 SAID = ["Nile", "the Nile.", "River Nile", "Blue Nile", "Amazon"]

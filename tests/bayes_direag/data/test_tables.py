@@ -149,33 +149,10 @@ def test_parts_have_no_labels(tmp_path):
         Observations.read(path, "numeric")
 
 
-def rows_of(n_questions: int, n_levels: int = 3) -> pd.DataFrame:
-    number = np.arange(n_questions * n_levels)
-    return pd.DataFrame(
-        {
-            "problem_id": [f"q{i // n_levels}" for i in number],
-            "level": number % n_levels,
-            "answer": "7",
-            "confidence": 50.0,
-            "gold_answer": "7",
-        }
-    )
-
-
-@pytest.mark.parametrize(
-    ("golds", "kind"), [(["7", "8"], "numeric"), (["A", "b"], "choice"), (["7", "A"], "text"), (["A", "rome"], "text")]
-)
-def test_the_kind_is_what_all_gold_answers_show(tmp_path, golds, kind):
-    table = rows_of(20)
-    table["gold_answer"] = [golds[0]] * 30 + [golds[1]] * 30
-    path = written(table, tmp_path / "o.parquet")
-    assert Observations.read(path).kind == kind
-
-
 def test_no_rows_and_no_column(tmp_path):
-    path = tmp_path / "o.parquet"
+    path, rows = tmp_path / "o.parquet", pd.DataFrame(ROWS)
     for read in (Observations.read, in_parts):
-        for table, said in ((rows_of(1)[:0], "no questions"), (rows_of(1).drop(columns="level"), "no column level")):
+        for table, said in ((rows[:0], "no questions"), (rows.drop(columns="level"), "no column level")):
             with pytest.raises(ObservationError, match=said):
                 read(written(table, path), "numeric")
         path.write_bytes(b"PAR1 and no more")
@@ -183,15 +160,9 @@ def test_no_rows_and_no_column(tmp_path):
             read(path, "numeric")
 
 
-def test_a_level_has_its_name_where_some_report_names_it(tmp_path):
-    table = rows_of(4)
-    table["level_name"] = [None] * 6 + ["low", "mid", "high"] * 2
-    assert Observations.read(written(table, tmp_path / "o.parquet")).level_names == ("low", "mid", "high")
-
-
 def test_names_that_contradict_those_of_earlier_parts_are_errors(tmp_path, monkeypatch):
     monkeypatch.setattr(tables, "ROWS_AT_ONCE", 3)
-    table = rows_of(4).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
+    table = pd.DataFrame(ROWS).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
     path = written(table, tmp_path / "o.parquet")
     for read in (Observations.read, in_parts):
         with pytest.raises(ObservationError, match=r"line 10, .*level 1 is called 'mid' before; saw 'lower'"):
