@@ -33,12 +33,9 @@ class Labeller:
     """Somebody before the page, who sees and does what a person can."""
 
     def __init__(self, tab: Tab, path: Path, window: tuple[int, int, bool] = DESK) -> None:
-        self.tab, self.path, self.window = tab, path, window
-        self.reload()
-
-    def reload(self) -> None:
-        width, height, phone = self.window
-        self.tab.open(self.path, width, height, phone=phone)
+        self.tab, self.path = tab, path
+        width, height, phone = window
+        tab.open(path, width, height, phone=phone)
 
     def press(self, *keys: str) -> None:
         for key in keys:
@@ -129,7 +126,7 @@ def test_labelling_by_touch_skipping_and_going_back(person, tmp_path):
 
 def test_a_reload_loses_nothing(person, tmp_path):
     person.press("2", "ArrowRight", "0")
-    person.reload()
+    person.tab.reload()
     assert (person.sees("text"), person.sees("progress")) == ("How many dogs?", "Question 2 of 4 · 2 labelled")
     person.press("ArrowLeft")
     assert person.chosen == ["9"]
@@ -137,7 +134,7 @@ def test_a_reload_loses_nothing(person, tmp_path):
     table = questions_to_label(numbers(), 4)
     table.loc[table["problem_id"] == "pens", "gold_answer"] = "7"
     written(numbers(), tmp_path, table)
-    person.reload()
+    person.tab.reload()
     assert person.sees("progress").endswith("2 labelled")
     saved = read_labels(person.save(tmp_path))
     assert dict(zip(saved["problem_id"], saved["gold_answer"], strict=True)) == {

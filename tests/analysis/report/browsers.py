@@ -30,6 +30,7 @@ class Tab:
     def __init__(self, commands: int, answers: int) -> None:
         self._commands, self._answers = commands, answers
         self._number, self._unread, self._session = 0, b"", ""
+        self._loaded = False
         self.requested: list[str] = []
 
     def open(self, path: Path, width: int, height: int, *, phone: bool, dark: bool = False) -> None:
@@ -41,9 +42,16 @@ class Tab:
         self.call("Page.enable")
         self.call("Network.enable")
         self.requested.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        while self._next().get("method") != "Page.loadEventFired":
-            pass
+        self._load("Page.navigate", url=path.resolve().as_uri())
+
+    def reload(self) -> None:
+        self._load("Page.reload")
+
+    def _load(self, method: str, **parameters: Any) -> None:
+        self._loaded = False
+        self.call(method, **parameters)
+        while not self._loaded:
+            self._next()
 
     def evaluate(self, expression: str) -> Any:
         return self.call("Runtime.evaluate", expression=expression, returnByValue=True)["result"].get("value")
@@ -71,6 +79,7 @@ class Tab:
             self._unread += piece
         message, _, self._unread = self._unread.partition(b"\0")
         found = json.loads(message)
+        self._loaded |= found.get("method") == "Page.loadEventFired"
         if found.get("method") == "Network.requestWillBeSent":
             self.requested.append(found["params"]["request"]["url"])
         return found
