@@ -7,14 +7,17 @@ from typing import Any
 from bayes_direag.errors import DirEAGError
 from elicitation.importing.replies import Log, Reply
 
+_VERDICTS = {"c": 1, "yes": 1, "true": 1, "i": 0, "p": 0, "no": 0, "false": 0, "n": None}
+
 
 def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a log; the level is the model, or the model and the epoch if there are several.
 
     By default the replies are read. A chosen scorer gives the answer and whether it is correct, and the reply gives the
-    confidence. ``C`` and 1 are correct; ``I``, ``P`` (partly) and numbers below 1 are not. With ``N`` (no answer), NaN
-    or no verdict, a sample has no answer. Raises DirEAGError if inspect_ai is not installed, or the log cannot be
-    read or has no samples.
+    confidence. ``C``, ``yes``, ``true`` and 1 are correct; ``I``, ``P`` (partly), ``no``, ``false`` and numbers from 0
+    to below 1 are not. With ``N`` (no answer), NaN or no verdict, a sample has no answer. Any other value, such as a
+    grade out of 10, says nothing of the answer. Raises DirEAGError if inspect_ai is not installed, or the log cannot
+    be read or has no samples.
     """
     try:
         read_eval_log = import_module("inspect_ai.log").read_eval_log
@@ -65,11 +68,11 @@ def _judged(score: Any) -> dict[str, object]:
     """Return the answer of a score, and whether it is correct; no answer without a verdict."""
     value = None if score is None else score.value
     if isinstance(value, str):
-        value = {"C": 1.0, "I": 0.0, "P": 0.0, "N": None}.get(value, value)
+        value = _VERDICTS.get(value.lower(), value)
     if value is None or value != value or not score.answer:
         return {"answer": None}
-    if isinstance(value, int | float):
-        return {"answer": str(score.answer), "correct": value >= 1}
+    if isinstance(value, int | float) and 0 <= value <= 1:
+        return {"answer": str(score.answer), "correct": value == 1}
     return {"answer": str(score.answer)}
 
 

@@ -272,6 +272,14 @@ class TestInspect:
         assert [one.answer for one in judged] == ["3", "3", "3", None, None, "3", "3", None]
         assert [one.confidence for one in judged] == [76, 78, 63, 77, None, 57, 78, None]
 
+    @pytest.mark.parametrize(
+        ("value", "correct"), [("yes", True), ("False", False), (0.99, False), (7, None), (-1, None), ("fair", None)]
+    )
+    def test_other_verdicts(self, tmp_path: Path, value: object, correct: bool | None) -> None:
+        sample = {"target": "Oslo", "input": "Which?", "scores": {"g": {"value": value, "answer": "Oslo"}}}
+        imported = import_logs("inspect", [self.log(tmp_path / "a.json", "t", sample)], scorers=["g"])
+        assert (first(imported).answer, first(imported).correct) == ("Oslo", correct)
+
     def test_a_sample_without_input_has_no_question(self, tmp_path: Path) -> None:
         path = self.log(tmp_path / "a.json", "t", {"input": [], "target": "5"})
         assert import_logs("inspect", [path], kind="text", pattern="(.*)").questions[0].question is None
