@@ -124,14 +124,14 @@ class Observations:
         cls,
         frame: "pandas.DataFrame",
         *,
-        question: str = "problem_id",
-        level: str = "level",
-        answer: str = "answer",
-        confidence: str = "confidence",
-        gold: str = "gold_answer",
-        correct: str = "correct",
-        cluster: str = "cluster",
-        group: str = "group",
+        question: str | int = "problem_id",
+        level: str | int = "level",
+        answer: str | int = "answer",
+        confidence: str | int = "confidence",
+        gold: str | int = "gold_answer",
+        correct: str | int = "correct",
+        cluster: str | int = "cluster",
+        group: str | int = "group",
         levels: Sequence[str] | None = None,
         scale: ConfidenceScale | None = None,
         answers: AnswerKind | None = None,
@@ -139,12 +139,13 @@ class Observations:
     ) -> "Observations":
         """Take a table in long form: one row for each observation, or for a question that has none.
 
-        The keywords are those of :class:`~bayes_direag.data.columns.Columns`. The columns from ``gold`` on are
-        optional; NaN, None and NA are missing values. Raises ObservationError as :meth:`from_questions` does, where the
-        first row is line 1, or if a column is missing.
+        The keywords are those of :class:`~bayes_direag.data.columns.Columns`; columns may be named by numbers. Those
+        from ``gold`` on are optional; NaN, None and NA are missing values. Raises ObservationError as
+        :meth:`from_questions` does, where the first row is line 1, or if a column is missing.
         """
-        names = question, level, answer, confidence, gold, correct, cluster, group
-        columns = Columns(*names, levels, scale, same_answer)
+        reports = str(question), str(level), str(answer), str(confidence)
+        labels = str(gold), str(correct), str(cluster), str(group)
+        columns = Columns(*reports, *labels, levels, scale, same_answer)
         from bayes_direag.data.tables import table_of_frame
 
         return cls.of_table(table_of_frame(frame, columns), answers)

@@ -150,6 +150,13 @@ def test_correctness_may_be_zeros_and_ones() -> None:
     assert flagged == table["judged"].astype(bool).tolist()
 
 
+def test_columns_may_be_named_by_numbers() -> None:
+    table = pd.DataFrame([["a", 0, "5", 90, "5"], ["b", 0, "6", 80, "5"]])
+    found = Observations.from_frame(table, question=0, level=1, answer=2, confidence=3, gold=4)
+    named = table.set_axis(["problem_id", "level", "answer", "confidence", "gold_answer"], axis=1)
+    assert found.fingerprint == Observations.from_frame(named).fingerprint
+
+
 class TestWhatIsWrong:
     @pytest.mark.parametrize(
         ("change", "named", "said"),
