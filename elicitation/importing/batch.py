@@ -28,12 +28,10 @@ class Line(BaseModel):
     def body(self) -> object:
         """The body of a request that has succeeded, None if it has failed."""
         if isinstance(self.response, Response):
-            return self.response.body if self.response.status_code == 200 else None
-        if isinstance(self.response, dict) and "candidates" in self.response:
-            return self.response
-        if isinstance(self.result, dict) and self.result.get("type") == "succeeded":
-            return self.result.get("message")
-        return None
+            return (self.response.body or {}) if self.response.status_code == 200 else None
+        if isinstance(self.result, dict):
+            return self.result.get("message") if self.result.get("type") == "succeeded" else None
+        return self.response or (None if self.error else {})
 
 
 class Said(NamedTuple):
@@ -102,6 +100,8 @@ def _said(log: Log, line: int, body: Any) -> list[Said]:
                 for one in candidates
                 if isinstance(one, dict)
             ]
+        case {"promptFeedback": {"blockReason": reason}}:
+            found = [Said("", reason)]
         case {"content": [*parts]}:
             found = [Said(_text(parts), body.get("stop_reason"))]
         case _:

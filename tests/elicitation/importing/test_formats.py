@@ -460,6 +460,7 @@ class TestBatch:
                 "key": "sum-1",
                 "response": {"candidates": [{"content": {"parts": [{"text": SAID}]}, "finishReason": "STOP"}]},
             },
+            {"custom_id": "sum-1", "response": {"choices": [{"message": {"content": SAID}}]}, "error": None},
         ],
     )
     def test_lines_of_other_services(self, tmp_path: Path, line: dict[str, Any]) -> None:
@@ -475,7 +476,7 @@ class TestBatch:
         imported = import_logs("batch", [write(tmp_path / "a.jsonl", line, whole)], kind="numeric")
         assert imported.statuses == {"truncated": 1, "ok": 1}
 
-    @pytest.mark.parametrize("body", [{"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7])
+    @pytest.mark.parametrize("body", [{"choices": []}, {"choices": [3]}, {"id": "x"}, {"output": []}, "text", 7, None])
     def test_a_success_without_a_reply_is_an_error_with_its_line(self, tmp_path: Path, body: object) -> None:
         good = {"choices": [{"message": {"content": SAID}}]}
         lines = [
@@ -483,6 +484,23 @@ class TestBatch:
         ]
         with pytest.raises(DirEAGError, match=r"a\.jsonl, line 2: this response holds no reply; saw "):
             import_logs("batch", [write(tmp_path / "a.jsonl", *lines)], kind="numeric")
+
+    @pytest.mark.parametrize("line", [{}, {"response": {"id": 1}}, {"body": {"messages": []}}, {"response": "text"}])
+    def test_a_line_without_a_response_or_an_error_is_an_error(self, tmp_path: Path, line: dict[str, Any]) -> None:
+        path = write(tmp_path / "a.jsonl", {"custom_id": "sum-1"} | line)
+        with pytest.raises(DirEAGError, match=r"a\.jsonl, line 1: this response holds no reply; saw "):
+            import_logs("batch", [path], kind="numeric")
+
+    def test_requests_that_failed_are_answered_by_nobody(self, tmp_path: Path) -> None:
+        failed: list[dict[str, Any]] = [
+            {"response": {"status_code": 500, "body": {"choices": []}}},
+            {"response": None, "error": {"message": "expired"}},
+            {"result": {"type": "errored", "error": {"type": "invalid_request"}}},
+            {"response": {"promptFeedback": {"blockReason": "SAFETY"}}},
+        ]
+        good = {"custom_id": "sum", "response": {"status_code": 200, "body": {"choices": [{"text": SAID}]}}}
+        path = write(tmp_path / "a.jsonl", good, *({"custom_id": f"q{k}"} | line for k, line in enumerate(failed)))
+        assert import_logs("batch", [path], kind="numeric").statuses == {"ok": 1, "no_answer": 3, "truncated": 1}
 
     def test_a_request_that_failed_is_no_level_of_its_own(self, tmp_path: Path) -> None:
         choices = [{"message": {"content": text}} for text in (SAID, "Answer: 6\nConfidence: 40%")]
