@@ -18,7 +18,6 @@ import hashlib
 import json
 import re
 import tomllib
-from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -160,13 +159,11 @@ def load_protocol(
         raise DirEAGError(f"there is no protocol {name!r}; expected one of {', '.join(get_args(ProtocolName))}.")
     if form == "json" and wording == "released":
         raise DirEAGError("the released wording has no JSON form; expected --wording ours, or --form text. Choose one.")
-    if levels_file is None and examples_file is None:
-        return _shipped(name, wording, form)
     settings = _shipped_settings(name, wording, form)
     paths = [Path(path) for path in (levels_file, examples_file) if path is not None]
     for path in paths:
         settings |= _read_toml(path)
-    return _protocol(name, settings, " and ".join(str(path) for path in paths))
+    return _protocol(name, settings, " and ".join(map(str, paths)) or f"{name}.toml")
 
 
 def messages(protocol: Protocol, level_index: int, question: str) -> list[dict[str, str]]:
@@ -214,11 +211,6 @@ def _prompt(protocol: Protocol, question: str, note: str) -> str:
 def _fill(template: str, **values: str) -> str:
     """Replace the placeholders of a template; braces in the replacements are kept."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
-
-
-@cache
-def _shipped(name: str, wording: Wording, form: ReplyForm) -> Protocol:
-    return _protocol(name, _shipped_settings(name, wording, form), f"{name}.toml")
 
 
 def _shipped_settings(name: str, wording: Wording, form: ReplyForm) -> dict[str, Any]:

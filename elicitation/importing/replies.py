@@ -155,7 +155,7 @@ def put_together(
                     remedy="If the files are different levels, name them: NAME=FILE.",
                 )
     names = list(dict.fromkeys(level for _, level in taken))
-    number = {name: place for place, name in enumerate(sorted(names, key=int) if _all_numbers(names) else names)}
+    number = {name: place for place, name in enumerate(sorted(names, key=int) if all(map(str.isdecimal, names)) else names)}
     observations: dict[str, list[Observation]] = {name: [] for name in told}
     for (name, level), (_, reply, reading) in taken.items():
         values = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
@@ -219,10 +219,6 @@ def _read(reply: Reply, kind: AnswerKind, pattern: re.Pattern[str] | None, scale
     return [(reply.level, reading)]
 
 
-def _all_numbers(names: list[str]) -> bool:
-    return all(name.isdecimal() for name in names)
-
-
 def count_words(statuses: Counter[str]) -> str:
     """Return the counts as text, such as ``ambiguous 2, ok 14``."""
     return ", ".join(f"{status} {n}" for status, n in sorted(statuses.items()))
@@ -245,16 +241,13 @@ def read_records[Record: BaseModel](log: Log, form: type[Record]) -> Iterator[tu
                 yield number, form.model_validate_json(line)
             except ValidationError as error:
                 first = error.errors(include_url=False)[0]
+                needed = [name for name, about in form.model_fields.items() if about.is_required()]
                 raise ObservationError(
                     first["msg"],
                     path=log.path,
                     line=number,
                     field=".".join(map(str, first["loc"])) or None,
                     seen=line if first["type"] in ("json_invalid", "missing") else first["input"],
-                    expected=f"an object with {', '.join(_needed(form))}",
+                    expected=f"an object with {', '.join(needed)}",
                     remedy="Check that the file has this format and is complete.",
                 ) from error
-
-
-def _needed(form: type[BaseModel]) -> list[str]:
-    return [name for name, about in form.model_fields.items() if about.is_required()]
