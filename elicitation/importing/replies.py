@@ -115,8 +115,7 @@ def put_together(
     """Combine replies into questions, in order of appearance; levels are numbered likewise.
 
     Levels whose names are all numbers are numbered in numerical order. Raises DirEAGError if two replies have the same
-    question and level, gold answers disagree, a question was not asked, or no reply has an answer. If two tasks have
-    different questions under one name, every name gets that of its task before it.
+    question and level, gold answers disagree, a question was not asked, or no reply has an answer.
 
     Parameters
     ----------
@@ -130,11 +129,10 @@ def put_together(
     scale : {"percent", "fraction"}
         What a confidence without a unit is.
     """
-    told: dict[str, dict[str, object]] = {} if asked is None else {p.problem_id: {} for p in asked.problems}
-    if asked is not None:
-        for problem in asked.problems:
-            facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
-            told[problem.problem_id] = {name: value for name, value in facts.items() if value is not None}
+    told: dict[str, dict[str, object]] = {}
+    for problem in () if asked is None else asked.problems:
+        facts = {"question": problem.question, "dataset": problem.dataset, "gold_answer": problem.gold_answer}
+        told[problem.problem_id] = {name: value for name, value in facts.items() if value is not None}
     for log, reply in replies:
         _join(told, log, reply, known_only=asked is not None)
     golds = [str(facts["gold_answer"]) for facts in told.values() if facts.get("gold_answer")]
@@ -155,14 +153,16 @@ def put_together(
                     remedy="If the files are different levels, name them: NAME=FILE.",
                 )
     names = list(dict.fromkeys(level for _, level in taken))
-    number = {name: place for place, name in enumerate(sorted(names, key=int) if all(map(str.isdecimal, names)) else names)}
+    if all(map(str.isdecimal, names)):
+        names.sort(key=int)
+    number = {name: place for place, name in enumerate(names)}
     observations: dict[str, list[Observation]] = {name: [] for name in told}
     for (name, level), (_, reply, reading) in taken.items():
-        values = {"answer": reading.answer, "confidence": reading.confidence} | dict(reply.given)
-        source = {"raw_output": reply.text, "parse_status": str(reading.status), "finish_reason": reply.finish_reason}
-        source |= {} if reply.group is None else {"group": reply.group}
+        read = {"answer": reading.answer, "confidence": reading.confidence, "parse_status": str(reading.status)}
+        source = {"raw_output": reply.text, "finish_reason": reply.finish_reason}
         place = {"level": number[level], "level_name": level}
-        observations[name].append(Observation.model_validate(source | values | place))
+        place |= {} if reply.group is None else {"group": reply.group}
+        observations[name].append(Observation.model_validate({**read, **source, **reply.given, **place}))
     if not any(report.answer for reports in observations.values() for report in reports):
         paths = ", ".join(dict.fromkeys(str(log.path) for log, _ in replies))
         raise DirEAGError(
