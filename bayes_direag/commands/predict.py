@@ -7,7 +7,7 @@ import typer
 
 from bayes_direag.commands import options
 from bayes_direag.errors import DirEAGError
-from bayes_direag.fits.ray_engine import Engine
+from bayes_direag.fits.ray_engine import PredictionEngine
 
 
 def predict_command(
@@ -25,7 +25,7 @@ def predict_command(
         typer.Option("--candidates", help="Write a row for every candidate, and one for none of them being right."),
     ] = False,
     engine: Annotated[
-        Engine,
+        PredictionEngine,
         typer.Option(
             metavar="ENGINE",
             help="local, or ray: a cluster that Ray finds or starts maps a folder of Parquet files to another folder.",

@@ -17,8 +17,8 @@ from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
     OF_QUESTION,
+    Fields,
     Question,
-    Row,
     reports_of,
     signal_column,
 )
@@ -133,7 +133,7 @@ def _under_our_names(record: object, names: Columns | None) -> FileRecord:
     return record, spelling
 
 
-def _renamed(record: Row, form: str) -> Row:
+def _renamed(record: Fields, form: str) -> Fields:
     """Rename the fields of a record of the released implementation.
 
     Its raw answers are used only if the field of the normalised ones is absent, as a null there means no answer. Its

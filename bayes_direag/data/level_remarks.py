@@ -7,14 +7,14 @@ import numpy as np
 
 from bayes_direag.data.observations import Observations
 
-#: The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
-COPIED = 0.95
-#: The smallest share of equal wrong answers for two levels to be said to make the same mistakes.
-SHARED_MISTAKES = 2 / 3
-#: The smallest share of one confidence for it to be called constant.
-ONE_CONFIDENCE = 0.6
-#: The smallest number of reports, or of mistakes, of which a share is remarked on.
-FEWEST = 20
+# The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
+_COPIED = 0.95
+# The smallest share of equal wrong answers for two levels to be said to make the same mistakes.
+_SHARED_MISTAKES = 2 / 3
+# The smallest share of one confidence for it to be called constant.
+_ONE_CONFIDENCE = 0.6
+# The smallest number of reports, or of mistakes, of which a share is remarked on.
+_FEWEST = 20
 
 
 def level_remarks(observations: Observations, among: Collection[str] | None = None) -> tuple[str, ...]:
@@ -42,12 +42,12 @@ def _repetitions(observations: Observations, columns: list[int]) -> list[str]:
         mistaken = both & observations.labelled & ~(right[:, a] & right[:, b])
         agrees = candidate[:, a] == candidate[:, b]
         equal = agrees & (confidence[:, a] == confidence[:, b])
-        if both.sum() >= FEWEST and equal[both].mean() >= COPIED:
+        if both.sum() >= _FEWEST and equal[both].mean() >= _COPIED:
             remarks.append(
                 f"{names[b]} is nearly a copy of {names[a]}: the same answer and confidence in "
                 f"{equal[both].mean():.0%} of {both.sum()} questions. Leave one of them out."
             )
-        elif mistaken.sum() >= FEWEST and agrees[mistaken].mean() >= SHARED_MISTAKES:
+        elif mistaken.sum() >= _FEWEST and agrees[mistaken].mean() >= _SHARED_MISTAKES:
             remarks.append(
                 f"{names[a]} and {names[b]} make the same mistakes: {agrees[mistaken].mean():.0%} of the "
                 f"{mistaken.sum()} questions that one of them got wrong have the same wrong answer from both. Where "
@@ -62,7 +62,7 @@ def _constant_confidences(observations: Observations, columns: list[int]) -> lis
         name, confidence = observations.level_names[column], observations.confidence[:, column]
         stated = observations.usable[:, column] & ~np.isnan(confidence)
         values, counts = np.unique(confidence[stated], return_counts=True)
-        if counts.sum() >= FEWEST and counts.max() >= ONE_CONFIDENCE * counts.sum():
+        if counts.sum() >= _FEWEST and counts.max() >= _ONE_CONFIDENCE * counts.sum():
             share = counts.max() / counts.sum()
             constant.append((share, f"{name} ({100 * values[counts.argmax()]:.3g}% in {share:.0%})"))
     if not constant:

@@ -25,8 +25,8 @@ from bayes_direag.data.records import (
     OF_OBSERVATION,
     OF_QUESTION,
     SIGNAL_NAME,
+    Fields,
     Question,
-    Row,
     is_signal,
     question_from_record,
     reports_of,
@@ -286,7 +286,7 @@ class LongTable:
     def record(self, question: int) -> Question:
         """Return a question as a record, or raise ObservationError if it cannot be used."""
         rows = range(*[*self.start[question : question + 2].tolist(), len(self.line)][:2])
-        own: Row = {}
+        own: Fields = {}
         for name in ("problem_id", *OF_QUESTION):
             for row in rows if name in self.columns else ():
                 value = self.columns[name].value(row)
@@ -317,7 +317,7 @@ class LongTable:
         """Return all questions as records."""
         return tuple(map(self.record, range(len(self))))
 
-    def _report(self, row: int) -> Row:
+    def _report(self, row: int) -> Fields:
         given = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
         report = {name: given[name] for name in OF_OBSERVATION if name in given}
         signals = {signal_of(name): value for name, value in given.items() if is_signal(name) and signal_of(name)}
@@ -370,7 +370,7 @@ def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]
     return Coded([*place], code[column.code]), is_bad[column.code]
 
 
-def _merged(report: Row, converted: Row) -> Row:
+def _merged(report: Fields, converted: Fields) -> Fields:
     """Return a report of a record with its converted values; what is missing or unknown stays as given."""
     signals, changed = report.get("confidences"), converted.get("confidences")
     both = {"confidences": signals | changed} if isinstance(signals, dict) and isinstance(changed, dict) else {}

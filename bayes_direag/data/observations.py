@@ -188,9 +188,9 @@ class Observations:
         :attr:`status_counts` counts these. Levels that never state a signal only vote, and need only an answer.
 
         ``answers`` is how answers are compared, by default inferred from the gold answers, or text if there are only
-        flags. Raises ObservationError if there is no question, an id
-        occurs twice, levels and their names contradict each other, the kind cannot be inferred, a gold answer is not of
-        this kind, a question without one is flagged in part, or confidences look like fractions.
+        flags. Raises ObservationError if there is no question, an id occurs twice, levels and their names contradict
+        each other, the kind cannot be inferred, a gold answer is not of this kind, a question without one is flagged in
+        part, or confidences look like fractions.
         """
         return cls.of_table(table_of_questions(questions), answers)
 

@@ -21,7 +21,7 @@ from pydantic_core import PydanticCustomError
 from bayes_direag.data.plain import plain
 from bayes_direag.errors import ObservationError
 
-type Row = dict[str, object]
+type Fields = dict[str, object]
 
 
 class Status(IntEnum):
@@ -219,7 +219,7 @@ def type_of(column: str) -> type:
     return types[0]
 
 
-def reports_of(record: object) -> Sequence[Row] | None:
+def reports_of(record: object) -> Sequence[Fields] | None:
     """Return the reports of a question in a file; None if they are not a list of objects."""
     if isinstance(record, Question):
         return list(map(vars, record.observations))

@@ -76,13 +76,14 @@ def table_of_arrow(
     """
     chosen, line = names or Columns(), np.arange(table.num_rows) + first_line
     if not labelled:
-        used = table.select(_used(table.column_names, chosen, labelled=False))
-        return table_of_arrow(used, path, names, first_line).unlabelled()
+        table = table.select(_used(table.column_names, chosen, labelled=False))
     if "observations" in table.column_names:
-        return _table_of_questions(table, path, names, line)
-    chosen.check(table.column_names, path)
-    columns = {our: _coded_arrow(table[name], path) for our, name in chosen.known(table.column_names).items()}
-    return LongTable.of_rows(columns, path, line, names)
+        questions = _table_of_questions(table, path, names, line)
+    else:
+        chosen.check(table.column_names, path)
+        columns = {our: _coded_arrow(table[name], path) for our, name in chosen.known(table.column_names).items()}
+        questions = LongTable.of_rows(columns, path, line, names)
+    return questions if labelled else questions.unlabelled()
 
 
 def _used(header: Sequence[str], names: Columns, *, labelled: bool) -> list[str]:
@@ -138,17 +139,16 @@ def parquet_parts(path: Path) -> Iterator[LongTable]:
 
     Raises ObservationError if the file or a value in it cannot be used.
     """
-    with _opened(path, None) as (file, header):
-        columns = [name for name in header if name not in OF_QUESTION]
+    with _opened(path, None, labelled=False) as (file, columns):
         first, held = 1, file.schema_arrow.empty_table().select(columns)
         n_rows = max(ROWS_AT_ONCE // 8, 1) if "observations" in columns else ROWS_AT_ONCE
         for batch in file.iter_batches(n_rows, columns=columns):
             held = pyarrow.concat_tables([held, pyarrow.Table.from_batches([batch])])
             if n_whole := _whole_questions(held) if held.num_rows >= n_rows else 0:
-                yield table_of_arrow(held[:n_whole], path, None, first).unlabelled()
+                yield table_of_arrow(held[:n_whole], path, None, first, labelled=False)
                 first, held = first + n_whole, held[n_whole:]
         if held.num_rows or first == 1:
-            yield table_of_arrow(held, path, None, first).unlabelled()
+            yield table_of_arrow(held, path, None, first, labelled=False)
 
 
 def _whole_questions(table: pyarrow.Table) -> int:
@@ -161,7 +161,9 @@ def _whole_questions(table: pyarrow.Table) -> int:
 
 
 @contextmanager
-def _opened(path: Path, names: Columns | None) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
+def _opened(
+    path: Path, names: Columns | None, *, labelled: bool = True
+) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
     """Open a Parquet file; yields it and the columns that are read; ObservationError if it cannot be read."""
     chosen = names or Columns()
     try:
@@ -169,7 +171,7 @@ def _opened(path: Path, names: Columns | None) -> Iterator[tuple[parquet.Parquet
             header = file.schema_arrow.names
             if "observations" not in header:
                 chosen.check(header, path)
-            yield file, _used(header, chosen, labelled=True)
+            yield file, _used(header, chosen, labelled=labelled)
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import pyarrow
 
 #: Where questions are predicted.
-Engine = Literal["local", "ray"]
+PredictionEngine = Literal["local", "ray"]
 
 
 def predict_on_ray(predict_batch: Callable[["pyarrow.Table"], "pyarrow.Table"], source: Path, target: Path) -> None:
