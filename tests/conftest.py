@@ -67,6 +67,11 @@ def real_replies() -> Path:
 
 
 @pytest.fixture(scope="session")
+def real_cases() -> Path:
+    return shared_folder("cases")
+
+
+@pytest.fixture(scope="session")
 def observations(tmp_path_factory) -> Path:
     """Return a file of 80 simulated questions, for the commands to read."""
     from bayes_direag.model.simulate import simulate_observations  # here, as the type checks are not yet in place above

@@ -379,6 +379,16 @@ def test_the_fall_back_guesses(text: str, confident: bool, answer: str | None, c
     assert read_last_number(text, confident=confident) == Reading(answer, confidence, status)
 
 
+def test_reported_replies_are_read_rightly(real_cases: Path) -> None:
+    for case in map(json.loads, (real_cases / "replies.jsonl").read_text("utf-8").splitlines()):
+        kind, reason = case["answers"], case.get("finish_reason")
+        if pattern := case.get("pattern"):
+            reading = read_by_pattern(case["text"], reason, re.compile(pattern))
+        else:
+            reading = read_reply(case["text"], reason, kind=kind)
+        assert [canonical(reading.answer, kind), reading.confidence] in case["right"], case
+
+
 @pytest.mark.parametrize("name", ["guess_probability", "json_answer", "numbered_labels", "numbered_guesses"])
 def test_real_replies_are_read_as_their_source_read_them(name: str, real_replies: Path) -> None:
     """Of 1,110 at most 3 % differ: alternatives that the source takes the first of, and forms that it fails to read."""

@@ -235,6 +235,13 @@ def test_without_gold_answers_the_kind_must_be_declared(golds):
         infer_kind(golds, "file.jsonl")
 
 
+def test_reported_answers_are_read_rightly(real_cases):
+    for case in map(json.loads, (real_cases / "answers.jsonl").read_text("utf-8").splitlines()):
+        assert canonical(case["text"], case["answers"]) in case["right"], case
+    for case in map(json.loads, (real_cases / "pairs.jsonl").read_text("utf-8").splitlines()):
+        assert same_answer(case["first"], case["second"], "text") is case["same"], case
+
+
 def test_a_missing_value_is_no_answer():
     values = [
         None,

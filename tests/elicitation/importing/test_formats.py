@@ -11,13 +11,15 @@ from bayes_direag import Observations
 from bayes_direag.data.files import read_questions
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import DirEAGError
-from elicitation.importing.formats import FORMATS, import_logs
+from elicitation.importing.formats import FORMATS, Format, import_logs
 from elicitation.importing.replies import Imported
 from elicitation.questions import load_questions
 from tests.elicitation import runs
 
 SAID = "Answer and Confidence (0-100): 5, 90%"
 LOGS = Path(__file__).parent / "logs"
+ROMES = [("Rome", None, True), ("Roma", None, True)]
+FIVE, SEVEN = [("5", 90, None)] * 2, [("7", 80, None)] * 2
 LM_EVAL = {path.name.split("_")[2]: path for path in (LOGS / "lm-eval").iterdir()}
 
 
@@ -607,6 +609,49 @@ class TestTranscripts:
             import_logs("transcripts", [path])
         with pytest.raises(DirEAGError, match=r"none\.jsonl: saw no such file; expected a log of format transcripts"):
             import_logs("transcripts", [tmp_path / "none.jsonl"])
+
+
+#: The answers of each question in a reported log, their confidences, and the verdicts of the log.
+REPORTED: list[tuple[Format, str, dict[str, Any], list[Any]]] = [
+    ("lm-eval", "cut_off_in_reasoning", {}, [[(None, None, None)], [("7", 90, None)]]),
+    ("lm-eval", "two_contexts", {}, [[("B", 88, True)], [("A", 73, True)]]),
+    ("lm-eval", "samples_sub_a samples_sub_b", {}, [[("B", 90, None)], [("C", 70, None)]]),
+    ("lm-eval", "mutual_information", {}, [[("B", 73, None)]]),
+    ("inspect", "task_a task_b", {}, [[("5", 90, None)], [("6", 80, None)]]),
+    ("inspect", "verdict_partial", {"scorers": ["g"]}, [[("Paris", None, True), ("in Paris", None, False)], ROMES]),
+    ("inspect", "verdict_no_answer", {"scorers": ["g"]}, [[("Paris", None, True), (None, None, None)], ROMES]),
+    ("inspect", "verdict_unscored", {"scorers": ["g"]}, [[("Paris", None, True), (None, None, None)], ROMES]),
+    ("inspect", "no_input", {}, [[("5", 90, None)], [("7", 90, None)]]),
+    ("batch", "null_usage", {}, [[("5", 90, None)], [("7", 80, None)]]),
+    ("batch", "responses", {}, [[("5", 90, None)], []]),
+    ("batch", "responses_and_chat", {}, [[("5", 90, None)], [("7", 80, None)]]),
+    ("batch", "completions", {}, [[("5", 90, None)], [("7", 80, None)]]),
+    ("batch", "n_is_2_and_a_failure", {}, [[("5", 90, None), ("6", 40, None)], [(None, None, None)] * 2]),
+    ("uqlm", "nan_score", {"scorers": ["score"]}, [[*FIVE, ("5", None, None)], [*SEVEN, ("7", 50, None)]]),
+    ("uqlm", "score_above_1", {"scorers": ["score"]}, [[*FIVE, ("5", 100, None)], [*SEVEN, ("7", 50, None)]]),
+    ("uqlm", "no_samples", {"scorers": ["score"]}, [[("5", 90, None)] * 2, [("7", 80, None)] * 2]),
+    ("transcripts", "fractions", {"scale": "fraction"}, [[("51", 90, None)], [("51", 85, None)], [("51", 100, None)]]),
+]
+
+
+@pytest.mark.parametrize(("form", "names", "options", "expected"), REPORTED)
+def test_reported_logs_are_read_rightly(
+    real_cases: Path,
+    form: Format,
+    names: str,
+    options: dict[str, Any],
+    expected: list[Any],
+) -> None:
+    folder = real_cases / form
+    files = [next(folder.glob(f"{name}.json*")) for name in names.split()]
+    asked = load_questions(folder / "questions.jsonl") if form == "batch" else None
+    kind = "numeric" if form == "uqlm" else None
+    imported = import_logs(form, files, questions=asked, kind=kind, **options)
+    said = [
+        [(one.answer, one.confidence and round(one.confidence), one.correct) for one in question.observations]
+        for question in imported.questions
+    ]
+    assert said == expected
 
 
 class TestObservations:
