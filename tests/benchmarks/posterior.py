@@ -62,8 +62,9 @@ def largest_rhat_and_smallest_ess(values) -> tuple[float, float]:
     each = values.reshape(*values.shape[:2], -1)
     columns = [each[..., element] for element in range(each.shape[2])]
     rhat = max(float(arviz_stats.rhat(column)) for column in columns)
-    size = min(float(arviz_stats.ess(column, method=method)) for column in columns for method in ("bulk", "tail"))
-    return rhat, size
+    bulk = min(float(arviz_stats.ess(column, method="bulk")) for column in columns)
+    tail = min(float(arviz_stats.ess(column, method="tail", prob=(0.05, 0.95))) for column in columns)
+    return rhat, min(bulk, tail)
 
 
 if __name__ == "__main__":
