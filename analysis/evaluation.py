@@ -402,14 +402,11 @@ def _manifest(evaluation: Evaluation) -> dict[str, object]:
 
 
 def _origin(observations: Observations) -> dict[str, object]:
-    def distinct(names: list[str | None]) -> list[str]:
-        return list(dict.fromkeys(name for name in names if name))
-
     return {
         "questions": len(observations),
         "answers": observations.kind,
         "levels": list(observations.level_names),
-        "datasets": distinct([question.dataset for question in observations.questions]),
-        "models": distinct([question.model for question in observations.questions]),
+        "datasets": list(observations.datasets),
+        "models": list(observations.models),
         "sha256": observations.fingerprint,
     }

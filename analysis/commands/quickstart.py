@@ -47,8 +47,8 @@ def quickstart_command(
         final.save(target / "fit.nc")
         write_table(final.predict(questions), target / "predictions.csv")
         opening = write_report(read_source(target), target / REPORT, step)
-    model = questions.questions[0].model
-    title = f"{model}, {len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
+    about = f"{len(questions)} questions asked at {questions.n_levels} levels: 5-fold cross-fit, preset bayes"
+    title = f"{', '.join(questions.models)}, {about}"
     out.print(Text(f"{opening.title}.", style="bold"), *opening.sentences, sep="\n\n", end="\n\n")
     show_evaluation(evaluation, title, results, as_json=False)
     out.print(shown([reliability_table(evaluation.predictions, "direag")]))

@@ -233,6 +233,21 @@ class Observations:
         """The records behind the arrays."""
         return tuple(map(self.table.record, self.row.tolist()))
 
+    @property
+    def datasets(self) -> tuple[str, ...]:
+        """The names of data sets that questions state, in the order of their first mention."""
+        return self._names("dataset")
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names of models that questions state, in the order of their first mention."""
+        return self._names("model")
+
+    def _names(self, field: str) -> tuple[str, ...]:
+        stated = self.table.texts_of_questions(field)
+        codes = dict.fromkeys(stated.code[self.row].tolist())
+        return tuple(filter(None, (stated.values[code] for code in codes if code >= 0)))
+
     def __len__(self) -> int:
         return len(self.problem_id)
 

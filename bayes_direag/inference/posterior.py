@@ -27,7 +27,7 @@ Under a preset that pools levels, ``weight_raw`` is a level's offset from ``weig
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache, partial
 from importlib.metadata import version
 from itertools import chain
@@ -316,8 +316,8 @@ def _container(
         "preset": preset.model_dump_json(),
         "answers": observations.kind,
         "signals": json.dumps(observations.signal_names),
-        "dataset": _distinct(question.dataset for question in observations.questions),
-        "model": _distinct(question.model for question in observations.questions),
+        "dataset": ", ".join(observations.datasets) or _NOT_STATED,
+        "model": ", ".join(observations.models) or _NOT_STATED,
         "observations_sha256": observations.fingerprint,
         "versions": _versions(),
         **attributes,
@@ -366,10 +366,6 @@ def _versions() -> str:
     return json.dumps({name: version(name) for name in _RECORDED_PACKAGES})
 
 
-def _distinct(names: Iterable[str | None]) -> str:
-    return ", ".join(dict.fromkeys(name for name in names if name)) or "not stated"
-
-
 #: Number of draws in the prior groups, and the type in which states are kept.
 _PRIOR_DRAWS = 1000
 _STATE = np.int16
@@ -377,4 +373,5 @@ _STATE = np.int16
 #: Groups without chain and draw.
 _DATA = ("fixed_parameters", "labels", "observed_data", "constant_data")
 
+_NOT_STATED = "not stated"
 _RECORDED_PACKAGES = ("bayes-direag", "numpyro", "jax", "numpy", "arviz-base")
