@@ -254,5 +254,5 @@ def each_in_turn[Result](function: Callable[..., Result], n: Int[Array, ""], *ba
     size = len(jax.tree.leaves(batch)[0])
     shapes = jax.eval_shape(result_of, n)
     zeros = jax.tree.map(lambda shape: jnp.zeros((size, *shape.shape), shape.dtype), shapes)
-    results: Result = jax.lax.fori_loop(0, n, step, zeros)
+    results: Result = jax.lax.fori_loop(jnp.zeros_like(n), n, step, zeros)
     return results
