@@ -333,7 +333,7 @@ class Fit:
         The log-likelihoods of posterior draws are stored with four significant digits; all else is stored exactly.
         """
         encoding = {}
-        if "log_likelihood" in self.tree.children:
+        if self.n_samples > 1 and "log_likelihood" in self.tree.children:
             shape = self.tree["log_likelihood"]["target"].shape
             chunk = (*shape[:-1], min(shape[-1], _QUESTIONS_BY_CHUNK))
             encoding["/log_likelihood"] = {"target": {**_COMPRESSED, "chunksizes": chunk}}
