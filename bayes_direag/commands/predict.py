@@ -57,7 +57,7 @@ def predict_command(
     With --candidates the table has a row for every candidate, and one without an answer for none of them being right.
     Their probabilities sum to one, and the selected answer is the most probable candidate.
 
-    Parquet files of any size are read and written in parts. With --engine ray, OBS is a Parquet file with one row a
+    Files of any size are read and written in parts. With --engine ray, OBS is a Parquet file with one row a
     question, or a folder of them, and --out a new folder.
 
     With --target-accuracy the table has a column "answered". The guarantee holds for questions of the same kind as the
@@ -78,19 +78,21 @@ def predict_command(
             )
         _predict_on_ray(fit, observations, target, interval_level)
         return
-    from bayes_direag.data.files import check_table_path, is_parquet, write_table
+    from bayes_direag.data.files import check_table_path, write_table
     from bayes_direag.data.observations import Observations
     from bayes_direag.fits.abstention import answer
     from bayes_direag.fits.fit import Fit
-    from bayes_direag.fits.streaming import Predicted, predict_parquet
+    from bayes_direag.fits.streaming import Predicted, predict_file
 
     check_table_path(target)
     learned = Fit.load(fit)
     columns = options.chosen_columns(column, scale, equal, learned.columns)
     with options.progress() as step:
         decided = None
-        if is_parquet(observations) and target_accuracy is None and columns is None and not candidates:
-            predicted = predict_parquet(learned, observations, target, interval_level=interval_level, on_step=step)
+        if target_accuracy is None and not candidates:
+            predicted = predict_file(
+                learned, observations, target, columns, interval_level=interval_level, on_step=step
+            )
         else:
             questions = Observations.read(observations, learned.tree.attrs["answers"], columns)
             also = "" if target_accuracy is None else ", and finding the threshold"
@@ -106,10 +108,8 @@ def predict_command(
                     interval_level=interval_level,
                 )
                 table = decided.table
-            elif candidates:
-                table = learned.predict_candidates(questions)
             else:
-                table = learned.predict(questions, interval_level=interval_level)
+                table = learned.predict_candidates(questions)
             write_table(table, target)
             predicted = Predicted(len(questions), int((~questions.answered).sum()))
     n, unanswered = predicted

@@ -17,7 +17,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical
 from bayes_direag.data.columns import SameAnswer
-from bayes_direag.data.json_lines import json_lines
+from bayes_direag.data.json_lines import json_lines, read_lines
 from bayes_direag.data.long_table import Coded, LongTable
 from bayes_direag.data.records import Question
 from bayes_direag.errors import ObservationError
@@ -29,7 +29,7 @@ def read_equal(path: Path) -> SameAnswer:
     Raises ObservationError if a line is not a cluster.
     """
     clusters: dict[str | None, list[frozenset[str | None]]] = {}
-    for number, record in json_lines(path):
+    for number, record in json_lines(read_lines(path), path):
         listed = record.get("answers") if isinstance(record, dict) else None
         if (
             not isinstance(record, dict)

@@ -1,7 +1,9 @@
 """Observation files: recognised by content when read, by suffix when written, and never written in part."""
 
 import json
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +21,10 @@ if TYPE_CHECKING:
 SUFFIXES = (".csv", ".jsonl", ".parquet")
 
 
+#: The number of rows that are read at once, unless one question has more.
+ROWS_AT_ONCE = 1 << 19
+
+
 def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.long_table.LongTable":
     """Read an observation file.
 
@@ -26,35 +32,54 @@ def read_table(path: Path, names: Columns | None = None) -> "bayes_direag.data.l
     Parquet holds a question a row, or is a table in long form, as CSV is, and as JSON Lines may be if ``names`` are
     given. Raises ObservationError if the file cannot be read, or a value in it cannot be used.
     """
-    from bayes_direag.data.json_lines import json_lines, read_text, table_of_records
-
-    if is_parquet(path):
-        from bayes_direag.data.tables import read_parquet
-
-        return read_parquet(path, names)
-    text = read_text(path)
-    start = text.lstrip()[:1]
-    if not start:
-        raise ObservationError(
-            "the file is empty",
-            path=path,
-            expected="one question a line",
-            remedy="Check that the run that should have written it has finished.",
-        )
-    if start in "{[":
-        return table_of_records(list(json_lines(path, text)), path, names)
-    from bayes_direag.data.tables import table_of_csv
-
-    return table_of_csv(text, path, names)
+    return next(_tables(path, names, math.inf))
 
 
-def is_parquet(path: str | Path) -> bool:
-    """Tell by its first bytes whether a file is Parquet; False if it cannot be read."""
-    try:
-        with Path(path).open("rb") as file:
-            return file.read(4) == b"PAR1"
-    except OSError:
-        return False
+def read_parts(path: Path, names: Columns | None = None) -> Iterator["bayes_direag.data.long_table.LongTable"]:
+    """Read an observation file, as :func:`read_table` does, in parts of whole questions without their labels.
+
+    The rows of each question must be adjacent.
+    """
+    return (part.unlabelled() for part in _tables(path, names, float(ROWS_AT_ONCE)))
+
+
+def _tables(
+    path: Path, names: Columns | None, rows_at_once: float
+) -> Iterator["bayes_direag.data.long_table.LongTable"]:
+    from bayes_direag.data.json_lines import json_tables, lines_of, opened
+
+    with opened(path) as file:
+        if file.peek(4).startswith(b"PAR1"):
+            from bayes_direag.data.tables import parquet_tables
+
+            if not file.seekable():
+                raise ObservationError(
+                    "Parquet cannot be read from a pipe",
+                    path=path,
+                    expected="a file, or JSON Lines or CSV from the pipe",
+                    remedy="Write it to a file first.",
+                )
+            yield from parquet_tables(path, names, rows_at_once)
+            return
+        lines, start = lines_of(file, path), []
+        for line in lines:
+            start.append(line)
+            if line.strip():
+                break
+        else:
+            raise ObservationError(
+                "the file is empty",
+                path=path,
+                expected="one question a line",
+                remedy="Check that the run that should have written it has finished.",
+            )
+        whole = chain(start, lines)
+        if start[-1].lstrip()[0] in "{[":
+            yield from json_tables(whole, path, names, rows_at_once)
+            return
+        from bayes_direag.data.tables import csv_tables
+
+        yield from csv_tables(whole, path, names, rows_at_once)
 
 
 def read_questions(path: str | Path) -> tuple[Question, ...]:
@@ -128,15 +153,24 @@ def write_table(table: "pandas.DataFrame", path: str | Path) -> None:
     Missing values are empty in CSV and null in the others, so only CSV cannot tell a missing text from an empty one.
     Without rows, CSV and Parquet keep the columns. Raises ObservationError for another suffix.
     """
+    write_parts([table], path)
+
+
+def write_parts(tables: Iterable["pandas.DataFrame"], path: str | Path) -> None:
+    """Write tables of the same columns one after the other, as :func:`write_table` writes one."""
     check_table_path(path)
     with atomic_path(path) as partial_path:
         match partial_path.suffix.lower():
             case ".csv":
-                table.to_csv(partial_path, index=False, lineterminator="\n")
+                with partial_path.open("w", encoding="utf-8", newline="") as file:
+                    for number, table in enumerate(tables):
+                        table.to_csv(file, index=False, header=number == 0, lineterminator="\n")
             case ".parquet":
-                table.to_parquet(partial_path, index=False)
+                from bayes_direag.data.tables import write_parquet_parts
+
+                write_parquet_parts(tables, partial_path)
             case _:
-                records = as_records(table)
+                records = (row for table in tables for row in as_records(table))
                 _write_lines((json.dumps(row, ensure_ascii=False, allow_nan=False) for row in records), partial_path)
 
 

@@ -3,16 +3,19 @@
 A file of reports is a table in long form, and read as one if the names of its columns are given.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BufferedReader
 from itertools import chain
 from pathlib import Path
+from typing import TypeGuard
 
 import numpy as np
 from jaxtyping import Int
 from pydantic_core import from_json
 
 from bayes_direag.data.columns import Columns
-from bayes_direag.data.long_table import Coded, FileRecord, LongTable
+from bayes_direag.data.long_table import Coded, FileRecord, LongTable, whole_questions
 from bayes_direag.data.plain import plain
 from bayes_direag.data.records import (
     OF_OBSERVATION,
@@ -30,10 +33,11 @@ _RELEASED = {"outputs": "pred_answer_norm", "samples": "pred_answer_norm", "topk
 _WITH_REPORTS = frozenset({"observations", *_RELEASED})
 
 
-def read_text(path: Path) -> str:
-    """Return the text of a file in UTF-8; raise ObservationError if it cannot be read."""
+@contextmanager
+def opened(path: Path) -> Iterator[BufferedReader]:
+    """Open a file; raise ObservationError if it cannot be."""
     try:
-        data = path.read_bytes()
+        file = path.open("rb")
     except OSError as error:
         known = {FileNotFoundError: "there is no such file", IsADirectoryError: "this is a folder"}
         raise ObservationError(
@@ -42,37 +46,63 @@ def read_text(path: Path) -> str:
             expected="an observation file (JSON Lines, Parquet or CSV)",
             remedy="Check the path.",
         ) from error
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise ObservationError(
-            "this is not UTF-8 text",
-            path=path,
-            line=data.count(b"\n", 0, error.start) + 1,
-            seen=data[error.start : error.end],
-            expected="UTF-8",
-            remedy="Save the file in UTF-8, and check that it is an observation file.",
-        ) from error
+    with file:
+        yield file
 
 
-def json_lines(path: Path, text: str | None = None) -> Iterator[tuple[int, object]]:
-    """Yield the values of a JSON Lines file, each with its line number; ObservationError if it cannot be read."""
-    text = read_text(path) if text is None else text
-    numbered = [(number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip()]
-    for n_before, (number, line) in enumerate(numbered):
+def lines_of(file: Iterable[bytes], path: Path) -> Iterator[str]:
+    """Yield the lines of a file in UTF-8, each with its end; raise ObservationError for other bytes."""
+    for number, line in enumerate(file, 1):
         try:
-            yield number, from_json(line)
+            yield line.decode("utf-8-sig" if number == 1 else "utf-8")
+        except UnicodeDecodeError as error:
+            raise ObservationError(
+                "this is not UTF-8 text",
+                path=path,
+                line=number,
+                seen=line[error.start : error.end],
+                expected="UTF-8",
+                remedy="Save the file in UTF-8, and check that it is an observation file.",
+            ) from error
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Yield the lines of a text file, as :func:`lines_of` does."""
+    with opened(path) as file:
+        yield from lines_of(file, path)
+
+
+def json_lines(lines: Iterator[str], path: Path) -> Iterator[tuple[int, object]]:
+    """Yield the values of the lines of a file, each with its number; ObservationError for one that is not JSON."""
+    n_before = 0
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        try:
+            value = from_json(line)
         except ValueError as error:
             reason = str(error).replace("line 1 ", "")
-            if 0 < n_before == len(numbered) - 1:
-                problem, seen = f"this last line is cut off ({reason})", line[-40:]
+            if n_before and not any(map(str.strip, lines)):
+                problem, seen = f"this last line is cut off ({reason})", line.removesuffix("\n")[-40:]
                 remedy = f"The lines before it ({n_before}) are complete: remove this one, or resume the run."
             else:
-                problem, seen = f"this line is not JSON ({reason})", line
+                problem, seen = f"this line is not JSON ({reason})", line.removesuffix("\n")
                 remedy = "Correct the line. An object or a list must stand on one line."
             raise ObservationError(
                 problem, path=path, line=number, seen=seen, expected="one complete JSON object a line", remedy=remedy
             ) from error
+        n_before += 1
+        yield number, value
+
+
+def json_tables(lines: Iterator[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
+    """Take the lines of a JSON Lines file, at once or in parts of whole questions; see :func:`table_of_records`."""
+
+    def question(record: object) -> object:
+        return record.get(names.question) if names is not None and _is_row(record) else object()
+
+    for part in whole_questions(json_lines(lines, path), rows_at_once / 64, question):
+        yield table_of_records(part, path, names)
 
 
 def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, names: Columns | None) -> LongTable:
@@ -81,13 +111,18 @@ def table_of_records(numbered: Sequence[tuple[int, object]], path: Path | None, 
     Raises ObservationError if a value cannot be used.
     """
     line, records = np.array([line for line, _ in numbered], int), [record for _, record in numbered]
-    rows = [record for record in records if isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()]
+    rows = list(filter(_is_row, records))
     if names is None or len(rows) < len(records):
         return _table_of_questions([_under_our_names(record, names) for record in records], path, line, names)
     header = [*dict.fromkeys(str(name) for row in rows for name in row)]
     names.check(header, path)
     columns = {our: Coded.of([row.get(name) for row in rows]) for our, name in names.known(header).items()}
     return LongTable.of_rows(columns | signal_columns(rows), path, line, names)
+
+
+def _is_row(record: object) -> TypeGuard[Mapping[str, object]]:
+    """Tell whether a record is a report, as it has no reports."""
+    return isinstance(record, Mapping) and not _WITH_REPORTS & record.keys()
 
 
 def table_of_questions(questions: Sequence[Question]) -> LongTable:

@@ -14,7 +14,7 @@ import numpy as np
 
 from bayes_direag.data.answers import AnswerKind, canonical, infer_kind
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.json_lines import read_text
+from bayes_direag.data.json_lines import read_lines
 from bayes_direag.data.long_table import Coded, LongTable, whole
 from bayes_direag.data.plain import is_missing, plain
 from bayes_direag.errors import ObservationError
@@ -190,7 +190,7 @@ def read_labels(path: str | Path) -> "pandas.DataFrame":
 
     from bayes_direag.data.tables import csv_rows
 
-    (_, header), *rows = list(csv_rows(read_text(Path(path)), Path(path))) or [(1, [])]
+    (_, header), *rows = list(csv_rows(read_lines(Path(path)), Path(path))) or [(1, [])]
     frame = pd.DataFrame([cells for _, cells in rows], index=[line for line, _ in rows], columns=header, dtype="str")
     frame.attrs[_PATH] = Path(path)
     return frame

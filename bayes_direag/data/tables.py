@@ -2,8 +2,12 @@
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from itertools import chain
+from operator import itemgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +15,11 @@ import numpy as np
 import pyarrow
 import pyarrow.compute as pc
 from jaxtyping import Int, Shaped
-from pyarrow import csv as pyarrow_csv
 from pyarrow import parquet, types
 
 from bayes_direag.data.columns import Columns
 from bayes_direag.data.json_lines import signal_columns, table_of_records
-from bayes_direag.data.long_table import Coded, LongTable, whole
+from bayes_direag.data.long_table import Coded, LongTable, whole, whole_questions
 from bayes_direag.data.records import COLUMNS, NUMBER, OF_OBSERVATION, OF_QUESTION, signal_column, signal_of, type_of
 from bayes_direag.errors import ObservationError
 
@@ -120,58 +123,34 @@ def _table_of_questions(
     )
 
 
-def read_parquet(path: Path, names: Columns | None) -> LongTable:
-    """Read a Parquet file with a row for each report, or for each question.
-
-    Raises ObservationError if the file or a value in it cannot be used.
-    """
-    with _opened(path, names) as (file, columns):
-        return table_of_arrow(file.read(columns=columns), path, names)
-
-
-#: The number of rows that are read at once, unless one question has more.
-ROWS_AT_ONCE = 1 << 19
 _BUFFER = 1 << 20
 
 
-def parquet_parts(path: Path) -> Iterator[LongTable]:
-    """Read a Parquet file in parts of whole questions, without labels; the rows of a question must be adjacent.
+def parquet_tables(path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
+    """Read a Parquet file with a row for each report, or for each question: at once, or in parts without labels.
 
-    Raises ObservationError if the file or a value in it cannot be used.
+    Parts are of whole questions if the rows of each are adjacent. Raises ObservationError if the file or a value in it
+    cannot be used.
     """
-    with _opened(path, None, labelled=False) as (file, columns):
-        first, held = 1, file.schema_arrow.empty_table().select(columns)
-        n_rows = max(ROWS_AT_ONCE // 8, 1) if "observations" in columns else ROWS_AT_ONCE
-        for batch in file.iter_batches(n_rows, columns=columns):
-            held = pyarrow.concat_tables([held, pyarrow.Table.from_batches([batch])])
-            if n_whole := _whole_questions(held) if held.num_rows >= n_rows else 0:
-                yield table_of_arrow(held[:n_whole], path, None, first, labelled=False)
-                first, held = first + n_whole, held[n_whole:]
-        if held.num_rows or first == 1:
-            yield table_of_arrow(held, path, None, first, labelled=False)
-
-
-def _whole_questions(table: pyarrow.Table) -> int:
-    """Return the number of rows without those of the last question, which may go on."""
-    if "observations" in table.column_names:
-        return int(table.num_rows)
-    names = table["problem_id"]
-    others = np.flatnonzero(pc.not_equal(names, names[-1]).fill_null(True).to_numpy())
-    return int(others[-1]) + 1 if len(others) else 0
-
-
-@contextmanager
-def _opened(
-    path: Path, names: Columns | None, *, labelled: bool = True
-) -> Iterator[tuple[parquet.ParquetFile, list[str]]]:
-    """Open a Parquet file; yields it and the columns that are read; ObservationError if it cannot be read."""
-    chosen = names or Columns()
+    chosen, in_parts = names or Columns(), rows_at_once < math.inf
     try:
         with parquet.ParquetFile(path, pre_buffer=False, buffer_size=_BUFFER) as file:
             header = file.schema_arrow.names
             if "observations" not in header:
                 chosen.check(header, path)
-            yield file, _used(header, chosen, labelled=labelled)
+            columns = _used(header, chosen, labelled=not in_parts)
+            if not in_parts:
+                yield table_of_arrow(file.read(columns=columns), path, names)
+                return
+            n_rows = max(int(rows_at_once) // (8 if "observations" in columns else 1), 1)
+            first, held = 1, file.schema_arrow.empty_table().select(columns)
+            for batch in file.iter_batches(n_rows, columns=columns):
+                held = pyarrow.concat_tables([held, pyarrow.Table.from_batches([batch])])
+                if n_whole := _n_of_whole_questions(held, chosen.question) if held.num_rows >= n_rows else 0:
+                    yield table_of_arrow(held[:n_whole], path, names, first)
+                    first, held = first + n_whole, held[n_whole:]
+            if held.num_rows or first == 1:
+                yield table_of_arrow(held, path, names, first)
     except (pyarrow.ArrowException, OSError) as error:
         raise ObservationError(
             f"this Parquet file cannot be read ({error})",
@@ -181,40 +160,37 @@ def _opened(
         ) from error
 
 
-def table_of_csv(text: str, path: Path, names: Columns | None) -> LongTable:
-    """Take the text of a CSV file in long form; raise ObservationError if it or a value in it cannot be used."""
-    header, chosen = next(csv_rows(text, path))[1], names or Columns()
+def _n_of_whole_questions(table: pyarrow.Table, question: str) -> int:
+    """Return the number of rows without those of the last question, which may go on."""
+    if "observations" in table.column_names:
+        return int(table.num_rows)
+    names = table[question]
+    others = np.flatnonzero(pc.not_equal(names, names[-1]).fill_null(True).to_numpy())
+    return int(others[-1]) + 1 if len(others) else 0
+
+
+def csv_tables(lines: Iterable[str], path: Path, names: Columns | None, rows_at_once: float) -> Iterator[LongTable]:
+    """Take the lines of a CSV file in long form, at once or in parts of whole questions.
+
+    Raises ObservationError if the file or a value in it cannot be used.
+    """
+    rows, chosen = csv_rows(lines, path), names or Columns()
+    _, header = next(rows)
     chosen.check(header, path)
-    try:
-        table = pyarrow_csv.read_csv(
-            pyarrow.BufferReader(text.encode()),
-            pyarrow_csv.ReadOptions(block_size=min(4 * len(text), 2**31 - 1)),
-            pyarrow_csv.ParseOptions(newlines_in_values=True),
-            pyarrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(header, pyarrow.dictionary(pyarrow.int32(), pyarrow.string())),
-                null_values=[""],
-                strings_can_be_null=True,
-            ),
-        )
-    except pyarrow.ArrowInvalid:
-        table = None
-    line = np.arange(0 if table is None else table.num_rows) + 2
-    if '"' in text or len(text.splitlines()) != len(line) + 1:  # Arrow takes a cell without its last quotation mark
-        line = np.array([number for number, _ in csv_rows(text, path)][1:], int)
-    if table is None or len(line) != table.num_rows:
-        raise _not_csv(path, None, "cells are divided in two ways")
+    known = {our: header.index(name) for our, name in chosen.known(header).items()}
     meaning: dict[type, Callable[[str], object]] = {str: str, int: _number, float: _number, bool: _flag}
-    columns = {
-        our: _coded_arrow(table[name]).changed(meaning[type_of(our)]) for our, name in chosen.known(header).items()
-    }
-    return LongTable.of_rows(columns, path, line, names)
+    for part in whole_questions(rows, rows_at_once / 8, itemgetter(known["problem_id"])):
+        given = {our: Coded.of([cells[place] or None for _, cells in part]) for our, place in known.items()}
+        columns = {our: column.changed(meaning[type_of(our)]) for our, column in given.items()}
+        yield LongTable.of_rows(columns, path, np.array([line for line, _ in part], int), names)
 
 
-def csv_rows(text: str, path: Path) -> Iterator[tuple[int, list[str]]]:
+def csv_rows(lines: Iterable[str], path: Path) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a CSV file with their lines; raise ObservationError for one with an error."""
-    limit, line, width = csv.field_size_limit(max(len(text), 1)), 1, 0
+    limit, line, width = csv.field_size_limit(sys.maxsize), 1, 0
     try:
-        reader = csv.reader(io.StringIO(text, newline=""), strict=True)
+        ends = (io.StringIO(text, newline="") if "\r" in text else (text,) for text in lines)
+        reader = csv.reader(chain.from_iterable(ends), strict=True)
         for cells in reader:
             width = width or len(cells)
             if cells and len(cells) != width:
@@ -335,6 +311,16 @@ def write_parquet(table: LongTable, path: Path) -> None:
 def _further_signals(table: LongTable) -> list[str]:
     """Return the columns of the signals other than the stated confidence."""
     return [signal_column(name) for name in table.percents if name != NUMBER]
+
+
+def write_parquet_parts(tables: Iterable["pandas.DataFrame"], path: Path) -> None:
+    """Write frames of the same columns one after the other, each as a row group, as pandas would write them."""
+    with ExitStack() as stack:
+        writer = None
+        for table in tables:
+            rows = pyarrow.Table.from_pandas(table, preserve_index=False)
+            writer = writer or stack.enter_context(parquet.ParquetWriter(path, rows.schema))
+            writer.write_table(rows)
 
 
 def _of_rows(table: LongTable, name: str) -> Shaped[np.ndarray, " row"]:

@@ -20,8 +20,10 @@ from numpyro.infer import MCMC
 from xarray.backends import NetCDF4DataStore
 
 from bayes_direag.data.answers import AnswerKind
+from bayes_direag.data.arrays import Overview
 from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.columns import Columns
+from bayes_direag.data.long_table import LongTable
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError, FitFileError
 from bayes_direag.fits.checked import require_answers, require_usable
@@ -223,17 +225,24 @@ class Fit:
             }
         )
 
-    def predict_batch(self, table: "pyarrow.Table", *, interval_level: float = 0.9) -> "pyarrow.Table":
+    def predict_batch(
+        self, table: "pyarrow.Table | LongTable", *, interval_level: float = 0.9, overview: Overview | None = None
+    ) -> "pyarrow.Table":
         """Predict the questions of an Arrow table; engines for large data map this over the batches of a data set.
+
+        ``direag predict`` maps it over the parts of a file.
 
         Parameters
         ----------
         table
             A row for each question, with its reports as structs in the column ``observations``, as
             :meth:`Observations.write` writes them to Parquet; or a row for each report, with all rows of each question.
-            Gold answers and other columns are not looked at. It may be empty.
+            Gold answers and other columns are not looked at. It may be empty. Or a part of a file, which
+            :func:`~bayes_direag.data.files.read_parts` reads.
         interval_level
             As in :meth:`predict`.
+        overview
+            What earlier batches of a file say of its levels. By default every batch names its levels.
 
         Returns
         -------
@@ -249,10 +258,12 @@ class Fit:
 
         from bayes_direag.data.tables import table_of_arrow
 
-        questions = self.fitted.select(slice(0))
-        if table.num_rows:
-            reports = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
-            questions = Observations.of_table(reports, self.answers)
+        if not isinstance(table, LongTable) and table.num_rows:
+            table = table_of_arrow(table, None, self.columns or Columns(), labelled=False)
+        if isinstance(table, LongTable):
+            questions = Observations.of_table(table, self.answers, overview=overview)
+        else:
+            questions = self.fitted.select(slice(0))
         predicted = self.predict(questions, interval_level=interval_level)
         return pyarrow.Table.from_pandas(predicted, preserve_index=False)
 

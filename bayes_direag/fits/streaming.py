@@ -1,22 +1,21 @@
-"""From a Parquet file of observations to a table of predictions, in bounded memory."""
+"""From a file of observations to a table of predictions, in bounded memory."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import pyarrow
-from pyarrow import parquet
+import pandas as pd
 
 from bayes_direag.data.arrays import Overview
-from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.files import write_table
-from bayes_direag.data.observations import Observations
-from bayes_direag.data.tables import parquet_parts
+from bayes_direag.data.columns import Columns
+from bayes_direag.data.files import read_parts, read_table, write_parts
 from bayes_direag.errors import ObservationError
 from bayes_direag.fits.fit import Fit
+
+if TYPE_CHECKING:
+    from bayes_direag.data.long_table import LongTable
 
 #: The rows of a question need not be adjacent in files with at most this many rows.
 LARGEST_REGROUPED = 5_000_000
@@ -33,21 +32,25 @@ class _ScatteredError(Exception):
     """Rows of a question are not adjacent, or it occurs twice."""
 
 
-def predict_parquet(
+def predict_file(
     fit: Fit,
     source: Path,
     target: Path,
+    columns: Columns | None = None,
     *,
     interval_level: float = 0.9,
     on_step: Callable[[str], None] = lambda _: None,
 ) -> Predicted:
-    """Predict the questions of a Parquet file part by part.
+    """Predict the questions of an observation file part by part, and write a table, completely or not at all.
 
-    The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Parquet is written
-    part by part, completely or not at all; CSV and JSON Lines are written at the end.
+    The table has the columns and values of :meth:`Fit.predict <bayes_direag.fits.fit.Fit.predict>`. Gold answers are
+    not used.
 
     Parameters
     ----------
+    columns
+        How the file is read. With columns, each part is checked by itself; without, a level may have its name in any
+        earlier part.
     on_step
         Called with messages on progress.
 
@@ -55,64 +58,56 @@ def predict_parquet(
     ------
     ObservationError, LevelError, DirEAGError
         As :meth:`Observations.read <bayes_direag.data.observations.Observations.read>` and ``Fit.predict`` do, or if
-        rows of a question are not adjacent in a file of more than :data:`LARGEST_REGROUPED` rows.
+        rows of a question are not adjacent in a pipe, or in a file of more than :data:`LARGEST_REGROUPED` rows.
     """
+    n = n_unanswered = 0
 
-    def predicted(parts: Iterable[Observations]) -> Iterator[pyarrow.Table]:
-        start, n = monotonic(), 0
+    def predicted(parts: Iterable["LongTable"]) -> Iterator[pd.DataFrame]:
+        nonlocal n, n_unanswered
+        start, overview = monotonic(), Overview() if columns is None else None
+        n = n_unanswered = 0
         on_step(f"predicting {source}")
-        for questions in parts:
-            yield pyarrow.Table.from_pandas(fit.predict(questions, interval_level=interval_level), preserve_index=False)
-            n += len(questions)
+        for part in parts:
+            table = fit.predict_batch(part, interval_level=interval_level, overview=overview)
+            n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
             on_step(f"predicted {n:,} questions, {n / (monotonic() - start):,.0f} a second")
+            yield table.to_pandas()
 
     try:
-        return _written(predicted(_parts(source, fit)), target)
+        write_parts(predicted(_adjacent(source, columns)), target)
     except _ScatteredError:
-        return _written(predicted([Observations.read(source, fit.answers)]), target)
-
-
-def _parts(source: Path, fit: Fit) -> Iterator[Observations]:
-    """Yield the questions of a file in parts; names are compared by a hash of 64 bits."""
-    overview, hashes, lines = Overview(), [], []
-    for part in parquet_parts(source):
-        questions = Observations.of_table(part, fit.answers, overview=overview)
-        hashes.append(np.fromiter(map(hash, questions.problem_id), np.int64))
-        lines.append(part.line[part.start])
-        yield questions
-    line = np.concatenate(lines)
-    _, first = np.unique(np.concatenate(hashes), return_index=True)
-    if len(first) == len(line):
-        return
-    with parquet.ParquetFile(source) as file:
-        n_rows = file.metadata.num_rows
-        if n_rows <= LARGEST_REGROUPED:
-            raise _ScatteredError
-        again = int(np.delete(line, first)[0])
-        raise ObservationError(
-            f"rows of this question are not adjacent to its other rows, and {n_rows:,} rows are too many to be sorted",
-            path=source,
-            line=again,
-            field="problem_id",
-            seen=file.read(columns=["problem_id"])["problem_id"][again - 1].as_py(),
-            expected="adjacent rows for each question",
-            remedy="Sort the file first, for example with DuckDB: COPY (FROM 'in.parquet' ORDER BY problem_id) TO "
-            "'sorted.parquet'.",
-        )
-
-
-def _written(tables: Iterator[pyarrow.Table], target: Path) -> Predicted:
-    """Write tables of predictions, and count them."""
-    if target.suffix.lower() != ".parquet":
-        table = pyarrow.concat_tables(tables)
-        write_table(table.to_pandas(), target)
-        return Predicted(table.num_rows, table["answer"].null_count)
-    n = n_unanswered = 0
-    writer: parquet.ParquetWriter | None = None
-    with atomic_path(target) as partial_path, ExitStack() as stack:
-        for table in tables:
-            if writer is None:
-                writer = stack.enter_context(parquet.ParquetWriter(partial_path, table.schema))
-            writer.write_table(table)
-            n, n_unanswered = n + table.num_rows, n_unanswered + table["answer"].null_count
+        write_parts(predicted([read_table(source, columns).unlabelled()]), target)
     return Predicted(n, n_unanswered)
+
+
+def _adjacent(source: Path, columns: Columns | None) -> Iterator["LongTable"]:
+    """Yield the parts of a file in which the rows of each question are adjacent; names are compared by their hashes."""
+    hashes, lines, n_rows = [], [], 0
+    for part in read_parts(source, columns):
+        hashes.append(np.fromiter(map(hash, _names(part)), np.int64))
+        lines.append(part.line[part.start])
+        n_rows += len(part.line) if part.is_long else len(part)
+        yield part
+    _, first = np.unique(np.concatenate(hashes), return_index=True)
+    again = np.delete(np.concatenate(lines), first)
+    if not len(again):
+        return
+    if n_rows <= LARGEST_REGROUPED and source.is_file():
+        raise _ScatteredError
+    names = ((part.line_of(row), name) for part in read_parts(source, columns) for row, name in enumerate(_names(part)))
+    line = int(again[0])
+    reason = f"{n_rows:,} rows are too many to be sorted" if source.is_file() else "a pipe cannot be read again"
+    raise ObservationError(
+        f"rows of this question are not adjacent to its other rows, and {reason}",
+        path=source,
+        line=line,
+        field="problem_id",
+        seen=next(name for at, name in names if at == line) if source.is_file() else ...,
+        expected="adjacent rows for each question",
+        remedy="Sort the file first, for example with DuckDB: COPY (FROM 'in.parquet' ORDER BY problem_id) TO "
+        "'sorted.parquet'.",
+    )
+
+
+def _names(part: "LongTable") -> list[str]:
+    return list(part.texts_of_questions("problem_id").objects())

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from bayes_direag import Fit, Observations, Predictor
-from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.fits.streaming import predict_file
 
 
 def assert_every_door_says_the_same(fit: Fit, observations: Observations, folder: Path) -> None:
@@ -19,7 +19,7 @@ def assert_every_door_says_the_same(fit: Fit, observations: Observations, folder
     records = [question.model_dump(mode="json") for question in observations.questions]
     for given in (observations.to_frame(), records, observations.to_frame().to_dict("records"), str(folder / name)):
         pd.testing.assert_frame_equal(fit.predict(given), expected)
-    predict_parquet(fit, folder / "all.parquet", folder / "streamed.parquet")
+    predict_file(fit, folder / "all.parquet", folder / "streamed.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(folder / "streamed.parquet"), expected, check_dtype=False)
     fit.save(folder / "fit.nc")
     loaded = Fit.load(folder / "fit.nc")

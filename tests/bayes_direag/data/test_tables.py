@@ -8,11 +8,10 @@ import pyarrow
 import pytest
 from pyarrow import parquet
 
-from bayes_direag.data import tables
+from bayes_direag.data import files
 from bayes_direag.data.arrays import Overview
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
-from bayes_direag.data.tables import parquet_parts
 from bayes_direag.errors import ObservationError
 from tests.bayes_direag.long_tables import long_table, written
 
@@ -23,7 +22,7 @@ LABELS = ("correct", "labelled", "conflicting")
 def in_parts(path: Path, kind: str | None = None) -> list[Observations]:
     """Read a file in parts, to the end."""
     overview = Overview()
-    return [Observations.of_table(part, kind, overview=overview) for part in parquet_parts(path)]
+    return [Observations.of_table(part, kind, overview=overview) for part in files.read_parts(path)]
 
 
 def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
@@ -48,7 +47,7 @@ def assert_parts_make_the_whole(path: Path, kind: str | None = None) -> None:
 @pytest.mark.parametrize(("seed", "rows_at_once"), [(0, 30), (1, 1000), (2, 9)])
 @pytest.mark.parametrize("form", ["a row a report", "a row a question"])
 def test_parts_make_the_whole(tmp_path, monkeypatch, kind, seed, rows_at_once, form):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
     table = long_table(kind, seed=seed, flagged=seed % 2 == 0)
     table["level_name"] = table["level"].map({level: f"level {'dcba'[level]}" for level in range(4)})
     path = written(table, tmp_path / "o.parquet")
@@ -126,7 +125,7 @@ ROWS = [
 )  # fmt: skip
 @pytest.mark.parametrize("read", [Observations.read, in_parts])
 def test_what_is_wrong_is_said_with_its_line(tmp_path, monkeypatch, changes, line, said, read):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 5)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 5)
     if read is in_parts and any(word in said for word in ("gold answer", "gold_answer", "dataset", "correct")):
         pytest.skip("parts have no labels")
     rows = [row | changes.get(number, {}) for number, row in enumerate(ROWS)]
@@ -161,7 +160,7 @@ def test_no_rows_and_no_column(tmp_path):
 
 
 def test_names_that_contradict_those_of_earlier_parts_are_errors(tmp_path, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 3)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 3)
     table = pd.DataFrame(ROWS).assign(level_name=["low", "mid", "high"] * 3 + ["low", "lower", "high"])
     path = written(table, tmp_path / "o.parquet")
     for read in (Observations.read, in_parts):

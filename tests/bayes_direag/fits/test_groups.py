@@ -14,7 +14,7 @@ from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map, fit_nuts
-from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.fits.streaming import predict_file
 from bayes_direag.inference.map import penalised_loss
 from bayes_direag.inference.posterior import natural_draws
 from bayes_direag.model.likelihood_data import LikelihoodData
@@ -146,7 +146,7 @@ def test_a_question_may_have_any_number_of_reports(fit: Fit, tmp_path: Path) -> 
     for suffix in ("jsonl", "parquet", "csv"):
         new.write(tmp_path / f"new.{suffix}")
         pd.testing.assert_frame_equal(fit.predict(tmp_path / f"new.{suffix}"), table)
-    predict_parquet(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
+    predict_file(fit, tmp_path / "new.parquet", tmp_path / "p.parquet")
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), table)
     aligned = new.align(fit.level_names)
     answers = after_calibration(fit, aligned)

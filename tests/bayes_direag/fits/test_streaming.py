@@ -1,23 +1,29 @@
-"""From Parquet to Parquet: the same table as for observations in memory, whatever the parts."""
+"""From file to file: the same table as for observations in memory, whatever the parts."""
 
 import json
+import os
 import pickle
+import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pyarrow
 import pytest
+from click.testing import Result
 from pyarrow import parquet
 
-from bayes_direag.data import tables
+from bayes_direag.data import files
+from bayes_direag.data.columns import Columns
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.errors import LevelError, ObservationError
 from bayes_direag.fits import streaming
 from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import fit_map
-from bayes_direag.fits.streaming import predict_parquet
+from bayes_direag.fits.streaming import predict_file
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import direag
 
@@ -38,16 +44,17 @@ def fit(observations: Observations) -> Fit:
     return fit_map(observations)
 
 
-@pytest.fixture(scope="module", params=["a row a report", "a row a question"])
-def source(
-    observations: Observations, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Path:
-    path = tmp_path_factory.mktemp("parquet") / "o.parquet"
-    if request.param == "a row a question":
-        observations.write(path)
-    else:
-        observations.to_frame().to_parquet(path)
-    return path
+@pytest.fixture(scope="module")
+def sources(observations: Observations, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The questions in every format."""
+    folder = tmp_path_factory.mktemp("sources")
+    for suffix in ("parquet", "jsonl", "csv"):
+        observations.write(folder / f"o.{suffix}")
+    observations.to_frame().to_parquet(folder / "long.parquet")
+    return {path.name: path for path in folder.iterdir()}
+
+
+PARQUET = ("o.parquet", "long.parquet")
 
 
 @pytest.fixture
@@ -57,13 +64,14 @@ def long(observations: Observations) -> pd.DataFrame:
 
 @pytest.mark.parametrize("rows_at_once", [6, 100_000])
 @pytest.mark.parametrize("suffix", [".parquet", ".csv"])
+@pytest.mark.parametrize("form", [*PARQUET, "o.jsonl", "o.csv"])
 def test_the_table_is_that_of_observations_in_memory(
-    tmp_path, monkeypatch, fit, observations, source, rows_at_once, suffix
+    tmp_path, monkeypatch, fit, observations, sources, form, rows_at_once, suffix
 ):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
     said: list[str] = []
     target = tmp_path / f"p{suffix}"
-    assert predict_parquet(fit, source, target, on_step=said.append) == (62, 2)
+    assert predict_file(fit, sources[form], target, on_step=said.append) == (62, 2)
     expected = fit.predict(observations)
     if suffix == ".parquet":
         found = pd.read_parquet(target)
@@ -82,7 +90,7 @@ def test_the_table_is_that_of_observations_in_memory(
 
 def test_a_posterior_has_its_intervals(tmp_path, nuts, labelled):
     labelled.write(tmp_path / "o.parquet")
-    predict_parquet(nuts, tmp_path / "o.parquet", tmp_path / "p.parquet", interval_level=0.5)
+    predict_file(nuts, tmp_path / "o.parquet", tmp_path / "p.parquet", interval_level=0.5)
     expected = nuts.predict(labelled, interval_level=0.5)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
 
@@ -91,7 +99,7 @@ def test_levels_go_by_name(tmp_path, fit, long):
     long["level"] = 7 - long["level"]
     table = long[long["level_name"] != "vanilla"].copy()
     table.to_parquet(tmp_path / "o.parquet")
-    predict_parquet(fit, tmp_path / "o.parquet", tmp_path / "p.parquet")
+    predict_file(fit, tmp_path / "o.parquet", tmp_path / "p.parquet")
     expected = fit.predict(Observations.read(tmp_path / "o.parquet", "numeric"))
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
     table["level_name"] = table["level_name"].replace("cautious", "careful")
@@ -99,33 +107,33 @@ def test_levels_go_by_name(tmp_path, fit, long):
     with pytest.raises(LevelError) as known:
         fit.predict(Observations.read(tmp_path / "o.parquet", "numeric"))
     with pytest.raises(LevelError) as caught:
-        predict_parquet(fit, tmp_path / "o.parquet", tmp_path / "q.parquet")
+        predict_file(fit, tmp_path / "o.parquet", tmp_path / "q.parquet")
     assert str(caught.value) == str(known.value)
 
 
 def test_fractions_are_refused_and_nothing_is_written(tmp_path, fit, long, monkeypatch):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 20)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
     long["confidence"] /= 100
     long.to_parquet(tmp_path / "o.parquet")
     with pytest.raises(ObservationError, match=r"o\.parquet, .*confidences are at most 1, so they look like fractions"):
-        predict_parquet(fit, tmp_path / "o.parquet", tmp_path / "p.parquet")
+        predict_file(fit, tmp_path / "o.parquet", tmp_path / "p.parquet")
     assert [path.name for path in tmp_path.iterdir()] == ["o.parquet"]
 
 
 @pytest.mark.parametrize("rows_at_once", [7, 100_000])
 def test_rows_apart_are_put_together_or_refused_where_they_are_too_many(tmp_path, monkeypatch, fit, long, rows_at_once):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", rows_at_once)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", rows_at_once)
     path = tmp_path / "o.parquet"
     mixed = long.sort_values("level", kind="stable")
     mixed.to_parquet(path)
-    predict_parquet(fit, path, tmp_path / "p.parquet")
+    predict_file(fit, path, tmp_path / "p.parquet")
     expected = fit.predict(Observations.read(path, "numeric"))
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), expected, rtol=1e-14)
     (tmp_path / "p.parquet").unlink()
     if rows_at_once == 7:
         monkeypatch.setattr(streaming, "LARGEST_REGROUPED", 59)
         with pytest.raises(ObservationError) as caught:
-            predict_parquet(fit, path, tmp_path / "p.parquet")
+            predict_file(fit, path, tmp_path / "p.parquet")
         apart = mixed["problem_id"].tolist()
         assert apart.index(caught.value.seen) < caught.value.line - 1
         assert apart[caught.value.line - 1] == caught.value.seen
@@ -134,21 +142,71 @@ def test_rows_apart_are_put_together_or_refused_where_they_are_too_many(tmp_path
 
 
 def test_a_question_that_occurs_twice_is_named(tmp_path, monkeypatch, fit, observations):
-    monkeypatch.setattr(tables, "ROWS_AT_ONCE", 160)
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 160)
     path = tmp_path / "o.parquet"
     observations.write(path)
     table = parquet.read_table(path)
     parquet.write_table(pyarrow.concat_tables([table, table.slice(7, 1)]), path)
     with pytest.raises(ObservationError, match=r"o\.parquet, line 63, .*occurs twice, first on line 8"):
-        predict_parquet(fit, path, tmp_path / "p.parquet")
+        predict_file(fit, path, tmp_path / "p.parquet")
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_levels_that_are_names_may_come_in_any_order(tmp_path, monkeypatch, long, suffix):
+    monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
+    table = long.drop(columns="level").rename(columns={"level_name": "prompt"})
+    mixed = table.groupby("problem_id", sort=False).sample(frac=1, random_state=1)
+    path, columns = tmp_path / f"o.{suffix}", Columns(level="prompt")
+    mixed.to_csv(path, index=False) if suffix == "csv" else mixed.to_json(path, orient="records", lines=True)
+    fit = fit_map(Observations.read(path, "numeric", columns))
+    assert predict_file(fit, path, tmp_path / "p.parquet", columns) == (62, 2)
+    pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(mixed), rtol=1e-14)
+
+
+class TestPipes:
+    @pytest.fixture
+    def predicted(self, tmp_path: Path, fit: Fit) -> Callable[[bytes], Result]:
+        """Predict from a pipe with this content."""
+        fit.save(tmp_path / "fit.nc")
+        os.mkfifo(tmp_path / "pipe")
+
+        def predicted(content: bytes) -> Result:
+            def write() -> None:
+                with suppress(BrokenPipeError):
+                    (tmp_path / "pipe").write_bytes(content)
+
+            writer = threading.Thread(target=write)
+            writer.start()
+            done = direag("predict", tmp_path / "fit.nc", tmp_path / "pipe", "--out", tmp_path / "p.parquet")
+            writer.join()
+            return done
+
+        return predicted
+
+    @pytest.mark.parametrize("form", ["o.jsonl", "o.csv"])
+    def test_text_is_read(self, tmp_path, observations, fit, sources, predicted, form):
+        done = predicted(sources[form].read_bytes())
+        assert done.exit_code == 0, done.output
+        pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "p.parquet"), fit.predict(observations), rtol=1e-14)
+
+    def test_what_must_be_read_twice_is_refused_in_one_line(self, monkeypatch, sources, predicted):
+        done = predicted(sources["o.parquet"].read_bytes())
+        assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+        assert "Parquet cannot be read from a pipe" in done.stderr
+        monkeypatch.setattr(files, "ROWS_AT_ONCE", 20)
+        header, *rows = sources["o.csv"].read_bytes().splitlines()
+        done = predicted(b"\n".join([header, *rows, rows[10]]))
+        assert (done.exit_code, len(done.stderr.splitlines())) == (2, 1)
+        assert "not adjacent to its other rows, and a pipe cannot be read again" in done.stderr
 
 
 class TestBatches:
     @pytest.mark.parametrize("kind", ["fit", "nuts"])
     @pytest.mark.parametrize("size", [7, 1000])
-    def test_batches_make_the_whole(self, request, observations, source, kind, size):
+    @pytest.mark.parametrize("form", PARQUET)
+    def test_batches_make_the_whole(self, request, observations, sources, form, kind, size):
         fit = pickle.loads(pickle.dumps(request.getfixturevalue(kind)))  # noqa: S301 - our own
-        table = parquet.read_table(source)
+        table = parquet.read_table(sources[form])
         whole = fit.predict(observations)
         starts = range(0, table.num_rows, size)
         if "observations" not in table.column_names:
@@ -165,9 +223,10 @@ class TestBatches:
         pd.testing.assert_frame_equal(predicted, fit.predict(long.drop(columns=["gold_answer"])))
 
 
-def test_the_command(tmp_path, fit, source):
+@pytest.mark.parametrize("form", PARQUET)
+def test_the_command(tmp_path, fit, sources, form):
     fit.save(tmp_path / "fit.nc")
-    arguments = ["predict", tmp_path / "fit.nc", source, "--out", tmp_path / "p.parquet", "--json"]
+    arguments = ["predict", tmp_path / "fit.nc", sources[form], "--out", tmp_path / "p.parquet", "--json"]
     done = direag(*arguments)
     assert json.loads(done.stdout) == {"out": str(tmp_path / "p.parquet"), "n": 62, "unanswered": 2}
     assert len(pd.read_parquet(tmp_path / "p.parquet")) == 62
