@@ -33,6 +33,7 @@ SLOW = {
     "import-logs.md",
     "judges.md",
     "map-or-nuts.md",
+    "no-labels.md",
     "presets.md",
     "reproduce-the-paper.md",
     "tutorial.md",

@@ -1,5 +1,6 @@
 """The command ``direag label``: which questions to label, as a table and a page to fill in."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -54,27 +55,22 @@ def label_command(
         options.check_file(page, observations, option="--page")
     so_far = read_labels(target) if target.is_file() else None
     table = questions_to_label(questions, n, seed=seed, so_far=so_far)
-    then = f"direag fit {observations} --labels {target} --out fit.nc"
+    also = {"--answers": answers, "--scale": scale, "--equal": equal}
+    given = [*also.items(), *(("--column", pair) for pair in column or ())]
+    same_reading = [str(word) for name, value in given if value for word in (name, value)]
+    then = shlex.join(["direag", "fit", f"{observations}", "--labels", f"{target}", *same_reading, "--out", "fit.nc"])
     if page is not None:
         from analysis.labelling.labelling_page import write_labelling_page
 
         write_labelling_page(table, questions, page, file=target.name, then=then)
     write_labels(table, target)
-    labelled, every, before = (
-        Labels.of(table).filled,
-        {*table["problem_id"]},
-        () if so_far is None else so_far["problem_id"],
-    )
-    counts = {
-        "to_label": len(every - labelled.keys()),
-        "added": len(every.difference(before)),
-        "labelled": len(labelled),
-    }
+    labelled, names = Labels.of(table).filled.keys(), {*table["problem_id"]}
+    n_open, n_new = len(names - labelled), len(names.difference(() if so_far is None else so_far["problem_id"]))
     if as_json:
+        counts = {"to_label": n_open, "added": n_new, "labelled": len(labelled)}
         options.out.print_json(data={"out": str(target), **counts, "seed": seed})
         return
-    to_label, added, n_labelled = counts.values()
-    text = f"{target}: {to_label} questions to label, {added} of them new (seed {seed}); {n_labelled} labelled."
-    if to_label < n:
+    text = f"{target}: {n_open} questions to label, {n_new} of them new (seed {seed}); {len(labelled)} labelled."
+    if n_open < n:
         text += " There are no others with a usable report and without a label."
     options.out.print(text, f"Then: {then}", sep="\n", soft_wrap=True)

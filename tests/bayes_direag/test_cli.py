@@ -22,7 +22,10 @@ def test_the_commands():
     shown = direag().output
     assert all(command in shown for command in COMMANDS)
     assert succeed("--version").split() == [version("bayes-direag")]
-    asking, learning = {"elicit", "import", "paper", "simulate"}, {"fit", "predict", "export", "show", "quickstart"}
+    asking, learning = (
+        {"elicit", "import", "label", "paper", "simulate"},
+        {"fit", "predict", "export", "show", "quickstart"},
+    )
     judging = {"evaluate", "diagnose", "compare", "explain", "plot", "report", "tables", "learning-curve"}
     assert set(COMMANDS) == asking | learning | judging
 

@@ -88,6 +88,15 @@ def test_what_cannot_be_written(tmp_path, questions):
     assert [path.name for path in tmp_path.iterdir()] == ["reports.csv"]
 
 
+def test_the_next_command_reads_the_file_in_the_same_way(tmp_path, observations):
+    Observations.read(observations, "numeric").to_frame().rename(columns={"answer": "the answer"}).to_csv(
+        tmp_path / "log.csv", index=False
+    )
+    options = ["--column", "answer=the answer", "--answers", "numeric"]
+    said = succeed("label", tmp_path / "log.csv", *options, "--out", tmp_path / "labels.csv")
+    assert "labels.csv --answers numeric --column 'answer=the answer' --out fit.nc" in said
+
+
 def test_the_page_is_that_of_the_table(tmp_path, questions):
     names = tmp_path / "labels.csv", tmp_path / "label.html"
     succeed("label", questions, "--n", 3, "--out", names[0], "--page", names[1])
