@@ -1,6 +1,5 @@
 """Evaluate every method on the same observations, on questions that it has not learned from."""
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +11,7 @@ import pandas as pd
 from tqdm.auto import tqdm
 
 from analysis.display.document import Document
-from analysis.display.folders import versions
+from analysis.display.folders import versions, write_record
 from analysis.display.results import Result, axes_or_new
 from analysis.display.style import RIGHT, forest, row_labels
 from analysis.methods.direag import FitLearner, Fold, deal, learn_each
@@ -147,8 +146,7 @@ class Evaluation(Result):
                 getattr(self, name).to_csv(whole / f"{name}.csv", index=False)
             for (variant, fold), fit in self.fits.items():
                 fit.save(whole / FITS / f"{variant}-{fold}.nc")
-            manifest = {"command": command} | _manifest(self)
-            (whole / MANIFEST).write_text(json.dumps(manifest, indent=2) + "\n", encoding="utf-8")
+            write_record({"command": command} | _manifest(self), whole / MANIFEST)
 
     def document(self) -> Document:
         """Return the report of ``direag report``."""

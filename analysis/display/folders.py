@@ -16,7 +16,7 @@ import pandas as pd
 
 from analysis.display.style import save_figure
 from bayes_direag.commands.options import require_parent
-from bayes_direag.data.atomic import folder_beside
+from bayes_direag.data.atomic import atomic_path, folder_beside
 from bayes_direag.data.files import as_records, write_table
 from bayes_direag.errors import DirEAGError
 from bayes_direag.model.settings import Settings
@@ -45,6 +45,19 @@ def jsonable(value: object) -> object:
     if isinstance(value, (list, tuple)):
         return [jsonable(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def write_record(record: Mapping[str, object], path: Path) -> None:
+    """Write a record as JSON, completely or not at all."""
+    text = json.dumps(jsonable(record), indent=2, allow_nan=False)
+    with atomic_path(path) as partial_path:
+        partial_path.write_text(f"{text}\n", encoding="utf-8")
+
+
+def unreadable(path: Path, seen: str, command: str, remedy: str) -> DirEAGError:
+    """Return the error of a file in a result folder that is not as the command writes it."""
+    seen = " ".join(seen.split())[:200]
+    return DirEAGError(f"{path}: this cannot be read; saw {seen}; expected it as {command} writes it. {remedy}")
 
 
 @dataclass(frozen=True)
@@ -76,8 +89,7 @@ class ResultFolder:
                 write_table(table, whole / f"{name}.csv")
             for name, figure in figures.items():
                 save_figure(figure, whole / f"{name}.png")
-            text = json.dumps(jsonable(record), indent=2, allow_nan=False)
-            (whole / self.record).write_text(f"{text}\n", encoding="utf-8")
+            write_record(record, whole / self.record)
 
     def check(self, folder: str | Path) -> None:
         """Raise DirEAGError unless writing to the folder replaces nothing but an earlier result of this kind."""

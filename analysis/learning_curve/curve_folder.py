@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from analysis.display.folders import ResultFolder, versions
+from analysis.display.folders import ResultFolder, unreadable, versions, write_record
 from analysis.display.style import save_figure
 from analysis.learning_curve.curve import RESULT_TYPES, Splits, no_results
 from analysis.methods.calibrations import CLIP
-from bayes_direag.data.atomic import atomic_path
 from bayes_direag.data.files import write_table
 from bayes_direag.data.observations import Observations
 from bayes_direag.errors import DirEAGError
@@ -62,7 +61,7 @@ def begin(folder: str | Path, identity: dict[str, object]) -> pd.DataFrame:
             f"{_short(identity[name])}, as now. Ask for the same to go on with it, or choose another folder."
         )
     folder.mkdir(exist_ok=True)
-    _write_record(folder, identity | {"sampling": identity["sampling"] or before["sampling"]})
+    write_record(identity | {"sampling": identity["sampling"] or before["sampling"]}, folder / RECORD)
     return _read(results) if results.exists() else no_results()
 
 
@@ -79,13 +78,8 @@ def finish(
     write_table(summary, folder / SUMMARY)
     save_figure(picture, folder / PICTURE)
     record: dict[str, object] = json.loads((folder / RECORD).read_text(encoding="utf-8")) | described
-    _write_record(folder, record)
+    write_record(record, folder / RECORD)
     return record
-
-
-def _write_record(folder: Path, record: dict[str, object]) -> None:
-    with atomic_path(folder / RECORD) as partial_path:
-        partial_path.write_text(json.dumps(record, indent=2, allow_nan=False) + "\n", encoding="utf-8")
 
 
 def described(splits: Splits, methods: tuple[str, ...], interval_level: float) -> dict[str, object]:
@@ -118,10 +112,7 @@ def _read(path: Path) -> pd.DataFrame:
 
 
 def _unreadable(path: Path, error: Exception) -> DirEAGError:
-    return DirEAGError(
-        f"{path}: this cannot be read; saw {type(error).__name__} {' '.join(str(error).split())[:120]}; expected it as "
-        "direag learning-curve writes it. Choose another folder."
-    )
+    return unreadable(path, f"{type(error).__name__} {error}", "direag learning-curve", "Choose another folder.")
 
 
 def _short(value: object) -> str:

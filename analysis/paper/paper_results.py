@@ -1,15 +1,14 @@
 """All that the paper has of its results, from one's own evaluations: tables, and Figures 2 and 3, in one folder."""
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from analysis.display.document import Section
+from analysis.display.folders import versions, write_record
 from analysis.display.style import RIGHT, WRONG, figure_style, forest, headed_figure, row_labels, save_figure
 from analysis.display.typeset import to_latex, to_longtable, to_markdown
 from analysis.paper.paper_layouts import differences_section, long_section, paper_section
@@ -26,8 +25,9 @@ from analysis.paper.paper_tables import (
 from analysis.runs.evaluated_run import EvaluatedRun, read_evaluated_run
 from analysis.runs.pictures import base_rate_figure
 from analysis.scores.null_state import NULL_GROUPS, base_rate_gains, null_state
+from analysis.scores.reliability import N_BINS
 from bayes_direag.data.atomic import atomic_path
-from bayes_direag.data.files import as_records, write_table
+from bayes_direag.data.files import write_table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,8 +66,8 @@ class PaperResults:
         for table, rows, section in zip(PRINTED_TABLES, self.tables, self.sections, strict=False):
             stem, whole = target / f"table{table.number}", long_section(table, rows)
             write_table(rows, stem.with_suffix(".csv"))
+            write_record(self._record(rows), stem.with_suffix(".json"))
             for path, text in (
-                (stem.with_suffix(".json"), self._as_json(rows)),
                 (stem.with_suffix(".md"), to_markdown(section)),
                 (stem.with_suffix(".tex"), to_latex(section)),
                 (target / f"{stem.name}-long.md", to_markdown(whole)),
@@ -85,21 +85,14 @@ class PaperResults:
                 write_table(measured, target / f"{name}.csv")
                 save_figure(draw(measured, self.level), target / f"{name}.png")
 
-    def _as_json(self, rows: pd.DataFrame) -> str:
+    def _record(self, rows: pd.DataFrame) -> dict[str, object]:
         """Return a table with what it takes to repeat it."""
         origin = [
             {"run": str(run.folder), **run.design._asdict(), "fit_method": run.fit_method, "preset": run.preset}
             for run in self.runs
         ]
-        values = {
-            "interval_level": self.level,
-            "seed": self.seed,
-            "ece_bins": 10,
-            "bayes-direag": version("bayes-direag"),
-            "runs": origin,
-            "rows": as_records(rows),
-        }
-        return json.dumps(values, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+        about = {"interval_level": self.level, "seed": self.seed, "ece_bins": N_BINS, **versions()}
+        return about | {"runs": origin, "rows": rows}
 
 
 def paper_results(

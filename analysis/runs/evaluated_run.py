@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from pydantic import ValidationError
 
-from analysis.display.folders import ResultFolder
+from analysis.display.folders import ResultFolder, unreadable
 from analysis.learned import LabelledReports
 from analysis.methods.direag import after_calibration, before_calibration, methods_of
 from analysis.scores.paired import PairedDifference, paired_table
@@ -137,10 +137,7 @@ def _read_table(path: Path, types: Mapping[str, str]) -> pd.DataFrame:
 
 
 def _unreadable_run(path: Path, seen: str) -> DirEAGError:
-    return DirEAGError(
-        f"{path}: this cannot be read; saw {' '.join(seen.split())[:200]}; expected it as direag evaluate "
-        "writes it. Evaluate again."
-    )
+    return unreadable(path, seen, "direag evaluate", "Evaluate again.")
 
 
 def method_differences(

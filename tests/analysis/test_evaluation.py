@@ -12,18 +12,20 @@ import pytest
 from analysis.evaluation import Evaluation, evaluate
 from analysis.evaluation import _chosen_methods as chosen_methods
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
+from analysis.runs.evaluated_run import FITS, MANIFEST, TABLES
 from analysis.scores.scoring import METRIC_NAMES
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question
 from bayes_direag.fits import fitting
+from bayes_direag.fits.fit import Fit
 from bayes_direag.fits.fitting import assign_folds
 from bayes_direag.inference.recalibration import Outcomes, recalibrate
 from bayes_direag.model.equations import Reports
 from bayes_direag.model.model import natural_parameters, raw_from_vector
 from bayes_direag.model.presets import PRESETS
 from bayes_direag.model.selection import distribution
-from bayes_direag.model.settings import SamplingSettings
+from bayes_direag.model.settings import Preset, SamplingSettings
 from bayes_direag.model.simulate import simulate_observations
 
 RECORDED_SEED = 20260517
@@ -167,6 +169,76 @@ def test_parameters_have_a_row_for_each_fold_variant_and_parameter(evaluation: E
     fit = evaluation.fits["confidence", "1"]
     own = table.query("fold == '1'")
     assert (own["loss"] == fit.tree["sample_stats"]["loss"].item()).all()
+
+
+@pytest.fixture(scope="module")
+def folder(evaluation: Evaluation, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("written") / "results"
+    evaluation.write(path)
+    return path
+
+
+def test_its_folder_holds_its_tables_and_fits(evaluation: Evaluation, folder: Path) -> None:
+    assert {path.name for path in folder.iterdir()} == {*(f"{name}.csv" for name in TABLES), MANIFEST, FITS}
+    text = dict.fromkeys(("problem_id", "fold", "method", "answer", "variant", "parameter", "level"), "str")
+    for name in TABLES:
+        written = pd.read_csv(folder / f"{name}.csv", dtype=text | {"cluster": "Int64", "correct": "boolean"})
+        pd.testing.assert_frame_equal(written, getattr(evaluation, name), check_dtype=False, rtol=1e-14)
+    assert {path.stem for path in (folder / FITS).iterdir()} == {f"{v}-{f}" for v, f in evaluation.fits}
+    for (variant, fold), fit in evaluation.fits.items():
+        again = Fit.load(folder / FITS / f"{variant}-{fold}.nc")
+        pd.testing.assert_frame_equal(again.parameters(), fit.parameters(), check_exact=True)
+        rows = evaluation.predictions.query(f"method == 'direag' and fold == '{fold}'").set_index("problem_id")
+        found = again.predict(evaluation.observations).set_index("problem_id").loc[rows.index]
+        np.testing.assert_allclose(rows["confidence"], found["confidence"], rtol=1e-12)
+
+
+def test_its_manifest_has_settings_origin_and_versions(evaluation: Evaluation, folder: Path) -> None:
+    manifest = json.loads((folder / MANIFEST).read_text())
+    settings = manifest["settings"]
+    assert Preset.model_validate(settings.pop("preset")) == evaluation.settings.preset
+    assert settings == {
+        "fit_method": "map",
+        "sampling": None,
+        "methods": list(METHODS),
+        "vanilla_level": "vanilla",
+        "n_folds": 2,
+        "seed": 1,
+        "n_resamples": 50,
+        "interval_level": 0.95,
+    }
+    assert manifest["observations"] == {
+        "questions": 92,
+        "answers": "numeric",
+        "levels": list(evaluation.observations.level_names),
+        "datasets": ["simulated"],
+        "models": ["simulated"],
+        "sha256": evaluation.observations.fingerprint,
+    }
+    assert manifest["test"] is None
+    assert set(manifest["versions"]) == {"bayes-direag", "jax", "numpyro", "numpy", "scipy"}
+
+
+@pytest.mark.slow
+def test_a_fit_by_sampling(tmp_path: Path) -> None:
+    sampling = SamplingSettings(n_chains=2, n_warmup=50, n_draws=40)
+    labelled, test = simulate_observations(40, seed=3), simulate_observations(15, seed=4)
+    options = {"methods": ["count", "count_calibrated"], "fit_method": "nuts", "sampling": sampling}
+    sampled = evaluate(labelled, test, **options, n_resamples=5, seed=7)
+    fit, table = sampled.fits["count", "test"], sampled.parameters
+    expected = fit.predict(test).set_index("problem_id")
+    for method, column in (("count", "support"), ("count_calibrated", "confidence")):
+        found = sampled.predictions[sampled.predictions["method"] == method].set_index("problem_id").loc[expected.index]
+        pd.testing.assert_series_equal(found["confidence"], expected[column], check_names=False)
+        pd.testing.assert_series_equal(found["answer"], expected["answer"])
+    assert (table.query("parameter == 'weight'")["sd"] > 0).all()
+    for name in ("lp", "diverging", "acceptance_rate", "step_size"):
+        assert table[name].unique().tolist() == [pytest.approx(float(fit.tree["sample_stats"][name].mean()))]
+    sampled.write(tmp_path / "r")
+    assert Fit.load(tmp_path / "r" / FITS / "count-test.nc").tree.equals(fit.tree)
+    settings = json.loads((tmp_path / "r" / MANIFEST).read_text())["settings"]
+    assert (settings["fit_method"], settings["n_folds"]) == ("nuts", None)
+    assert SamplingSettings.model_validate(settings["sampling"]) == sampling
 
 
 def test_without_a_vanilla_level_the_method_is_left_out(questions: Observations) -> None:

@@ -5,13 +5,11 @@ import os
 import shlex
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from analysis.methods.registry import DEFAULT_EVALUATED, SAMPLED_METHODS
 from bayes_direag.data.observations import Observations
-from bayes_direag.fits.fit import Fit
 from bayes_direag.model.simulate import simulate_observations
 from tests.command_line import contents, direag, labels_of, one_line, refuse, succeed, without_gold
 
@@ -69,15 +67,6 @@ def test_predictions(evaluated, observations):
         assert (table.loc[~stating, column] == "").all()
         assert table.loc[stating, column].astype(float).between(0, 1).all()
     assert (table["cluster"] == "").all()
-
-
-def test_a_saved_fit_gives_the_predictions_of_its_fold(evaluated, observations):
-    folder, _ = evaluated
-    table = pd.read_csv(folder / "predictions.csv", dtype={"fold": str, "answer": str})
-    held_out = table[(table["method"] == "direag") & (table["fold"] == "1")]
-    again = Fit.load(folder / "fits" / "confidence-1.nc").predict(Observations.read(observations))
-    again = again.set_index("problem_id").loc[held_out["problem_id"]]
-    np.testing.assert_allclose(again["confidence"], held_out["confidence"], rtol=1e-12)
 
 
 @pytest.mark.slow

@@ -237,64 +237,46 @@ def words(answers: str, weights: list[float], **settings: float) -> str:
 
 
 @pytest.mark.parametrize(
-    ("answers", "weights", "said"),
+    ("answers", "weights", "parts"),
     [
         (
             "xxxxy",
             [4, 1, 1, 1, 0.5],
-            "4 of 5 reports say x and bring it to a support of 0.93, 'a' alone to 0.53; 'e' says y and counts little "
-            "(0.07). No single report decides: without any one of them the answer stays, with a probability between "
-            "0.86 (without 'a') and >0.99 (without 'e').",
+            [
+                "4 of 5 reports say x",
+                "0.93, 'a' alone to 0.53; 'e' says y and counts little (0.07)",
+                "No single report decides",
+                "between 0.86 (without 'a') and >0.99 (without 'e')",
+            ],
         ),
         (
             "xyy",
             [3, 1, 1],
-            "Only 1 of 3 reports says x, but brings it to a support of 0.60; 2 say y (0.40). 'a' decides: without it "
-            "the answer would be y, with a probability of >0.99.",
+            ["Only 1 of 3 reports says x, but", "0.60; 2 say y (0.40)", "'a' decides", "would be y", ">0.99"],
         ),
         (
             "xyzzv",
             [4, 3, 1, 1, 1],
-            "Only 1 of 5 reports says x, but brings it to a support of 0.40; 2 say z (0.20); 'b' says y (0.30); one "
-            "more answer has 0.10. 'a' decides",
+            ["0.40; 2 say z (0.20); 'b' says y (0.30); one more answer has 0.10", "'a' decides"],
         ),
-        (
-            "xxyzvw",
-            [2, 2, 3, 1, 1, 1],
-            "2 of 6 reports say x and bring it to a support of 0.40; 'c' says y (0.30); 'e' says v (0.10); 2 more "
-            "answers share 0.20.",
-        ),
-        (
-            "xxyy",
-            [2, 2, 1.9, 1.9],
-            "2 of 4 reports say x and bring it to a support of 0.51; 2 say y (0.49). Take away "
-            "any one of 'a', 'b', and the answer changes.",
-        ),
-        ("xy", [1, 1], "1 of 2 reports says x and brings it to a support of 0.50; 'b' says y, tied with it (0.50)."),
-        ("-x", [1, 1], "The only report says x and brings it to a support of >0.99."),
-        ("----", [1, 1, 1, 1], "No report can be used, so no answer is selected and the null holds all the support."),
+        ("xxyzvw", [2, 2, 3, 1, 1, 1], ["0.40; 'c' says y (0.30); 'e' says v (0.10); 2 more answers share 0.20."]),
+        ("xxyy", [2, 2, 1.9, 1.9], ["0.51; 2 say y (0.49)", "any one of 'a', 'b', and the answer changes"]),
+        ("xxxxyy", [1, 1, 1, 1, 1.8, 1.8], ["any one of 'a', 'b', 'c' and 1 more, and the answer changes"]),
+        ("xy", [1, 1], ["1 of 2 reports says x", "'b' says y, tied with it (0.50)"]),
+        ("xxx", [1, 1, 1], ["All 3 reports say x", "the answer stays, and so does its probability"]),
+        ("-x", [1, 1], ["The only report says x", ">0.99"]),
+        ("----", [1, 1, 1, 1], ["No report can be used", "no answer is selected"]),
     ],
-    ids=["majority", "minority", "most named first", "many rivals", "several decide", "tie", "lone", "none"],
 )
-def test_what_decided(answers: str, weights: list[float], said: str) -> None:
-    assert words(answers, weights).startswith(said)
-
-
-def test_all_agree() -> None:
-    assert words("xxx", [1, 1, 1], null_base=1) == (
-        "All 3 reports say x and bring it to a support of 0.75. No single report decides: without any one of them the "
-        "answer stays, and so does its probability."
-    )
-    several = words("xxxxyy", [1, 1, 1, 1, 1.8, 1.8])
-    assert "Take away any one of 'a', 'b', 'c' and 1 more, and the answer changes." in several
+def test_what_decided(answers: str, weights: list[float], parts: list[str]) -> None:
+    said = words(answers, weights)
+    places = [said.find(part) for part in parts]
+    assert places == sorted(places), said
+    assert min(places) >= 0, said
 
 
 def test_a_null_with_more_support_and_where_it_has_it_from() -> None:
-    said = words("xx", [1, 1], null_base=3)
-    assert (
-        "The null, 'no candidate is right', has more support (0.60), chiefly from the null's base; x is only the best "
-        "of the candidates." in said
-    )
+    assert "has more support (0.60), chiefly from the null's base" in words("xx", [1, 1], null_base=3)
     assert "has more support" not in words("xx", [1, 1], null_base=1.9)
     assert "chiefly from the prior" in words("xx", [1, 1], null_base=3, prior_strength=100)
 

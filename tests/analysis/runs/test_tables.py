@@ -20,9 +20,8 @@ from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Observation, Question, Status
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.presets import PRESETS
-from bayes_direag.model.simulate import simulate_observations
 from tests.analysis.fits import good_fit
-from tests.analysis.report.runs import small_fit
+from tests.analysis.report.runs import small_fit, small_observations
 
 DASH = "\N{EN DASH}"
 COLUMNS = ("ECE", "smECE", "Brier", "NLL", "AUROC", "PR-P", "PR-N")
@@ -173,7 +172,7 @@ class TestQuality:
         )
 
     def test_long_names_are_whole_at_80_columns(self):
-        observations = simulate_observations(5 * 1234, seed=1)
+        observations = small_observations().select(np.arange(5 * 1234) % 60)
         names = ("claude-3-5-haiku-20241022_absolute", "x" * 70, "a", "b", "c")
         status = np.repeat(np.array(Status, np.int8), 1234 * 5).reshape(-1, 5)
         text = shown(quality_table(replace(observations, level_names=names, status=status), "simulated.jsonl"))
