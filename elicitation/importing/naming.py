@@ -16,10 +16,11 @@ def named(replies: Iterable[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
     one level, which has the name of the folder. Raises ObservationError if a name still stands for two questions.
     """
     replies = _told_apart(list(replies))
-    parts = _are_parts(replies)
+    folders = {path: path.resolve().parent for path in {log.path for log, _ in replies}}
+    parts = _are_parts(replies, folders)
     named = []
     for log, reply in replies:
-        own = log.path.resolve().parent.name if parts and reply.file else reply.file
+        own = folders[log.path].name if parts and reply.file else reply.file
         before = f"{log.level or own or ''} "
         group = None if reply.group is None else f"{before}{reply.group}".strip()
         named.append((log, replace(reply, level=f"{before}{reply.level}".strip(), group=group)))
@@ -63,12 +64,12 @@ def _identity(reply: Reply) -> str | None:
     return None if reply.identity is None else " ".join(reply.identity.split())
 
 
-def _are_parts(replies: list[tuple[Log, Reply]]) -> bool:
+def _are_parts(replies: list[tuple[Log, Reply]], folders: dict[Path, Path]) -> bool:
     """Tell whether no two files of a folder share a question, although some folder has several files."""
     asked: dict[Path, dict[Path, set[str]]] = defaultdict(lambda: defaultdict(set))
     for log, reply in replies:
         if reply.file:
-            asked[log.path.resolve().parent][log.path].add(reply.problem_id)
-    folders = [list(files.values()) for files in asked.values()]
-    shared = any(sum(map(len, files)) > len(set().union(*files)) for files in folders)
-    return not shared and any(len(files) > 1 for files in folders)
+            asked[folders[log.path]][log.path].add(reply.problem_id)
+    parts = [list(files.values()) for files in asked.values()]
+    shared = any(sum(map(len, files)) > len(set().union(*files)) for files in parts)
+    return not shared and any(len(files) > 1 for files in parts)
