@@ -195,7 +195,7 @@ def _renamed_item(item: object, form: str, place: int) -> object:
 
 
 def signal_columns(reports: Sequence[Mapping[str, object]]) -> dict[str, Coded]:
-    """Return the columns of the signals that reports have in one field; what is no signals at all has no name."""
+    """Return the columns of the signals that reports have in one field; what is no signals at all has the name ""."""
     if not any("confidences" in report for report in reports):
         return {}
     given = [plain(report.get("confidences", {})) for report in reports]

@@ -321,8 +321,8 @@ class LongTable:
     def _report(self, row: int) -> Fields:
         given = {name: column.value(row) for name, column in self.columns.items() if column.code[row] >= 0}
         report = {name: given[name] for name in OF_OBSERVATION if name in given}
-        signals = {signal_of(name): value for name, value in given.items() if is_signal(name) and signal_of(name)}
-        return report | ({"confidences": signals} if signals else {})
+        signals = {signal_of(name): value for name, value in given.items() if is_signal(name)}
+        return report | ({"confidences": signals.get("", signals)} if signals else {})
 
     def line_of(self, question: int) -> int | None:
         """Return the line on which a question begins."""
@@ -387,8 +387,9 @@ def _checked(name: str, column: Coded) -> tuple[Coded, Bool[np.ndarray, " row"]]
 def _merged(report: Fields, converted: Fields) -> Fields:
     """Return a report of a record with its converted values; what is missing or unknown stays as given."""
     signals, changed = report.get("confidences"), converted.get("confidences")
-    both = {"confidences": signals | changed} if isinstance(signals, dict) and isinstance(changed, dict) else {}
-    return report | converted | both
+    if isinstance(signals, dict) and isinstance(changed, dict):
+        signals = signals | changed
+    return report | converted | ({"confidences": signals} if "confidences" in report else {})
 
 
 def whole(value: object) -> object:

@@ -113,6 +113,13 @@ def test_numbers_are_told_in_the_fewest_digits(tmp_path, door):
     np.testing.assert_array_equal(found.confidence, expected.confidence)
 
 
+@pytest.mark.parametrize("door", ["records of questions", "records of reports", "JSON Lines", "JSON Lines of reports"])
+def test_what_is_no_signals_at_all_is_named(tmp_path, door):
+    said = r"line 1, field (observations\[0\]\.)?confidences: this value cannot be used; saw '=1\+1'; expected"
+    with pytest.raises(ObservationError, match=said):
+        DOORS[door]([ROWS[0] | {"confidences": "=1+1"}, *ROWS[1:]], tmp_path / "o")
+
+
 class TestHalfACharacter:
     """A lone surrogate cannot be written to any file."""
 
