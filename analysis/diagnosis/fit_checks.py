@@ -15,7 +15,7 @@ from analysis.diagnosis.verdict import (
     predictive_finding,
     sampling_findings,
 )
-from bayes_direag.data.level_remarks import level_remarks
+from bayes_direag.data.remarks import level_remarks
 from bayes_direag.fits.convergence import SamplerSummary
 from bayes_direag.fits.fit import Fit
 from bayes_direag.model.settings import SamplingSettings

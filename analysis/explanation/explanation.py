@@ -23,9 +23,9 @@ from jaxtyping import Float, Int
 from analysis.scores.scoring import draw_columns
 from bayes_direag.data.answers import canonical
 from bayes_direag.data.arrays import level_table
-from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.observations import Observations
 from bayes_direag.data.records import Status
+from bayes_direag.data.remarks import level_remarks
 from bayes_direag.errors import DirEAGError
 from bayes_direag.fits.fit import Fit
 from bayes_direag.inference.posterior import sampled_parameters
@@ -96,7 +96,7 @@ class Explanation:
         The parts of ``states``, a row a state and source: ``state`` (row of ``states``), ``source`` (report, prior or
         null_base), ``report`` (row of ``reports``; -1 for the other sources), ``concentration``, ``support``.
     level_remarks : tuple of str
-        Remarks on the levels of its reports in the fitted questions: see :mod:`bayes_direag.data.level_remarks`.
+        Remarks on the levels of its reports in the fitted questions: see :mod:`bayes_direag.data.remarks`.
     """
 
     problem_id: str

@@ -247,12 +247,13 @@ def show_fit(fit: "Fit", path: Path, *, as_json: bool) -> None:
 
 
 def show_quality(observations: "Observations", path: Path, *, inferred: bool, labels: Path | None = None) -> None:
-    """Print how many observations are usable, how answers are compared, and which levels and labels stand out."""
-    from bayes_direag.data.level_remarks import level_remarks
+    """Print how many observations are usable, how answers are compared, and what stands out."""
+    from bayes_direag.data.remarks import level_remarks, name_remarks
 
     how = " (inferred from the gold answers)" if inferred else ""
     out.print(quality_table(observations, f"{path}: {observations.kind} answers{how}"))
-    notes = [_voting_note(observations), *level_remarks(observations), labels and _labels_note(observations, labels)]
+    notes = [_voting_note(observations), *level_remarks(observations), *name_remarks(observations)]
+    notes += [] if labels is None else [_labels_note(observations, labels)]
     if len(observations.signals) > 1:
         names = observations.signal_names
         notes.insert(0, f"Signals of a report: {', '.join(names)}. Presets paper and release use {names[0]} alone.")

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from bayes_direag.commands.show import show_quality
-from bayes_direag.data.level_remarks import level_remarks
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.remarks import level_remarks, name_remarks
 from bayes_direag.fits.fit import Fit
 from tests.command_line import one_line, succeed
 
@@ -69,3 +69,19 @@ class TestLevelRemarks:
         for said in (fitted, explained):
             assert all(text in said for text in ("nearly a copy of own", "alike and other make the", "steady (95%"))
         assert level_remarks(Fit.load(tmp_path / "fit.nc").fitted) == level_remarks(observations)
+
+
+class TestNameRemarks:
+    def named(self, *names: str) -> Observations:
+        return Observations.from_records(
+            [{"problem_id": name, "level": "a", "answer": "1", "confidence": 50, "gold_answer": "1"} for name in names]
+        )
+
+    def test_names_of_one_question_in_two_forms(self, tmp_path, capsys):
+        assert name_remarks(self.named("q1", "q2", "Q1")) == ()
+        observations = self.named("caf\xe9", "q1", "cafe\u0301", "q 1", "q1\u200b")
+        (remark,) = name_remarks(observations)
+        assert remark.startswith("5 questions have names that differ only in spaces or in the form of characters: ")
+        assert r"'caf\xe9' and 'cafe\u0301' and others. If they are one question" in remark
+        show_quality(observations, tmp_path, inferred=False)
+        assert one_line(remark) in one_line(capsys.readouterr().out)

@@ -1,4 +1,4 @@
-"""Which levels stand out: copies, equal mistakes, constant confidences."""
+"""What stands out: levels that are copies, err alike or state one confidence, and questions of nearly one name."""
 
 from collections.abc import Collection
 from itertools import combinations
@@ -6,6 +6,7 @@ from itertools import combinations
 import numpy as np
 
 from bayes_direag.data.observations import Observations
+from bayes_direag.data.plain import spelled
 
 # The smallest share of equal reports (answer and confidence) for one level to be called a copy of another.
 _COPIED = 0.95
@@ -30,6 +31,21 @@ def level_remarks(observations: Observations, among: Collection[str] | None = No
     """
     columns = [column for column, name in enumerate(observations.level_names) if among is None or name in among]
     return (*_repetitions(observations, columns), *_constant_confidences(observations, columns))
+
+
+def name_remarks(observations: Observations) -> tuple[str, ...]:
+    """Say which questions have names that differ only in spaces or in the form of characters; empty if none do."""
+    alike: dict[str, list[str]] = {}
+    for name in observations.problem_id:
+        alike.setdefault("".join(spelled(name).split()), []).append(name)
+    groups = [names for names in alike.values() if len(names) > 1]
+    if not groups:
+        return ()
+    first = " and ".join(map(ascii, groups[0]))
+    return (
+        f"{sum(map(len, groups))} questions have names that differ only in spaces or in the form of characters: {first}"
+        f"{' and others' if len(groups) > 1 else ''}. If they are one question, give them one problem_id.",
+    )
 
 
 def _repetitions(observations: Observations, columns: list[int]) -> list[str]:
