@@ -42,9 +42,10 @@ def _told_apart(replies: list[tuple[Log, Reply]]) -> list[tuple[Log, Reply]]:
         raise log.error(
             f"two different questions have the name {reply.problem_id!r}",
             line=reply.line,
-            seen=(reply.question or "")[:80],
+            seen=(reply.question or "no text that says what is asked")[:80],
             expected="one question, with one text, under each name",
-            remedy="Import logs of different questions into separate files, or name the questions in the logs.",
+            remedy="Import logs of different questions into separate files. If it is one question, name it in the logs "
+            "(problem_id), or give --questions.",
         )
     return apart
 

@@ -26,8 +26,9 @@ def replies(log: Log) -> Iterator[Reply]:
     """Yield the replies of a result: the level ``response``, and a level for each sampled response.
 
     A column ``problem_id`` or ``id`` names the questions. Without it they are those of ``--questions`` in order, or
-    ``0``, ``1`` ... A column ``gold_answer``, ``answer`` or ``ideal`` is the gold answer. Each chosen score is a
-    further level, with the answer of the response, and the score, from 0 to 1, as its confidence.
+    ``0``, ``1`` ..., and rows of several results are one question if they have one prompt. A column ``gold_answer``,
+    ``answer`` or ``ideal`` is the gold answer. Each chosen score is a further level, with the answer of the response,
+    and the score, from 0 to 1, as its confidence.
     """
     rows = list(_rows(log))
     further = [row.model_extra or {} for _, row in rows]
@@ -49,7 +50,7 @@ def replies(log: Log) -> Iterator[Reply]:
             line,
             gold=row.gold_answer,
             question=prompt,
-            identity=None if log.names or row.problem_id else prompt,
+            identity=None if log.names or row.problem_id else str(row.prompt or log.path),
         )
         yield answered
         for number, text in enumerate(row.sampled_responses or (), 1):

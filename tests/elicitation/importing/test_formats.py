@@ -348,6 +348,9 @@ class TestUqlm:
 
         with pytest.raises(DirEAGError, match=r"bold\.jsonl, line 1: two different questions have the name '0'"):
             import_logs("uqlm", {name: log(name) for name in ("wary", "bold")}, kind="numeric")
+        result = LOGS / "uqlm" / "result.json"  # of which the tool leaves out the prompts
+        with pytest.raises(DirEAGError, match="have the name '0'; saw 'no text that says what is asked'"):
+            import_logs("uqlm", {"a": LOGS / "uqlm" / "white_box.json", "b": result}, kind="numeric")
         named = import_logs("uqlm", {name: log(name, id="sum") for name in ("wary", "bold")}, kind="numeric")
         assert reports(named.questions[0]) == [("wary response", "5", 90.0), ("bold response", "5", 90.0)]
         (tmp_path / "q.csv").write_text("id,question,answer\nsum,2 + 3?,5\n")
